@@ -28,8 +28,10 @@ type Step struct {
 // caller's and exactly as long as the step's tokens need (see Step.Tokens). Q and Out overlap no other of them.
 type Rows struct {
 	// Q is the queries [tokens, query heads, head dim], changed in place with Rotate and with Storage.Hadamard.
-	Q    []float32
-	K, V []float32 // [tokens, KV heads, head dim], [tokens, KV heads, value head dim]
+	Q []float32
+	// K and V are the new keys [tokens, KV heads, head dim] and values [tokens, KV heads, value head dim]. With Model.Latent V
+	// is the latents, and K what keys have behind them, [tokens, KV heads, head dim − value head dim].
+	K, V []float32
 	Out  []float32 // [tokens, query heads, value head dim], written
 	// Rotate applies the rotary embedding (Model.RoPE) to Q and K. Without it they come rotated, or the layer has none.
 	Rotate bool
@@ -107,7 +109,7 @@ func (s *Step) check(rows *[4][]float32) error {
 	}
 	names := [4]string{"Q", "K", "V", "Out"}
 	m, n := &s.cache.config.Model, s.Tokens()
-	for i, want := range [4][2]int{{m.QHeads, m.HeadDim}, {m.KVHeads, m.HeadDim}, {m.KVHeads, m.VHeadDim}, {m.QHeads, m.VHeadDim}} {
+	for i, want := range [4][2]int{{m.QHeads, m.HeadDim}, {m.KVHeads, m.RotatedDims()}, {m.KVHeads, m.VHeadDim}, {m.QHeads, m.VHeadDim}} {
 		if need := n * want[0] * want[1]; len(rows[i]) != need {
 			return bad("%s: %d elements, need %d: %d tokens × %d heads × %d dims", names[i], len(rows[i]), need, n, want[0], want[1])
 		}

@@ -3,6 +3,7 @@ package backend
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Buffer is a piece of one device's memory. All its elements are of one DType. A Buffer is valid
@@ -82,11 +83,17 @@ type Format struct{ Act, K, V DType }
 type Caps struct {
 	Formats          []Format
 	HeadDims         [][2]int // accepted pairs of key and value head dims; nil: any
-	BlockSizes       []int    // accepted block sizes in paged layout; nil: any power of two
+	Latent           bool     // latent caches are accepted (CacheView.Latent)
+	LatentDims       [][2]int // accepted pairs of key and value head dims of those; nil: any
+	BlockSizes       []int    // accepted block sizes in paged layout; nil: any power of two, or see AnyBlockSize
+	AnyBlockSize     bool     // in paged layout blocks need not be of a power of two tokens
 	MaxBuffer        int64    // bytes of the largest buffer
 	AllocGranularity int64    // bytes: a buffer takes a multiple of this of device memory; 0: any size
 	ChecksIDs        bool     // slots, block ids and lengths in device memory are range-checked (ErrArgument)
 	Int8Query        []DType  // storage types of keys for which AttendParams.Int8Query may be set
+	Chunk            bool     // Mask.Chunk
+	Views            bool     // Ragged.Views, and Mask.Window with NonCausal
+	TreeWords        int      // Ragged.TreeWords at most; 0: no Ragged.Tree
 }
 
 // Supports reports whether f is one of c.Formats.
@@ -99,6 +106,16 @@ func (c Caps) Supports(f Format) bool {
 	return false
 }
 
+// SupportsBlockSize reports whether blocks of n tokens are accepted in paged layout.
+func (c Caps) SupportsBlockSize(n int) bool {
+	for _, have := range c.BlockSizes {
+		if have == n {
+			return true
+		}
+	}
+	return c.BlockSizes == nil && n > 0 && (c.AnyBlockSize || n&(n-1) == 0)
+}
+
 // SupportsDims reports whether heads of kDim keys and vDim values are accepted.
 func (c Caps) SupportsDims(kDim, vDim int) bool {
 	for _, d := range c.HeadDims {
@@ -107,6 +124,11 @@ func (c Caps) SupportsDims(kDim, vDim int) bool {
 		}
 	}
 	return c.HeadDims == nil && kDim > 0 && vDim > 0
+}
+
+// SupportsLatent reports whether latent caches of kDim keys, of which the first vDim are values, are accepted.
+func (c Caps) SupportsLatent(kDim, vDim int) bool {
+	return c.Latent && 0 < vDim && vDim <= kDim && (c.LatentDims == nil || slices.Contains(c.LatentDims, [2]int{kDim, vDim}))
 }
 
 // Backend is an open device. Its methods are safe for concurrent use; each Stream may be used by

@@ -19,10 +19,16 @@ func (u *unwrapper[B]) plane(to *Plane[B], from *Plane[AnyBuffer]) {
 
 func (u *unwrapper[B]) cacheView(to *CacheView[B], from *CacheView[AnyBuffer]) {
 	u.plane(&to.K, &from.K)
-	u.plane(&to.V, &from.V)
+	if !from.Latent {
+		u.plane(&to.V, &from.V)
+	} else {
+		to.V.Dim = from.V.Dim
+		to.V.Hadamard = from.V.Hadamard
+	}
 	to.Blocks = from.Blocks
 	to.KVHeads = from.KVHeads
 	to.BlockSize = from.BlockSize
+	to.Latent = from.Latent
 }
 
 func (u *unwrapper[B]) ragged(to *Ragged[B], from *Ragged[AnyBuffer]) {
@@ -36,6 +42,13 @@ func (u *unwrapper[B]) ragged(to *Ragged[B], from *Ragged[AnyBuffer]) {
 	if from.QueryOffsets.Set {
 		to.QueryOffsets = Some(u.buf(from.QueryOffsets.Buf))
 	}
+	if from.Views.Set {
+		to.Views = Some(u.buf(from.Views.Buf))
+	}
+	if from.Tree.Set {
+		to.Tree = Some(u.buf(from.Tree.Buf))
+	}
+	to.TreeWords = from.TreeWords
 }
 
 func (u *unwrapper[B]) rotaryTable(to *RotaryTable[B], from *RotaryTable[AnyBuffer]) {
@@ -52,6 +65,7 @@ func (u *unwrapper[B]) mask(to *Mask[B], from *Mask[AnyBuffer]) {
 	to.NonCausal = from.NonCausal
 	to.Window = from.Window
 	to.SinkTokens = from.SinkTokens
+	to.Chunk = from.Chunk
 	to.Part = from.Part
 	to.Residual = from.Residual
 	to.SoftCap = from.SoftCap

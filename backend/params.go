@@ -9,7 +9,8 @@ import "math"
 // looks at every operand of a call, or passes a call on, is generated from these structs
 // (from_params.go, in several packages). In errors an operand has the name of its field in small
 // letters, or the one of the tag operand, where * is the name of the field that holds the
-// struct. With the tag when, the operand is one only where the field that it names is not 0.
+// struct. With the tag when, the operand is one only where the field that it names is not 0, or, after a !,
+// where the flag that it names is not set.
 
 // Rows are vectors along a token axis: vector i starts at element Offset + i*Stride of Buf. With
 // Stride 0 the vectors lie back to back. A fused projection [tokens, q+k+v] is three Rows over one
@@ -38,14 +39,22 @@ type Plane[B Buffer] struct {
 
 // CacheView is one layer of a cache: each plane has Blocks*KVHeads*BlockSize*Dim elements. In a
 // contiguous cache a block is the whole capacity of a sequence.
+//
+// A latent cache has one plane, the keys, whose first V.Dim elements are the values, too: the absorbed form of
+// multi-head latent attention (MLA; DeepSeek-V2, arXiv:2405.04434), with K.Dim 576 of a latent of 512 and
+// 64 rotated elements. K.Dim is at least V.Dim. V.Data and V.Scales have no meaning and are not looked at, and in a
+// Format V is the type of K. Pairs of dims that Caps.SupportsLatent refuses, keys with Hadamard, and types whose
+// scales belong to channels (Int4Channel) are ErrUnsupported.
 type CacheView[B Buffer] struct {
 	K                          Plane[B] `operand:"key"`
-	V                          Plane[B] `operand:"value"`
+	V                          Plane[B] `operand:"value" when:"!Latent"`
 	Blocks, KVHeads, BlockSize int
+	Latent                     bool
 }
 
 // Ragged describes the sequences of one call. Their tokens lie back to back along the token axis,
-// so a batch may mix decode and prefill. A batch without tokens is valid and does nothing.
+// so a batch may mix decode and prefill. A batch without tokens is valid and does nothing. With a
+// Table a sequence may be in a batch several times, with other queries and other lengths.
 type Ragged[B Buffer] struct {
 	Seqs, Tokens int
 	// Table is the block table, U32 [Seqs, TableStride]: entry i of a sequence is the block of its
@@ -58,6 +67,26 @@ type Ragged[B Buffer] struct {
 	// QueryOffsets is U32 [Seqs+1]: the first token of each sequence, and Tokens at the end. Unset:
 	// one token for each sequence.
 	QueryOffsets Opt[B]
+	// Views is U32 [Tokens, 2]: the position of each query, at most MaxPosition, and its end, at most
+	// the context: one past the last key that it may see. Unset: query i of a sequence's n is its
+	// token at position context − n + i, and its end is the position + 1, or the context where the
+	// mask is NonCausal. With Views the queries need not be tokens of the sequence, positions may be
+	// beyond the context, and the mask is not NonCausal: ends say what it would. The tokens of an
+	// image that see each other have the end of the image; queries of cross attention, and of a step
+	// that appends nothing, have the context. For devices with Caps.Views.
+	Views Opt[B]
+	// Tree is U32 [Tokens, TreeWords]: the drafts of trees (SpecInfer, arXiv:2305.09781; Medusa,
+	// arXiv:2401.10774; EAGLE, arXiv:2401.15077). To a query with a bit set in its row, the keys of
+	// its sequence's n tokens of this call, those from context − n on, are drafts: it sees the j-th
+	// if bit j is set, which is bit j%32 of word j/32. These are its ancestors and itself; bits from n
+	// on are 0. Its position is its depth in the tree after the keys before the drafts, and like its
+	// end not below context − n. A query whose row is 0 is in no tree, as prompts in the same batch
+	// are. The mask is not NonCausal. For devices with Caps.TreeWords.
+	//
+	// Devices with Caps.ChecksIDs report Views and Tree that are not like this as ErrArgument; on
+	// others the output of such a row is unspecified.
+	Tree      Opt[B]
+	TreeWords int // words of a row, at least 1; at most Caps.TreeWords
 }
 
 // AppendParams writes the keys and values of Tokens new tokens into the cache. K is [Tokens,
@@ -68,6 +97,11 @@ type Ragged[B Buffer] struct {
 // With Rotary set, keys are rotated before they are stored, and Q [Tokens, QHeads, K dim], when
 // QHeads is not 0, is rotated in place: all rows, including those with slot −1. The Hadamard
 // transform of keys that are stored with Plane.Hadamard, and of Q, comes after that.
+//
+// A key of a latent cache comes in two operands, as models compute it: V is its first elements, the latent, [Tokens,
+// KVHeads, V dim], and K is the rest, [Tokens, KVHeads, K dim − V dim], which may be no elements. Rotary turns
+// the rest, and in Q, which is [Tokens, QHeads, K dim], the elements behind the first V dim; it has at most K dim
+// − V dim Dims. ErrNonFinite calls the whole key one.
 //
 // Quantized types store finite values only. A row with another value is ErrNonFinite: a device in
 // host memory returns it from Append, which then has written nothing; other devices return it from
@@ -95,7 +129,7 @@ type AppendParams[B Buffer] struct {
 type RotaryTable[B Buffer] struct {
 	Table     Opt[B]  `operand:"rope table"` // f32 [Positions, Dims/2, 2]: cos and sin of each pair's angle
 	Positions int     // rows of Table
-	Dims      int     // the first dims of a head are rotated; even
+	Dims      int     // the first dims of a head, of a latent cache those behind the latent, are rotated; even
 	Pairing   Pairing // which elements form a pair
 	Magnitude float32 // factor of rotated dims, 1 except with YaRN; Rotate does not apply it
 }
@@ -125,11 +159,21 @@ func (p *Pairing) UnmarshalText(text []byte) error { return parseName("Pairing",
 type AttendShape struct {
 	QHeads, KVHeads, KDim, VDim, BlockSize int
 	Format                                 Format
+	Latent                                 bool     // as in CacheView
 	ContextLens, QueryLens                 []uint32 // [seqs]
 	NonCausal                              bool
 	// Window and SinkTokens are the widest of all masks that the plan is used with; a layer may
 	// have a narrower window.
 	Window, SinkTokens int
+	// Chunk is that of all masks that the plan is used with. A plan without one, and without a
+	// window, is good for any.
+	Chunk int
+	// Views is what Ragged.Views holds, U32 [tokens, 2], where calls have it; nil: they do not. A plan
+	// is valid for these very views only.
+	Views []uint32
+	// TreeWords is Ragged.TreeWords where calls have a Tree, and 0 where they do not. The bits may be
+	// others than those of the last step.
+	TreeWords int
 	// Part and Residual are those of all masks that the plan is used with.
 	Part     Part
 	Residual int
@@ -139,8 +183,8 @@ type AttendShape struct {
 	// Table is Ragged.Table in host memory, U32 [seqs, TableStride]. With it a device reads the
 	// blocks that several sequences begin with once for all of them, and merges the results
 	// (cascade attention). Such a plan is valid for this very table only; the CPU refuses others
-	// (ErrArgument). nil: each sequence reads all that it sees. Plans with a Window or ResidualKeys
-	// read nothing together.
+	// (ErrArgument). nil: each sequence reads all that it sees. Plans with a Window, a Chunk or
+	// ResidualKeys read nothing together.
 	Table       []uint32
 	TableStride int
 	// MinShared is the fewest common tokens that are read once for several sequences. 0: as many as
@@ -150,6 +194,8 @@ type AttendShape struct {
 	// Fixed makes a plan whose launches, and the lengths of Work and Workspace, do not depend on
 	// ContextLens or on the blocks in Table, as a Graph needs; some of its work is then empty. All
 	// else must stay the same from step to step, including TableStride and whether there is a Table.
+	// Such a plan has no Views (ErrUnsupported); trees do without where no layer has a window, a chunk
+	// or ALiBi, since bits say what drafts see.
 	Fixed bool
 }
 
@@ -175,12 +221,27 @@ const (
 // Mask says which keys a query sees and how its logits are changed. The zero value is causal: token
 // i of n sees the keys up to position context − n + i. Logits are Scale*q·k, then SoftCap, then
 // ALiBi, then the mask.
+//
+// A query at position p with end e (see Ragged.Views) sees the key at position k if k < e and
+//
+//   - with a Window: p − Window < k < p + Window, or k < SinkTokens;
+//   - with a Chunk: k/Chunk = p/Chunk;
+//   - with OlderKeys: k < edge, and with ResidualKeys: k ≥ edge (see Part).
+//
+// Of drafts (see Ragged.Tree) it sees those whose bits are set, wherever the window, the chunk and the
+// end are. They belong to ResidualKeys, wherever the edge is.
 type Mask[B Buffer] struct {
-	NonCausal bool // every query sees its whole context; Window and SinkTokens must be 0
-	// Window > 0: a query at position p sees the keys after p − Window, its own key included,
+	NonCausal bool // the end of a query is its context, not the key after its own
+	// Window > 0: a query at position p sees the keys after p − Window, its own key included, and,
+	// where its end is that far, those before p + Window (Longformer, arXiv:2004.05150). With
+	// NonCausal it is for devices with Caps.Views.
 	Window int
-	// and the first SinkTokens keys (StreamingLLM, arXiv:2309.17453).
+	// SinkTokens are the first keys, which a query sees in spite of its window (StreamingLLM,
+	// arXiv:2309.17453).
 	SinkTokens int
+	// Chunk > 0: positions are cut into chunks of that many, and a query sees keys of its own one only
+	// (Llama 4). Window and SinkTokens are 0 then. For devices with Caps.Chunk.
+	Chunk int
 	// Part limits a query to the keys before its edge, or to those from the edge on. The edge of
 	// the query at position p is max(0, p + 1 − Residual), rounded down to a whole block: it
 	// depends on p alone, not on how a prompt is divided into steps. With it one sequence can be in
@@ -191,7 +252,8 @@ type Mask[B Buffer] struct {
 	Part     Part
 	Residual int
 	SoftCap  float32 // > 0: logit = SoftCap * tanh(logit/SoftCap)
-	// ALiBi is f32 [QHeads], slopes: logit += slope * (key position − query position).
+	// ALiBi is f32 [QHeads], slopes: logit += slope * (key position − query position). A drafted key
+	// (Ragged.Tree) is at the position of its own token in Ragged.Views, if there are any.
 	ALiBi Opt[B] `operand:"ALiBi slopes"`
 	// SinkLogits is f32 [QHeads]: a learned logit for each head that takes part in the softmax and
 	// has no value (attention sink). The values of ALiBi and SinkLogits must be finite, else
@@ -282,7 +344,7 @@ type MergeParams[B Buffer] struct {
 // TableOffset). K and V are [KVHeads, Len, dim], of the planes' storage type (bit-exact) or f32;
 // quantized planes are gathered as f32 only. Keys that are stored with Plane.Hadamard are
 // transformed back when they are gathered as f32, and copied as they are stored when they are
-// gathered as f16 or bf16.
+// gathered as f16 or bf16. Of a latent cache K is whole keys, and V their first V dim elements.
 type GatherParams[B Buffer] struct {
 	Cache       CacheView[B]
 	Table       Opt[B] `operand:"block table"`
@@ -305,13 +367,16 @@ type ClearScoresParams[B Buffer] struct {
 	N                          int
 }
 
+// MaxPosition is the last position that a query may have in Ragged.Views.
+const MaxPosition = math.MaxInt32
+
 // NoBlock as the source of a pair of blocks skips that pair, so that a list can have the same
 // length in every step.
 const NoBlock uint32 = math.MaxUint32
 
 // CopyBlocksParams copies block Pairs[i][0] of From to block Pairs[i][1] of To: keys, values, their
 // scales, and the attention scores (see Outputs) when FromScores and ToScores are set. To may be
-// the same cache, or another one of the same types, heads, block size, dims and Hadamard. Pairs is
+// the same cache, or another one of the same types, heads, block size, dims, Hadamard and Latent. Pairs is
 // U32 [N, 2]; a pair may be skipped with NoBlock. A destination may appear once and, within one
 // cache, may not be the source of another pair. Scales of whole heads, those of 8-bit floats, are
 // not copied: the caller makes sure that they are the same in both caches. With ScoresOnly only the
@@ -337,7 +402,7 @@ type MoveSlotsParams[B Buffer] struct {
 }
 
 // ConvertBlocksParams stores block Pairs[i][0] of From as block Pairs[i][1] of To, which has the
-// same heads, block size and dims, and other storage types. It quantizes blocks of older tokens,
+// same heads, block size, dims and Latent, and other storage types. It quantizes blocks of older tokens,
 // and restores blocks that are to be written again. Pairs is U32 [N, 2]; a pair may be skipped with
 // NoBlock, and a destination may appear once. One cache is of an activation type in both planes,
 // the other of quantized types that Caps.Formats lists with it. Keys are transformed when only one
@@ -353,7 +418,8 @@ type ConvertBlocksParams[B Buffer] struct {
 }
 
 // RotateParams rotates the keys at Slots (I64 [N]; −1 is skipped, any other slot may appear once)
-// by Deltas (I32 [N]) positions, forward or back, by less than Rotary.Positions. Quantized keys are
+// by Deltas (I32 [N]) positions, forward or back, by less than Rotary.Positions; of a latent cache the
+// elements behind the latent. Quantized keys are
 // quantized again, each value within half a step of the rotated one; keys of Int4Channel are
 // ErrUnsupported.
 type RotateParams[B Buffer] struct {

@@ -8,6 +8,7 @@ type Preparation struct {
 	QHeads, KVHeads int
 	KDim, VDim      int
 	Contiguous      bool // a sequence lies in one block
+	Latent          bool // as in CacheView
 	RoPE            bool // Append turns keys and queries (AppendParams.Rotary)
 	Scores          bool // attention scores, too
 	Hadamard        bool // keys of quantized formats are stored transformed (Plane.Hadamard)

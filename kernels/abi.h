@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 7
+#define FKV_ABI_VERSION 8
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -32,7 +32,7 @@
  */
 enum { FKV_PAGED, FKV_WIDE, FKV_WITH_ROPE, FKV_WITH_QUERIES, FKV_WITH_TABLE, FKV_WITH_OFFSETS,
        FKV_WITH_ALIBI, FKV_WITH_SINKS, FKV_WITH_SOFTCAP, FKV_WITH_LSE, FKV_WITH_FINAL_LSE,
-       FKV_WITH_PARTIALS, FKV_CONSTANTS };
+       FKV_WITH_PARTIALS, FKV_WITH_VIEWS, FKV_WITH_TREE, FKV_CONSTANTS };
 
 /*
  * A plane is stored as elements of the type in the kernel's name, or, where that is "quant",
@@ -54,6 +54,7 @@ enum { FKV_APPEND_K, FKV_APPEND_V, FKV_APPEND_Q, FKV_APPEND_SLOTS, FKV_APPEND_PO
 
 #define FKV_ROPE 1        /* rotate; POSITIONS [tokens] and ROPE [rope_positions, rope_dims/2, 2] are there */
 #define FKV_INTERLEAVED 2 /* pairs are (2i, 2i+1), not (i, i + rope_dims/2) */
+#define FKV_LATENT 16     /* V is the first elements of keys, K those behind them, both in KCACHE; Q is as long as keys, and its last k_dim rotate */
 
 struct fkv_append_args {
     uint32_t size;
@@ -70,7 +71,8 @@ struct fkv_append_args {
 /*
  * append_quant: append to caches of quantized types, or of floats whose keys are turned. With
  * FKV_HADAMARD keys, and all rows of Q, are turned by the Walsh-Hadamard matrix after their
- * rotation. The scales of floats are not read.
+ * rotation. The scales of floats are not read. append_quant_long, of a latent cache, has keys as FKV_LATENT says,
+ * of 512 elements and up to 256 behind them.
  */
 enum { FKV_APPEND_QUANT_K, FKV_APPEND_QUANT_V, FKV_APPEND_QUANT_Q, FKV_APPEND_QUANT_SLOTS, FKV_APPEND_QUANT_POSITIONS,
        FKV_APPEND_QUANT_ROPE, FKV_APPEND_QUANT_KCACHE, FKV_APPEND_QUANT_VCACHE, FKV_APPEND_QUANT_KSCALES,
@@ -92,7 +94,7 @@ struct fkv_append_quant_args {
     uint32_t pad;
 };
 
-/* gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim]. */
+/* gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim], of rows the first dim elements. */
 enum { FKV_GATHER_CACHE, FKV_GATHER_TABLE, FKV_GATHER_OUT, FKV_GATHER_BUFFERS };
 
 struct fkv_gather_args {
@@ -100,6 +102,8 @@ struct fkv_gather_args {
     uint32_t block; /* without TABLE: the block that holds the sequence */
     int64_t begin, len;
     uint32_t blocks, kv_heads, block_size, dim;
+    uint32_t row; /* elements of a row of the plane */
+    uint32_t pad;
 };
 
 /* gather_quant: gather, as f32, of a plane that is quantized or turned; with FKV_HADAMARD rows are turned back. */
@@ -110,13 +114,16 @@ struct fkv_gather_quant_args {
     uint32_t block; /* without TABLE: the block that holds the sequence */
     int64_t begin, len;
     uint32_t blocks, kv_heads, block_size, dim;
+    uint32_t row; /* elements of a row of the plane */
     uint32_t storage, flags;
+    uint32_t pad;
 };
 
 /*
  * pack_blocks, unpack_blocks: block pairs[i][0] of one plane becomes block pairs[i][1] of
  * another, which is quantized, or the first of which is. With FKV_HADAMARD rows are
- * turned on the way. of is FKV_KEYS or FKV_VALUES.
+ * turned on the way. of is FKV_KEYS or FKV_VALUES. pack_blocks_long and unpack_blocks_long are for rows of
+ * more than 256 elements, whose channels have no words and which are not turned.
  */
 enum { FKV_PACK_BLOCKS_FROM, FKV_PACK_BLOCKS_TO, FKV_PACK_BLOCKS_SCALES, FKV_PACK_BLOCKS_PAIRS,
        FKV_PACK_BLOCKS_STATUS, FKV_PACK_BLOCKS_BUFFERS };
@@ -191,9 +198,14 @@ struct fkv_rotate_args {
     int64_t slots;
     uint32_t n, kv_heads, k_dim, block_size;
     uint32_t rope_dims, rope_positions;
+    uint32_t rope_at; /* the element of a key from which on it rotates */
+    uint32_t pad;
 };
 
-/* rotate_quant: rotate of keys that are quantized, row by row, or turned; with FKV_HADAMARD turned back meanwhile. */
+/*
+ * rotate_quant: rotate of keys that are quantized, row by row, or turned; with FKV_HADAMARD turned back meanwhile.
+ * rotate_quant_long: of keys of a latent cache, whose elements from 512 on rotate.
+ */
 enum { FKV_ROTATE_QUANT_K, FKV_ROTATE_QUANT_SCALES, FKV_ROTATE_QUANT_SLOTS, FKV_ROTATE_QUANT_DELTAS, FKV_ROTATE_QUANT_ROPE,
        FKV_ROTATE_QUANT_BUFFERS };
 
@@ -283,10 +295,11 @@ struct fkv_probe_read_args {
  * attend: every attention kernel takes these. The rows of a sequence are its
  * queries times the heads of one group: row r is query r/group and head
  * kv_head*group + r%group, group = q_heads/kv_heads. A block of the grid is item
- * blockIdx.x of a launch and KV head blockIdx.y.
+ * blockIdx.x of a launch and KV head blockIdx.y. VIEWS is [tokens, 2], TREE [tokens, tree_words]: see
+ * backend.Ragged, and backend.Mask for what a query sees.
  */
 enum { FKV_ATTEND_Q, FKV_ATTEND_K, FKV_ATTEND_V, FKV_ATTEND_TABLE, FKV_ATTEND_CONTEXT_LENS,
-       FKV_ATTEND_QUERY_OFFSETS, FKV_ATTEND_WORK, FKV_ATTEND_ALIBI, FKV_ATTEND_SINKS,
+       FKV_ATTEND_QUERY_OFFSETS, FKV_ATTEND_VIEWS, FKV_ATTEND_TREE, FKV_ATTEND_WORK, FKV_ATTEND_ALIBI, FKV_ATTEND_SINKS,
        FKV_ATTEND_OUT, FKV_ATTEND_LSE, FKV_ATTEND_PARTIAL, FKV_ATTEND_PARTIAL_LSE,
        FKV_ATTEND_FINAL_LSE, FKV_ATTEND_MASS, FKV_ATTEND_KSCALES, FKV_ATTEND_VSCALES, FKV_ATTEND_BUFFERS };
 
@@ -309,6 +322,7 @@ struct fkv_attend_args {
     uint32_t k_storage, v_storage; /* in kernels of quantized caches, which have scales, too */
     uint32_t shared_at, shared_rows; /* the word of WORK where shared rows begin, and their number */
     uint32_t recent; /* the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none */
+    uint32_t chunk, tree_words; /* chunk 0: none */
 };
 
 /*

@@ -15,10 +15,11 @@ type LayerIO[B backend.Buffer] struct {
 	// and with Storage.Hadamard in layers with quantized keys; else it does not use them.
 	Q backend.Rows[B]
 	// K and V are the new keys [tokens, KV heads, head dim] and values [tokens, KV heads, value head dim], which Append
-	// reads.
+	// reads. With Model.Latent V is the latents, and K what keys have behind them, [tokens, KV heads, head dim − value head
+	// dim].
 	K, V backend.Rows[B]
 	// Rotate makes Append apply the rotary embedding (Model.RoPE): it rotates Q in place, and K while it writes K to
-	// the cache. Without Rotate the runner has rotated both, or the layer has no rotary embedding.
+	// the cache; with Model.Latent what is behind the first value head dim elements of each. Without Rotate the runner has rotated both, or the layer has no rotary embedding.
 	Rotate bool
 	// Out is where Attend writes, [tokens, query heads, value head dim]. It must not overlap Q.
 	Out backend.Rows[B]
@@ -50,6 +51,9 @@ func (b *Batch[B]) Append(layer int, io LayerIO[B]) error {
 func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 	if err := b.want(stepPlanned); err != nil {
 		return err
+	}
+	if b.moves != movedNone {
+		return ErrStep{Why: "a Commit has moved nodes of trees; Commit again, or reset the step"}
 	}
 	if err := b.pool.checkCall(layer, "k", io.K.Buf, "v", io.V.Buf); err != nil {
 		return err

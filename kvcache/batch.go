@@ -8,9 +8,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/step"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Batch is one step: the sequences that get new tokens and the plan that serves
+// Batch is one step: the sequences that get new tokens, or are queried, and the plan that serves
 // all layers. It is made once and used again for every step, by one goroutine at
 // a time. After the first steps a step allocates no Go memory, except that the lists of
 // growing sequences (a few bytes a token) are enlarged now and then.
@@ -20,15 +21,30 @@ type Batch[B backend.Buffer] struct {
 	members        []member[B]
 	state          stepState
 	graph          captured
-	written        []bool // layers that got their rows in this step
-	externalWrites bool   // kernels of the runner's own write, too: see Metadata
+	written        []bool        // layers that got their rows in this step
+	externalWrites bool          // kernels of the runner's own write, too: see Metadata
+	moves          moves         // what became of the accepted nodes of trees
+	spans          []prefix.Span // of an addition
+	depths         []int         // of a tree's nodes
 }
 
 // member is what a batch knows of one of its step's entries.
 type member[B backend.Buffer] struct {
-	seq   *Sequence[B]
-	draft int // how many of its last new tokens are a draft
-	full  int // entries of the prefix tree that its sequence fills when it is committed; 0: none to publish
+	seq     *Sequence[B]
+	draft   int  // how many of its last new tokens are a draft
+	full    int  // entries of the prefix tree that its sequence fills when it is committed; 0: none to publish
+	queried bool // the sequence gets no tokens, and other steps may read it, too
+	ended   bool // by a draft or a tree: it gets no more tokens in this step
+	silent  bool // its new tokens see later ones in a way that its prompt did not say: nobody is to find them
+}
+
+// leave lets go of the sequence, which is in the step no more.
+func (m *member[B]) leave() {
+	if m.queried {
+		m.seq.queries--
+	} else {
+		m.seq.busy = false
+	}
 }
 
 type stepState uint8
@@ -85,87 +101,7 @@ func (b *Batch[B]) shut() error {
 // added to the pool's when LayerIO.Scores is not set.
 func (b *Batch[B]) AccumulateScores(on bool) { b.step.Mass = on }
 
-// Add gives seq new tokens in this step, at positions seq.Len() and on. Their rows
-// in k, v, q and out follow those of the sequences added before. A sequence is in
-// one open step at a time (ErrBusy), and its length at most the pool's capacity
-// (ErrCapacity). After Commit it begins the next step.
-//
-// A sequence that was opened with a prompt must first be given the rest of it,
-// prompt[match.Cached:], in one step or several (ErrPrompt). With prefix reuse tokens
-// identify content: of two blocks with equal tokens after equal prefixes one is kept.
-func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) (err error) {
-	defer naming("Batch.Add", &err)
-	return b.add(seq, tokens, len(tokens), true)
-}
-
-// AddDraft is Add of tokens the last draft of which are guesses, as of speculative decoding: the step computes them like
-// others, but nobody finds them, and no event tells of them, before they are accepted. Truncate rejects those after the
-// length that it is given and accepts the others: call it after each verification, also where all were right. A step
-// without it accepts all of them. Fork copies a draft as one. Release drops it, and where that cannot be offers nothing of
-// the sequence's end. In a pool with Model.Groups a draft of more than Memory.Rollback tokens cannot be rejected as a
-// whole, nor any part of one where layers have a state: draft on a Fork there.
-func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err error) {
-	defer naming("Batch.AddDraft", &err)
-	if draft < 0 || draft > len(tokens) {
-		return argument("a draft of %d of %d tokens", draft, len(tokens))
-	}
-	if err := b.add(seq, tokens, len(tokens), true); err != nil {
-		return err
-	}
-	b.members[len(b.members)-1].draft = draft
-	return nil
-}
-
-func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) error {
-	if b.state == stepCommitted { // it is over
-		if err := b.Reset(); err != nil {
-			return err
-		}
-	}
-	p := b.pool
-	p.lock()
-	defer p.unlock()
-	if err := b.want(stepOpen); err != nil {
-		return err
-	}
-	switch {
-	case seq == nil:
-		return argument("the sequence is nil; open one with Pool.Open")
-	case seq.pool != p:
-		return ErrOtherPool
-	case n <= 0:
-		return argument("no tokens: a sequence without any is left out of the step")
-	}
-	if err := seq.idle(); err != nil {
-		return err
-	}
-	have, next := seq.Len(), seq.NextPosition()
-	if write {
-		if err := seq.text.Continues(tokens, have); err != nil {
-			return err
-		}
-	}
-	switch {
-	case write && n > p.cfg.Memory.Capacity-have:
-		return ErrCapacity{Have: have + n, Max: p.cfg.Memory.Capacity}
-	case write && n > p.cfg.Memory.Capacity-next && p.rotates():
-		return ErrCapacity{Have: next + n, Max: p.cfg.Memory.Capacity, Positions: true}
-	case !write && n > have:
-		return argument("%d queries: the sequence has %d tokens", n, have)
-	}
-	if err := b.admits(n); err != nil {
-		return err
-	}
-	if write {
-		seq.text.Note(tokens, have)
-	}
-	b.step.Add(&seq.body, n, write, next)
-	b.members = append(b.members, member[B]{seq: seq})
-	seq.busy = true
-	return nil
-}
-
-// Tokens is the number of new tokens of the step, which is the number of rows of q, k, v and out.
+// Tokens is the number of rows of q, k, v and out: of the step's new tokens, and of its queries without.
 func (b *Batch[B]) Tokens() int {
 	if b.step.Steps == nil {
 		return 0
@@ -195,11 +131,11 @@ func (b *Batch[B]) reset() error {
 	}
 	for i := range b.members {
 		if b.state != stepCommitted {
-			b.members[i].seq.busy = false
+			b.members[i].leave()
 		}
 	}
 	clear(b.members)
-	b.members, b.state = b.members[:0], stepOpen
+	b.members, b.state, b.moves = b.members[:0], stepOpen, movedNone
 	b.step.Clear()
 	return err
 }
@@ -257,7 +193,7 @@ func (b *Batch[B]) unwritten() {
 // Commit ends the step: its tokens belong to their sequences from now on. The
 // device may still be running the step; its blocks stay held until it is done. If a
 // layer got no keys and values Commit returns ErrStep, unless the runner writes them
-// with kernels of its own (see Metadata).
+// with kernels of its own (see Metadata); so it does where nothing was said of a tree (see Accept).
 func (b *Batch[B]) Commit() (err error) {
 	defer naming("Batch.Commit", &err)
 	if err := b.want(stepPlanned); err != nil {
@@ -266,10 +202,49 @@ func (b *Batch[B]) Commit() (err error) {
 	if err := b.complete(); err != nil {
 		return err
 	}
+	if err := b.keep(); err != nil {
+		return err
+	}
 	if err := cmp.Or(b.step.Leave(), b.quantize()); err != nil {
 		return b.pool.met(err)
 	}
 	return b.commit()
+}
+
+// moves is what became of the accepted nodes of trees.
+type moves uint8
+
+const (
+	movedNone   moves = iota // nothing yet
+	movedAll                 // they are where the sequence has them
+	movedFailed              // of a commit that failed
+)
+
+// keep brings the accepted nodes together.
+func (b *Batch[B]) keep() error {
+	if !b.step.Trees() {
+		return nil
+	}
+	if at := b.step.Undecided(); at >= 0 {
+		return ErrStep{Why: fmt.Sprintf("nobody said what is right of the tree of the sequence that was added as number %d; Accept a path first, which may be empty, or reset the step", at)}
+	}
+	switch b.moves {
+	case movedAll:
+		return nil
+	case movedFailed:
+		return ErrStep{Why: "the last Commit failed while it moved nodes of trees; reset the step"}
+	}
+	b.moves = movedFailed
+	if err := b.step.Keep(); err != nil {
+		return b.pool.met(err)
+	}
+	for i := range b.members {
+		if nodes, at := b.step.Path(i); nodes != nil {
+			b.members[i].seq.text.Pick(b.members[i].seq.Len()+at, nodes)
+		}
+	}
+	b.moves = movedAll
+	return nil
 }
 
 func (b *Batch[B]) commit() error {
@@ -279,7 +254,7 @@ func (b *Batch[B]) commit() error {
 	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
-	if err := b.orderKnown(); err != nil {
+	if err := cmp.Or(b.step.Rejoin(), b.orderKnown()); err != nil {
 		return p.parts.Fences.Observe(err)
 	}
 	f, err := p.parts.Fences.Record(p.parts.BE, b.step.Stream)
@@ -314,7 +289,7 @@ func (b *Batch[B]) quantize() error {
 // fills is what the member's sequence has to publish once entry i of the step is committed.
 func (m *member[B]) fills(b *step.Set[B], i int) int {
 	text, accepted := &m.seq.text, b.Len(i)-m.draft
-	if b.New(i) == 0 || !text.Due(accepted) {
+	if b.New(i) == 0 || m.silent || !text.Due(accepted) {
 		return 0
 	}
 	full := b.Publishes(i)
@@ -368,6 +343,7 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		if b.Restores(i) {
 			s.text.Requantize()
 		}
+		s.text.Silent = s.text.Silent || m.silent
 		s.text.Positions.Grow(tokens)
 		s.text.Draft = m.draft
 		if m.full > 0 {
@@ -379,7 +355,7 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 	}
 	s.text.Computed(s.Len())
 	s.body.Used(f)
-	s.busy = false
+	m.leave()
 	return err
 }
 

@@ -32,6 +32,10 @@
 // once, where that is faster (Attention.MinShared). On devices with graphs a step can be
 // captured once and then replayed as one launch: see [Batch.FixShape].
 //
+// Besides new tokens that see what is before them a step may have images whose tokens see each other
+// ([Batch.AddSpans]), trees of guesses ([Batch.AddTree]), and queries that give a sequence no tokens
+// ([Batch.Query]), such as those of cross attention, all in one batch.
+//
 // [KvCache] is one layer of one sequence, as a value with public fields. [Standalone] is a
 // cache of one layer and one sequence; it has a pool of its own and grows by itself.
 //
@@ -48,7 +52,8 @@
 // In the paged layout a layer is [blocks, heads, block size, dim] and a sequence
 // has as many blocks as its tokens need. In the contiguous layout each sequence
 // has one block of its full capacity. The two differ in nothing else: a
-// contiguous pool is a paged one with blocks of Capacity tokens.
+// contiguous pool is a paged one with blocks of Capacity tokens. With Model.Latent
+// there are no values beside the keys: the first elements of each key are its value.
 //
 // # Concurrency
 //
@@ -79,6 +84,9 @@
 //   - [ErrStep]: a call in the wrong order: Append before Plan, or Attend or Commit while
 //     a layer has no keys and values of the step. The order is Add, Plan, Append and
 //     Attend in each layer, Commit, Reset.
+//   - [ErrSpan]: a step that would end within tokens which see each other. End it before or after them.
+//   - [ErrView]: a query that would see what a window or a chunk has given up. Ask from a later position, or keep more
+//     (Memory.Rollback).
 //   - [ErrConfig]: a field of Config, or an environment variable, cannot be used. The
 //     text says what it accepts.
 //   - [ErrPoolSize]: the pool, or one of its layers, does not fit the device. It is a

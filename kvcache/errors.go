@@ -19,8 +19,8 @@ var (
 	ErrClosed = backend.ErrClosed
 	// ErrReleased is a call on a sequence or Standalone cache after Release.
 	ErrReleased = errors.New("already released")
-	// ErrBusy is a call on a sequence while it is in a step that is neither committed nor reset, or in a call of another
-	// goroutine.
+	// ErrBusy is a call on a sequence while it is in a step that is neither committed nor reset, be it only queried there,
+	// or in a call of another goroutine.
 	ErrBusy = errors.New("sequence is part of an open step, or of a call that is not done; commit or reset the step first")
 	// ErrOtherPool is a sequence of another pool. A buffer or stream of another device
 	// is a backend.ErrOtherDevice.

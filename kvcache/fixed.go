@@ -74,11 +74,13 @@ func (f *captured) forget() error {
 	return err
 }
 
-// admits reports why a step of the batch cannot have n tokens of one more sequence.
-func (b *Batch[B]) admits(n int) error {
+// admits reports why a step of the batch cannot have n tokens of one more sequence, or of its entry at.
+func (b *Batch[B]) admits(n, at int) error {
 	switch of := b.step.Size; {
 	case of.Seqs == 0:
 		return nil
+	case at >= 0:
+		return argument("a sequence once more: the steps of this batch have %d tokens of each, in one addition; see FixShape", of.Tokens)
 	case n != of.Tokens:
 		return argument("%d tokens: the steps of this batch have %d of each sequence; see FixShape", n, of.Tokens)
 	case len(b.members) == of.Seqs:
@@ -156,7 +158,7 @@ func (b *Batch[B]) Replay() (err error) {
 // device, valid until the step is planned again or closed.
 type StepMetadata[B backend.Buffer] struct {
 	backend.Ragged[B]
-	Slots     B // I64 [Tokens], where to write each token, in the cache that Pool.Layer calls residual
+	Slots     B // I64 [Tokens], where to write each token, in the cache that Pool.Layer calls residual; −1: nowhere, it is a query
 	Positions B // U32 [Tokens]
 	// Residual describes, with Storage.Residual, the sequences in the cache of the last, unquantized tokens, where new
 	// rows are written; Ragged then describes them in the quantized cache: see backend.Mask.Part. Without

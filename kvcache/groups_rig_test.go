@@ -21,8 +21,10 @@ type grouped struct {
 	seqs   []*told
 	within float64 // by how much a row may differ from the model's
 	events *prefix.Subscription
-	sure   map[uint32]bool // tokens that were drafts and accepted
-	guess  uint32          // the next draft's
+	sure   map[uint32]bool        // tokens that were drafts and accepted
+	guess  uint32                 // the next draft's
+	asked  uint32                 // queries so far, of steps with calls of every kind
+	deals  func(asks []ask) error // computes and compares steps in the place of run
 }
 
 // guesses are from here on the numbers of tokens that were drafts: none is used twice.
@@ -75,6 +77,21 @@ func manyKinds(groups ...config.Group) Config {
 	}
 }
 
+// latent is cfg with latents: keys of 24 elements, of which 16 are their values.
+func latent(cfg Config) Config {
+	d := latentDims(24, 16)
+	cfg.Model.Latent, cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Model.Scale = true, 1, d[0], d[1], 0.25
+	return cfg
+}
+
+// latentDims are those of keys and values, or, on a device that has kernels for some alone, the first of these.
+func latentDims(k, v int) [2]int {
+	if dims := testDevice().LatentDims; dims != nil {
+		return dims[0]
+	}
+	return [2]int{k, v}
+}
+
 func newGrouped(t testT, cfg Config, seed uint64) *grouped {
 	t.Helper()
 	return groupedOn(deviceRig(t, cfg), seed)
@@ -104,7 +121,7 @@ func (w *grouped) groupOf(layer int) *config.Group {
 			}
 		}
 	}
-	return nil
+	return &config.Group{} // of a pool without groups
 }
 
 // sees reports whether the query at a position sees a token.
@@ -139,6 +156,9 @@ type ask struct {
 // run computes a step and compares what it gives with the model. An error leaves everything as it was.
 func (w *grouped) run(asks ...ask) error {
 	w.t.Helper()
+	if w.deals != nil {
+		return w.deals(asks)
+	}
 	err := w.step.Reset()
 	for _, a := range asks {
 		err = cmp.Or(err, w.step.AddDraft(a.seq, a.ids, a.next))
@@ -176,7 +196,8 @@ func (w *grouped) layer(layer int, asks []ask) {
 	for of := w.step.step.Size; len(ids) < of.Seqs*of.Tokens; { // of sequences that there are not
 		ids = append(ids, 0)
 	}
-	k, v := w.vector(w.s, rows(ids, layer, m.KVHeads, m.HeadDim, false)), w.vector(w.s, rows(ids, layer, m.KVHeads, m.VHeadDim, true))
+	hk, hv := newRows(m, ids, layer)
+	k, v := w.vector(w.s, hk), w.vector(w.s, hv)
 	queries := rows(ids, layer+100, m.QHeads, m.HeadDim, false)
 	q, out := w.vector(w.s, queries), w.vector(w.s, make([]float32, len(ids)*m.QHeads*m.VHeadDim))
 	require.NoError(w.t, w.step.Append(layer, kv(k, v)))
@@ -188,7 +209,8 @@ func (w *grouped) layer(layer int, asks []ask) {
 		all := append(append([]uint32(nil), a.told.ids...), a.ids...)
 		for i := range a.ids {
 			query := queries[row*m.QHeads*m.HeadDim:][:m.QHeads*m.HeadDim]
-			want := w.attend(m, layer, query, all, len(a.told.ids)+i)
+			position := len(a.told.ids) + i
+			want := w.attend(m, layer, query, all[:position+1], func(token int) bool { return sees(w.groupOf(layer), position, token) })
 			for j, x := range want {
 				if difference := math.Abs(float64(x) - float64(got[row*width+j])); !(difference <= w.within) { // require takes time
 					require.InDelta(w.t, x, got[row*width+j], w.within, "layer %d, position %d, element %d", layer, len(a.told.ids)+i, j)
@@ -200,14 +222,13 @@ func (w *grouped) layer(layer int, asks []ask) {
 	w.free(k, v, q, out)
 }
 
-// attend is attention in float64.
-func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, position int) []float64 {
-	g := w.groupOf(layer)
+// attend is attention in float64 to those of some tokens that are seen.
+func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, seen func(token int) bool) []float64 {
 	out := make([]float64, m.QHeads*m.VHeadDim)
 	for h := range m.QHeads {
 		kvHead, sum := h/(m.QHeads/m.KVHeads), 0.0
-		for token := range position + 1 {
-			if !sees(g, position, token) {
+		for token := range ids {
+			if !seen(token) {
 				continue
 			}
 			dot := 0.0
@@ -217,10 +238,10 @@ func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, positio
 			e := math.Exp(dot * float64(m.Scale))
 			sum += e
 			for d := range m.VHeadDim {
-				out[h*m.VHeadDim+d] += e * w.stored(element(ids[token], layer, kvHead, d, true))
+				out[h*m.VHeadDim+d] += e * w.stored(element(ids[token], layer, kvHead, d, !m.Latent))
 			}
 		}
-		for d := range m.VHeadDim {
+		for d := 0; d < m.VHeadDim && sum > 0; d++ { // who sees nothing gets zeros
 			out[h*m.VHeadDim+d] /= sum
 		}
 	}

@@ -129,14 +129,10 @@ func TestRuleTablesThatLoseTheirMiddle(t *testing.T) {
 // What a pool cannot do is refused when it is made, with the setting's name (vllm-metal#530).
 func TestRuleRefusedAtTheStart(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"Model.Groups[0].Kind of a state in the contiguous layout": func(c *Config) { c.Memory.Layout, c.Memory.BlockSize = Contiguous, 0 },
-		"Storage.Residual of a state with a residual window":       func(c *Config) { c.Storage.K, c.Storage.Residual = backend.Int8, 8 },
-		"Storage.V of a state beside keys unlike values":           func(c *Config) { c.Model.VHeadDim = 2 * c.Model.HeadDim },
-		"Model.Groups of a layer in no group":                      func(c *Config) { c.Model.Layers++ },
-		"Model.Groups[0].Kind of chunks in the contiguous layout": func(c *Config) {
-			c.Model.Groups[0] = config.Group{Kind: group.Chunked, Layers: []int{0}, Chunk: 8}
-			c.Memory.Layout, c.Memory.BlockSize = Contiguous, 0
-		},
+		"Model.Groups[0].Kind of a state in the contiguous layout":     func(c *Config) { c.Memory.Layout, c.Memory.BlockSize = Contiguous, 0 },
+		"Storage.Residual of a state with a residual window":           func(c *Config) { c.Storage.K, c.Storage.Residual = backend.Int8, 8 },
+		"Storage.V of a state beside keys unlike values":               func(c *Config) { c.Model.VHeadDim = 2 * c.Model.HeadDim },
+		"Model.Groups of a layer in no group":                          func(c *Config) { c.Model.Layers++ },
 		"Model.Groups[0].Chunk of a chunk that is no number of blocks": func(c *Config) { c.Model.Groups[0] = config.Group{Kind: group.Chunked, Layers: []int{0}, Chunk: 7} },
 	} {
 		t.Run(name, func(t *testing.T) {

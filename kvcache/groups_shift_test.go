@@ -17,7 +17,8 @@ func (r *rig[B]) outputs(seq *Sequence[B], ids []uint32) (all [][]float32) {
 	m := &r.pool.cfg.Model
 	require.NoError(r.t, r.plan(r.s, feed[B]{seq, ids}))
 	for l := range m.Layers {
-		q, k, v := r.vector(r.s, rows(ids, l+100, m.QHeads, m.HeadDim, false)), r.vector(r.s, rows(ids, l, m.KVHeads, m.HeadDim, false)), r.vector(r.s, rows(ids, l, m.KVHeads, m.VHeadDim, true))
+		hk, hv := newRows(m, ids, l)
+		q, k, v := r.vector(r.s, rows(ids, l+100, m.QHeads, m.HeadDim, false)), r.vector(r.s, hk), r.vector(r.s, hv)
 		out := r.vector(r.s, make([]float32, len(ids)*m.QHeads*m.VHeadDim))
 		require.NoError(r.t, r.step.Append(l, rotated(q, k, v)))
 		require.NoError(r.t, r.step.Attend(l, attending(q, out)))

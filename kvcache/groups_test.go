@@ -29,9 +29,9 @@ func kinds() map[string]Config {
 	factors := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
 	factors.Storage.K = backend.FP8E4M3
 	heads := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9, KVHeads: 4}, config.Group{Layers: []int{1, 3}, QHeads: 8, KVHeads: 2}, config.Group{Kind: group.Window, Layers: []int{4}, Window: 3, KVHeads: 1})
-	apart := manyKinds(window, config.Group{Layers: []int{1}}, config.Group{Kind: group.None, Layers: []int{3}})
+	apart := manyKinds(window, config.Group{Layers: []int{1}}, config.Group{Kind: group.None, Layers: []int{3}}, config.Group{Kind: group.Chunked, Layers: []int{4}, Chunk: 10})
 	apart.Memory.Layout, apart.Memory.BlockSize = Contiguous, 0
-	return map[string]Config{
+	all := map[string]Config{
 		"residual":     residual,
 		"skipped":      skipped,
 		"factors":      factors,
@@ -46,6 +46,27 @@ func kinds() map[string]Config {
 		"only states":  manyKinds(config.Group{Kind: group.State, Layers: []int{0, 1}, StateBytes: 12}),
 		"all":          manyKinds(config.Group{Kind: group.State, Layers: []int{0}, StateBytes: 300}, config.Group{Layers: []int{1}}, config.Group{Kind: group.Window, Layers: []int{2, 4}, Window: 8, Sinks: 1}, config.Group{Kind: group.None, Layers: []int{3}}, config.Group{Kind: group.Chunked, Layers: []int{5}, Chunk: 16}),
 	}
+	if testDevice().Latent {
+		all["latent"] = latent(manyKinds(window, config.Group{Layers: []int{1, 3}}))
+		all["latent, residual"] = latent(residual)
+		all["latent, skipped"] = latent(skipped)
+		all["latent, all"] = latent(all["all"])
+		if testDevice().LatentDims == nil {
+			all["latent, of several dims"] = manyLatents()
+		}
+		mixed, dims := apart, latentDims(24, 16)
+		mixed.Model.Groups = slices.Clone(mixed.Model.Groups)
+		g := &mixed.Model.Groups[1]
+		g.Latent, g.KVHeads, g.HeadDim, g.VHeadDim, g.Scale = true, 1, dims[0], dims[1], 0.25
+		all["latent, contiguous, beside others"] = mixed
+	}
+	return all
+}
+
+// manyLatents has groups of latents that differ.
+func manyLatents() Config {
+	return latent(manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9, HeadDim: 48, VHeadDim: 40}, config.Group{Layers: []int{1}},
+		config.Group{Layers: []int{3}, KVHeads: 2, VHeadDim: 24}))
 }
 
 // chosenKinds are those of kinds that differ most, on devices that are emulated: what is the host's part is tested with all of

@@ -38,10 +38,14 @@ type vectors struct {
 func (v *vectors) do(t testing.TB, c golden.Command) string {
 	args := map[string]string{}
 	var items []string
+	var spans []prefix.Span
 	for _, a := range c.Args {
 		args[a.Key] = a.Value
 		if a.Key == "item" {
 			items = append(items, a.Value)
+		}
+		if begin, end, _ := strings.Cut(a.Value, ","); a.Key == "span" {
+			spans = append(spans, prefix.Span{Begin: intArg(t, begin), End: intArg(t, end)})
 		}
 	}
 	switch c.Name {
@@ -74,6 +78,8 @@ func (v *vectors) do(t testing.TB, c golden.Command) string {
 		return "key 0x" + f.Root(s).Key.String() + "\n"
 	case "items":
 		return keyLines("extra", prefix.ItemKeys(itemArgs(t, items), intArg(t, args["tokens"]), intArg(t, args["block-tokens"])))
+	case "spans":
+		return keyLines("extra", prefix.SpanKeys(tokensArg(t, args["prompt"]), itemArgs(t, items), spans, intArg(t, args["block-tokens"])))
 	case "chain":
 		return chainLines(t, args)
 	default:
@@ -85,7 +91,7 @@ func (v *vectors) do(t testing.TB, c golden.Command) string {
 func (v *vectors) content(t testing.TB, args map[string]string) {
 	v.layers = 0
 	v.cfg = Config{
-		Model:   Model{Digest: bytesArg(t, args["model"]), Act: typeArg(t, args["activation"]), QHeads: intArg(t, args["query-heads"]), KVHeads: intArg(t, args["kv-heads"]), HeadDim: intArg(t, args["key-dim"]), VHeadDim: intArg(t, args["value-dim"]), Scale: float32(realArg(t, args["scale"]))},
+		Model:   Model{Digest: bytesArg(t, args["model"]), Act: typeArg(t, args["activation"]), QHeads: intArg(t, args["query-heads"]), KVHeads: intArg(t, args["kv-heads"]), HeadDim: intArg(t, args["key-dim"]), VHeadDim: intArg(t, args["value-dim"]), Scale: float32(realArg(t, args["scale"])), NonCausal: args["non-causal"] == "yes", Latent: args["latent"] == "yes"},
 		Storage: Storage{Residual: intArg(t, args["residual"])},
 		Memory:  Memory{Layout: Paged, Prefix: prefix.Off},
 	}
@@ -128,7 +134,7 @@ func (v *vectors) layer(t testing.TB, args map[string]string) {
 		}
 		c.Storage.KScales, c.Storage.VScales = append(c.Storage.KScales, ks...), append(c.Storage.VScales, vs...)
 		c.Model.Masks = append(c.Model.Masks, Mask{
-			Window: intArg(t, args["window"]), SinkTokens: intArg(t, args["sink-tokens"]), SoftCap: float32(realArg(t, args["soft-cap"])),
+			Window: intArg(t, args["window"]), SinkTokens: intArg(t, args["sink-tokens"]), Chunk: intArg(t, args["chunk"]), SoftCap: float32(realArg(t, args["soft-cap"])),
 			ALiBi: realsArg(t, args["alibi"]), SinkLogits: realsArg(t, args["sink-logits"]),
 		})
 		v.layers++
@@ -140,16 +146,7 @@ func (v *vectors) layer(t testing.TB, args map[string]string) {
 
 // chainLines are the digests and keys of the blocks of a chain.
 func chainLines(t testing.TB, args map[string]string) string {
-	var q prefix.Query
-	for _, word := range strings.Split(args["tokens"], ",") {
-		first, last, more := strings.Cut(word, "-")
-		if !more {
-			last = first
-		}
-		for token := intArg(t, first); token <= intArg(t, last); token++ {
-			q.Tokens = append(q.Tokens, uint32(token))
-		}
-	}
+	q := prefix.Query{Tokens: tokensArg(t, args["tokens"])}
 	if args["extra"] != "" {
 		for _, word := range strings.Split(args["extra"], ",") {
 			extra := prefix.Key{}
@@ -183,6 +180,20 @@ func keyLines[K ~[32]byte](name string, keys []K) string {
 		}
 	}
 	return b.String()
+}
+
+// tokensArg is numbers and ranges of them.
+func tokensArg(t testing.TB, words string) (tokens []uint32) {
+	for _, word := range strings.Split(words, ",") {
+		first, last, more := strings.Cut(word, "-")
+		if !more {
+			last = first
+		}
+		for token := intArg(t, first); token <= intArg(t, last); token++ {
+			tokens = append(tokens, uint32(token))
+		}
+	}
+	return tokens
 }
 
 func itemArgs(t testing.TB, words []string) (items []prefix.Item) {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -264,7 +265,7 @@ func anyFormat(t *rapid.T, cfg Config, quantized bool) Config {
 	})
 	f := rapid.SampledFrom(formats).Draw(t, "format")
 	cfg.Model.Act, cfg.Storage.K, cfg.Storage.V = f.Act, f.K, f.V
-	if caps.HeadDims != nil {
+	if caps.HeadDims != nil && !cfg.Model.Latent {
 		dims := rapid.SampledFrom(caps.HeadDims).Draw(t, "dims")
 		cfg.Model.HeadDim, cfg.Model.VHeadDim = dims[0], dims[1]
 	}
@@ -281,6 +282,8 @@ func TestPoolAgainstLists(t *testing.T) {
 		}
 		plain := cfg
 		plain.Model.HeadDim, plain.Model.VHeadDim = 4, 6
+		latents := latent(cfg)
+		latents.Model.KVHeads = 2
 		typed, be := openCPU(t), openDevice(t)
 		t.Run(layout.String()+"/typed", leavesNothing(typed, func(t *rapid.T) {
 			runMachine(t, typed, plain, 1)
@@ -294,6 +297,18 @@ func TestPoolAgainstLists(t *testing.T) {
 			cfg.Storage.SkipLayers = rapid.SampledFrom([][]int{nil, {0}, {1}, {1, 0}}).Draw(t, "skip")
 			runMachine(t, be, cfg, 1)
 		}))
+		for _, quantized := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/latent, quantized %v", layout, quantized), leavesNothing(be, func(t *rapid.T) {
+				if !testDevice().Latent {
+					t.Skip("the device has no latent caches")
+				}
+				cfg := anyFormat(t, latents, quantized)
+				if cfg.Storage.V = cfg.Storage.K; cfg.Storage.K.Quantized() {
+					cfg.Storage.SkipLayers = rapid.SampledFrom([][]int{nil, {0}, {1}}).Draw(t, "skip")
+				}
+				runMachine(t, be, cfg, rapid.IntRange(1, 2).Draw(t, "streams"))
+			}))
+		}
 		t.Run(layout.String()+"/late", leavesNothing(be, func(t *rapid.T) {
 			dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 			runMachine(t, dev, cfg, 2)

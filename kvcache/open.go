@@ -1,6 +1,8 @@
 package kvcache
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -23,6 +25,10 @@ type OpenOptions struct {
 	prefix.RetentionHint
 	// Items are the images, or other content, that placeholder tokens of the prompt stand for.
 	Items []prefix.Item
+	// Spans are tokens of the prompt that see each other both ways, such as those of an image, in rising order: Add computes
+	// them so, those of each in one step (ErrSpan), and their blocks are found by prompts with the same spans only. See
+	// Batch.AddSpans.
+	Spans []Span
 	// Accept is how found keys and values may differ from exact ones; zero: not at all.
 	Accept prefix.Fidelity
 	// NoReuse computes the whole prompt even if it is cached, for instance to get all its
@@ -55,7 +61,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	if len(prompt) > p.cfg.Memory.Capacity {
 		return nil, Match{}, ErrCapacity{Have: len(prompt), Max: p.cfg.Memory.Capacity}
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(prompt); err != nil {
 		return nil, Match{}, err
 	}
 	from, q := p.origin(prompt, o), query(prompt, o)
@@ -118,7 +124,7 @@ func query(prompt []uint32, o OpenOptions) prefix.Query {
 // Stats does not count it as a lookup.
 func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	defer naming("Pool.Match", &err)
-	if err := o.check(); err != nil {
+	if err := o.check(prompt); err != nil {
 		return Match{}, err
 	}
 	if err := p.shut(); err != nil {
@@ -145,7 +151,10 @@ func (p *Pool[B]) match(root prefix.Root, q prefix.Query) prefix.Match {
 	return m
 }
 
-func (o *OpenOptions) check() error {
+func (o *OpenOptions) check(prompt []uint32) error {
+	if err := checkRising(o.Spans, len(prompt)); err != nil {
+		return err
+	}
 	for i, item := range o.Items {
 		if len(item.Hash) == 0 {
 			return argument("item %d has no hash: all such items would be one", i)
@@ -156,15 +165,19 @@ func (o *OpenOptions) check() error {
 
 // origin is where a prompt's blocks belong.
 func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
+	spans := slices.Clone(o.Spans)
 	if p.tree == nil {
-		return text.Origin{}
+		return text.Origin{Spans: spans}
 	}
 	from := text.Origin{
-		Root: p.root(o.Scope), Extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.EntryTokens()), Keep: o.RetentionHint,
-		Silent: o.NoPublish, Private: o.NoReuse,
+		Root: p.root(o.Scope), Extra: prefix.SpanKeys(prompt, o.Items, spans, p.cfg.EntryTokens()), Keep: o.RetentionHint,
+		Silent: o.NoPublish, Private: o.NoReuse, Spans: spans,
 	}
 	for _, item := range o.Items {
 		from.Items = max(from.Items, min(item.End, len(prompt)))
+	}
+	if n := len(o.Spans); n > 0 {
+		from.Items = max(from.Items, o.Spans[n-1].End)
 	}
 	return from
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -19,7 +20,11 @@ import (
 // blocks.
 type Pool[B backend.Buffer] struct {
 	cfg   Config
+	caps  backend.Caps
 	parts *store.Parts[B]
+
+	narrowest int   // tokens of the smallest window of a layer; 0: none has one
+	chunks    []int // tokens of the chunks that layers have
 
 	mu      sync.Mutex // guards what follows, and the stores
 	seqs    map[*Sequence[B]]struct{}
@@ -55,11 +60,12 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	if cfg, err = fit(be, caps, cfg); err != nil { // kernels take memory, too
 		return nil, err
 	}
-	p := &Pool[B]{cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	p := &Pool[B]{cfg: cfg, caps: caps, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
 	if p.model, err = cfg.Fingerprint(); err != nil {
 		return nil, err
 	}
 	p.common = p.model.Root(prefix.Scope{})
+	p.look()
 	p.parts, err = store.New(be, cfg, p.fail)
 	if err != nil {
 		if errors.Is(err, backend.ErrOutOfMemory{}) {
@@ -74,6 +80,28 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	}
 	p.open.Store(true)
 	return p, nil
+}
+
+// look notes what masks and groups say of distances.
+func (p *Pool[B]) look() {
+	for _, part := range p.cfg.Parts() {
+		if part.State > 0 {
+			continue
+		}
+		chunks := []int{part.Rule.Chunk}
+		for l := range part.Layers {
+			m := part.Model.MaskOf(l)
+			chunks = append(chunks, m.Chunk)
+			if w := m.Window; w > 0 && (p.narrowest == 0 || w < p.narrowest) {
+				p.narrowest = w
+			}
+		}
+		for _, n := range chunks {
+			if n > 0 && !slices.Contains(p.chunks, n) {
+				p.chunks = append(p.chunks, n)
+			}
+		}
+	}
 }
 
 // findable is the tokens of an entry of the tree that others can find; 0: none can.
@@ -157,7 +185,7 @@ func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
 				masks = append(masks, use)
 			}
 		}
-		err := backend.Prepare(be, backend.Preparation{Formats: part.Formats(), QHeads: m.QHeads, KVHeads: m.KVHeads,
+		err := backend.Prepare(be, backend.Preparation{Formats: part.Formats(), Latent: m.Latent, QHeads: m.QHeads, KVHeads: m.KVHeads,
 			KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: part.MostBlocks() == 1, RoPE: m.RoPE != nil, Scores: cfg.Attention.Scores,
 			Hadamard: part.Storage.Hadamard, Residual: part.Storage.Residual > 0, Masks: masks})
 		if err != nil {
@@ -198,16 +226,28 @@ func supportedPart(caps backend.Caps, cfg Config) error {
 	if cfg.Attention.Int8Query && !slices.Contains(caps.Int8Query, cfg.Storage.K) {
 		return unsupported("the device does not round queries to int8 for keys of %s; Attention.Int8Query is for %v", cfg.Storage.K, caps.Int8Query)
 	}
-	if !caps.SupportsDims(cfg.Model.HeadDim, cfg.Model.VHeadDim) {
+	if m := &cfg.Model; m.Latent && !caps.SupportsLatent(m.HeadDim, m.VHeadDim) {
+		if !caps.Latent {
+			return unsupported("the device has no kernels for latent caches")
+		}
+		return unsupported("the device has no kernels for latent caches of %d and %d dims; it has %s", m.HeadDim, m.VHeadDim, listedDims(caps.LatentDims))
+	}
+	if !cfg.Model.Latent && !caps.SupportsDims(cfg.Model.HeadDim, cfg.Model.VHeadDim) {
 		return unsupported("the device has no kernels for head dims %d and %d; it has %s", cfg.Model.HeadDim, cfg.Model.VHeadDim, listedDims(caps.HeadDims))
 	}
-	if cfg.Memory.Layout == Paged && caps.BlockSizes != nil {
-		for _, size := range caps.BlockSizes {
-			if size == cfg.Memory.BlockSize {
-				return nil
-			}
+	if cfg.Memory.Layout == Paged && !caps.SupportsBlockSize(cfg.Memory.BlockSize) {
+		if caps.BlockSizes != nil {
+			return unsupported("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.Memory.BlockSize)
 		}
-		return unsupported("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.Memory.BlockSize)
+		return unsupported("the device takes blocks of a power of two tokens, such as %d, not %d", config.DefaultBlockSize, cfg.Memory.BlockSize)
+	}
+	for l := range cfg.Model.Layers {
+		switch m := cfg.Model.MaskOf(l); {
+		case m.Window > 0 && cfg.Model.NonCausal && !caps.Views:
+			return unsupported("the device has no windows both ways, which layer %d has with Model.NonCausal", l)
+		case m.Chunk > 0 && !caps.Chunk:
+			return unsupported("the device has no chunks in masks, which layer %d has; use the paged layout and a group of kind chunked", l)
+		}
 	}
 	return nil
 }

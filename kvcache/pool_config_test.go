@@ -138,3 +138,43 @@ func requireExactSize(t require.TestingT, cfg Config) {
 	require.NoError(t, err)
 	require.Equal(t, blocks-1, less)
 }
+
+// blind is a device that can no more than plain masks, and blocks of a power of two tokens.
+type blind struct{ *cpu.Backend }
+
+func (b blind) Caps() backend.Caps {
+	c := b.Backend.Caps()
+	c.Views, c.TreeWords, c.Chunk, c.AnyBlockSize = false, 0, false, false
+	return c
+}
+
+// What a device lacks is refused by name, in a pool when it is made, in a step when it is added.
+func TestDevicesWithoutViews(t *testing.T) {
+	be := blind{openCPU(t)}
+	for why, change := range map[string]func(*Config){
+		"windows both ways": func(c *Config) { c.Model.NonCausal, c.Model.Masks = true, []Mask{{}, {Window: 3}} },
+		"chunks in masks":   func(c *Config) { c.Model.Masks = []Mask{{}, {Chunk: 3}} },
+		"power of two":      func(c *Config) { c.Memory.BlockSize = 3 },
+	} {
+		cfg := small(Paged)
+		change(&cfg)
+		_, err := NewPool[*cpu.Buffer](be, cfg)
+		require.ErrorIs(t, err, backend.ErrUnsupported{}, why)
+		require.ErrorContains(t, err, why)
+	}
+	r := newRig[*cpu.Buffer](t, be, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	for _, err := range []error{r.step.Query(a, once(1, 5)), r.step.AddSpans(a, sequence(6, 3), between(0, 2)), r.step.AddTree(a, []uint32{6}, []int{-1})} {
+		require.ErrorIs(t, err, backend.ErrUnsupported{})
+		require.ErrorContains(t, err, "views of queries")
+	}
+	require.NoError(t, r.step.AddSpans(a, sequence(6, 3), nil))
+	require.NoError(t, r.step.Add(a, sequence(9, 2)), "several additions are for every device")
+	require.NoError(t, r.step.Plan(r.s))
+	r.write(r.s, feed[*cpu.Buffer]{a, sequence(6, 5)})
+	require.NoError(t, r.step.Commit())
+	r.expect(r.s, a, tokens(sequence(1, 10)...))
+	require.NoError(t, a.Release())
+	r.close()
+}

@@ -21,23 +21,50 @@ import (
 // released. Any earlier failure leaves it as it was; with Storage.Residual this holds for every failure.
 func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) (err error) {
 	defer naming("Sequence.Shift", &err)
-	return s.pool.retry(func() error { return s.shift(stream, begin, end) })
+	return s.pool.retry(func() error { return s.shift(stream, begin, end, nil) })
 }
 
-func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
+// Turn is keys of a layer that move to other positions: those in Slots of Cache, each by as many positions as Deltas says.
+// The operands are backend.RotateParams'. The pool keeps ownership; they are valid until the function that gets them returns.
+type Turn[B backend.Buffer] struct {
+	Layer  int
+	Cache  backend.CacheView[B] // keys as they are stored, also in few bits
+	Slots  B                    // I64 [N]
+	Deltas B                    // I32 [N], below 0
+	N      int
+}
+
+// ShiftBy is Shift in a model with a rotation that the library does not have: rotate turns the keys of a layer. It enqueues
+// that on stream, is called for every layer with keys and values, once or, with Storage.Residual, for some blocks at a time,
+// and must not call the pool or the sequence. An error of it is ShiftBy's, as one of the device is Shift's.
+func (s *Sequence[B]) ShiftBy(stream backend.Stream, begin, end int, rotate func(Turn[B]) error) (err error) {
+	defer naming("Sequence.ShiftBy", &err)
+	if rotate == nil {
+		return argument("the function is nil; it is to turn the keys of a layer")
+	}
+	by := func(layer int, cache backend.CacheView[B], slots, deltas B, n int) error {
+		if err := rotate(Turn[B]{Layer: layer, Cache: cache, Slots: slots, Deltas: deltas, N: n}); err != nil {
+			return fmt.Errorf("the function that turns keys: %w", err)
+		}
+		return nil
+	}
+	return s.pool.retry(func() error { return s.shift(stream, begin, end, by) })
+}
+
+func (s *Sequence[B]) shift(stream backend.Stream, begin, end int, rotate compact.Rotate[B]) error {
 	p := s.pool
 	if err := s.usable(stream); err != nil {
 		return err
 	}
 	switch {
-	case !p.rotates():
-		return unsupported("Model.RoPE is not set, so keys cannot move to other positions")
+	case !p.rotates() && rotate == nil:
+		return unsupported("Model.RoPE is not set, so keys cannot move to other positions; ShiftBy takes a function that turns them")
 	case begin < 0 || end < begin || end > s.Len():
 		return argument("range [%d, %d): the sequence has %d tokens", begin, end, s.Len())
 	case begin == end:
 		return nil
 	}
-	cs, err := compact.Shift(&s.body, stream, begin, end)
+	cs, err := compact.Shift(&s.body, stream, begin, end, rotate)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // (prefix.ErrPinned).
 func (p *Pool[B]) Pin(prompt []uint32, d time.Duration, o OpenOptions) (_ *prefix.Lease, err error) {
 	defer naming("Pool.Pin", &err)
-	if err := o.check(); err != nil {
+	if err := o.check(prompt); err != nil {
 		return nil, err
 	}
 	from := p.origin(prompt, o)

@@ -92,7 +92,10 @@ type KvCache[B backend.Buffer] struct {
 	KScales, VScales    backend.Opt[B]
 	Len, Capacity       int // tokens
 	NumKVHeads, HeadDim int
-	BlockSize           int // tokens; 0: contiguous
+	// VHeadDim is the elements of a value. With Latent there is no V, and they are the first ones of a key (Model.Latent).
+	VHeadDim  int
+	Latent    bool
+	BlockSize int // tokens; 0: contiguous
 	// BlockTable is PagedBlockIndices on the device, U32, and ContextLens is Len there, U32 [1].
 	// Paged only. In a Standalone cache they are those of the last Append or Attend, and
 	// unset if Len has changed since.
@@ -158,6 +161,7 @@ func (s *Sequence[B]) fill(c *KvCache[B], b *store.Body[B], view *backend.CacheV
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, b.Len, cfg.Memory.Capacity
 	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Memory.BlockSize
+	c.VHeadDim, c.Latent = cfg.Model.VHeadDim, cfg.Model.Latent
 	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}
 }
 

@@ -108,6 +108,18 @@ func rows(ids []uint32, layer, heads, dim int, value bool) []float32 {
 	return out
 }
 
+// newRows are the new keys and values of tokens in a layer, as Append takes them: of latents what keys have behind their
+// values, and those.
+func newRows(m *Model, ids []uint32, layer int) (k, v []float32) {
+	if !m.Latent {
+		return rows(ids, layer, m.KVHeads, m.HeadDim, false), rows(ids, layer, m.KVHeads, m.VHeadDim, true)
+	}
+	for all := rows(ids, layer, m.KVHeads, m.HeadDim, false); len(all) > 0; all = all[m.HeadDim:] {
+		k, v = append(k, all[m.VHeadDim:m.HeadDim]...), append(v, all[:m.VHeadDim]...)
+	}
+	return k, v
+}
+
 // feed is one sequence of a step and the ids of its new tokens.
 type feed[B backend.Buffer] struct {
 	seq *Sequence[B]
@@ -142,8 +154,8 @@ func (r *rig[B]) writeWith(s backend.Stream, queries map[int]B, feeds ...feed[B]
 	}
 	c := r.pool.Config()
 	for l := range c.Model.Layers {
-		k := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
-		v := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+		hk, hv := newRows(&c.Model, ids, l)
+		k, v := r.vector(s, hk), r.vector(s, hv)
 		if q, there := queries[l]; there {
 			require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
 		} else if c.HadamardOf(l) {
@@ -162,7 +174,8 @@ func (r *rig[B]) layer(s backend.Stream, l int, ids []uint32) {
 	r.t.Helper()
 	c := r.pool.Config()
 	q := r.vector(s, make([]float32, len(ids)*c.Model.QHeads*c.Model.HeadDim))
-	k, v := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false)), r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+	hk, hv := newRows(&c.Model, ids, l)
+	k, v := r.vector(s, hk), r.vector(s, hv)
 	require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
 	r.free(q, k, v)
 }
@@ -214,7 +227,7 @@ func (r *rig[B]) operands(n int) (q, k, v, out B) {
 	r.t.Helper()
 	c := r.pool.Config()
 	zeros := func(width int) B { return r.vector(r.s, make([]float32, n*width)) }
-	return zeros(c.Model.QHeads * c.Model.HeadDim), zeros(c.Model.KVHeads * c.Model.HeadDim), zeros(c.Model.KVHeads * c.Model.VHeadDim), zeros(c.Model.QHeads * c.Model.VHeadDim)
+	return zeros(c.Model.QHeads * c.Model.HeadDim), zeros(c.Model.KVHeads * c.Model.RotatedDims()), zeros(c.Model.KVHeads * c.Model.VHeadDim), zeros(c.Model.QHeads * c.Model.VHeadDim)
 }
 
 func (r *rig[B]) free(buffers ...B) {
@@ -240,12 +253,20 @@ func tokens(ids ...uint32) []token {
 }
 
 // key is one head of a token's key as the model expects it (half-split RoPE, theta 10000).
-func (tk token) key(layer, head, dim int) []float64 {
+func (tk token) key(layer, head, dim int) []float64 { return tk.keyBehind(layer, head, dim, 0) }
+
+// keyBehind is key where the first elements, a latent, do not turn.
+func (tk token) keyBehind(layer, head, dim, latent int) []float64 {
 	out := make([]float64, dim)
-	for i := range dim / 2 {
-		sin, cos := math.Sincos(float64(tk.turn) * math.Pow(10000, -2*float64(i)/float64(dim)))
-		a, b := float64(element(tk.id, layer, head, i, false)), float64(element(tk.id, layer, head, i+dim/2, false))
-		out[i], out[i+dim/2] = a*cos-b*sin, a*sin+b*cos
+	for i := range latent {
+		out[i] = float64(element(tk.id, layer, head, i, false))
+	}
+	n := dim - latent
+	for i := range n / 2 {
+		sin, cos := math.Sincos(float64(tk.turn) * math.Pow(10000, -2*float64(i)/float64(n)))
+		x, y := latent+i, latent+i+n/2
+		a, b := float64(element(tk.id, layer, head, x, false)), float64(element(tk.id, layer, head, y, false))
+		out[x], out[y] = a*cos-b*sin, a*sin+b*cos
 	}
 	return out
 }
@@ -347,18 +368,22 @@ func (r *rig[B]) expectContent(s backend.Stream, seq *Sequence[B], want *history
 		require.NoError(r.t, seq.Gather(s, l, k, v))
 		require.NoError(r.t, backend.Download(r.be, s, hk, k, 0))
 		require.NoError(r.t, backend.Download(r.be, s, hv, v, 0))
-		f := c.FormatOf(l)
+		f, latent := c.FormatOf(l), c.Model.HeadDim-c.Model.RotatedDims()
 		for h := range c.Model.KVHeads {
 			for i, p := range want.layers[l] {
 				within := p.within(f.K, c.Model.HeadDim, c.HadamardOf(l))
 				got := hk[(h*n+i)*c.Model.HeadDim:][:c.Model.HeadDim]
-				for d, w := range p.key(l, h, c.Model.HeadDim) {
+				for d, w := range p.keyBehind(l, h, c.Model.HeadDim, latent) {
 					if !(math.Abs(float64(got[d])-w) <= within) {
-						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v within %v", l, h, i, got, p.key(l, h, c.Model.HeadDim), p, within)
+						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v within %v", l, h, i, got, p.keyBehind(l, h, c.Model.HeadDim, latent), p, within)
 					}
 				}
+				limit := rounding(f.V)
+				if c.Model.Latent && f.V.Quantized() { // stored anew with their keys
+					limit = within
+				}
 				for d := range c.Model.VHeadDim {
-					if got, w := hv[(h*n+i)*c.Model.VHeadDim+d], element(p.id, l, h, d, true); !(math.Abs(float64(got-w)) <= rounding(f.V)) {
+					if got, w := hv[(h*n+i)*c.Model.VHeadDim+d], element(p.id, l, h, d, !c.Model.Latent); !(math.Abs(float64(got-w)) <= limit) {
 						require.Failf(r.t, "value differs", "layer %d head %d token %d dim %d: got %v, want %v", l, h, i, d, got, w)
 					}
 				}

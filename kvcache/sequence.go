@@ -19,6 +19,7 @@ type Sequence[B backend.Buffer] struct {
 	body     store.Bodies[B]
 	text     text.Text
 	busy     bool // it is part of an open step, or works without the lock
+	queries  int  // open steps that read it and give it no tokens
 	released bool
 	layers   []KvCache[B] // made by Layers
 }
@@ -69,14 +70,19 @@ func (s *Sequence[B]) Err() (err error) {
 }
 
 // idle reports why the sequence cannot be changed. The caller holds the pool's lock.
-func (s *Sequence[B]) idle() error {
+func (s *Sequence[B]) idle() error { return s.ready(s.busy || s.queries > 0) }
+
+// readable reports why the sequence cannot be read: other steps may read it, too.
+func (s *Sequence[B]) readable() error { return s.ready(s.busy) }
+
+func (s *Sequence[B]) ready(busy bool) error {
 	var err error
 	switch {
 	case s.released:
 		err = ErrReleased
 	case s.pool.shut() != nil:
 		err = s.pool.shut()
-	case s.busy:
+	case busy:
 		err = ErrBusy
 	case s.body.Failed != nil:
 		err = s.body.Failed
@@ -135,7 +141,7 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 // Truncate keeps the first n tokens and gives back the blocks after them. Other
 // owners of a shared block keep it; its kept part is copied when this sequence writes
 // again. The rest of the prompt that the sequence was opened with need not be added
-// any more, even when n is Len. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up
+// any more, even when n is Len; what comes after a cut within its items or spans is found by nobody. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up
 // what would be read after n tokens: Resumable says where the sequence can go on. If Truncate returns an error of the
 // device, the sequence is truncated all the same.
 func (s *Sequence[B]) Truncate(n int) (err error) {
@@ -185,8 +191,8 @@ func (s *Sequence[B]) Resumable(n int) int {
 
 // Piece is how many of the sequence's next n tokens to give a step so that it ends where the pool keeps a checkpoint of
 // the layers' states (Memory.RetainEvery, and group.Marks): a prompt that is computed over such a place cannot
-// be found there again. Where no layers have states, or nothing is kept of them, it is n; 0 while the sequence cannot be
-// changed.
+// be found there again. Nor does it end within a span of the prompt (OpenOptions.Spans): it is more than n where the next
+// tokens are one that is longer. Where there are neither it is n; 0 while the sequence cannot be changed.
 func (s *Sequence[B]) Piece(n int) int {
 	p := s.pool
 	p.lock()
@@ -194,10 +200,10 @@ func (s *Sequence[B]) Piece(n int) int {
 	switch {
 	case s.idle() != nil || n <= 0:
 		return 0
-	case p.tree == nil:
-		return n
+	case p.tree != nil:
+		n = s.body.Piece(n)
 	}
-	return s.body.Piece(n)
+	return s.text.Whole(s.Len(), n)
 }
 
 // Release gives the sequence's blocks back. Where prefixes are reused the last one, which may not be full, is offered to
@@ -213,7 +219,7 @@ func (s *Sequence[B]) Release() (err error) {
 	p.lock()
 	defer p.unlock()
 	failed := s.body.Failed != nil
-	if failed && !s.released && p.shut() == nil && !s.busy {
+	if failed && !s.released && p.shut() == nil && !s.busy && s.queries == 0 {
 		s.body.Failed = nil // a failed sequence can still be released
 	}
 	if err := s.idle(); err != nil {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,4 +66,50 @@ func TestShiftOfTheEndTakesNoBlocks(t *testing.T) {
 	r.expect(r.s, b, tokens(sequence(1, 5)...))
 	require.NoError(t, errors.Join(a.Release(), b.Release()))
 	r.close()
+}
+
+// A runner's own function turns the keys of all layers as Shift does, where the library has no rotation, in two stores, too. What
+// it returns is the call's error.
+func TestShiftBy(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"plain": func(*Config) {}, "groups": func(c *Config) {
+			c.Model.Groups = []config.Group{{Layers: []int{0}}, {Kind: group.Window, Window: 30, Layers: []int{1}}}
+		},
+		"residual": func(c *Config) { c.Storage.K, c.Model.Act, c.Storage.Residual = backend.Int8, backend.F32, 8 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := small(Paged)
+			cfg.Model.RoPE = nil
+			change(&cfg)
+			r := deviceRig(t, cfg)
+			table, err := backend.RoPE{}.Table(cfg.Model.HeadDim, 40)
+			require.NoError(t, err)
+			own, err := backend.AllocFrom(r.be, r.s, backend.F32, table)
+			require.NoError(t, err)
+			a := r.open()
+			require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 22)}))
+			require.ErrorIs(t, a.Shift(r.s, 1, 4), backend.ErrUnsupported{})
+			require.ErrorIs(t, a.ShiftBy(r.s, 1, 4, nil), backend.ErrArgument{})
+			layers := map[int]bool{}
+			require.NoError(t, a.ShiftBy(r.s, 1, 4, func(turn Turn[buffer]) error {
+				layers[turn.Layer] = true
+				return r.be.Rotate(r.s, backend.RotateParams[buffer]{Cache: turn.Cache, Slots: turn.Slots, Deltas: turn.Deltas, N: turn.N,
+					Rotary: backend.RotaryTable[buffer]{Table: backend.Some(own), Positions: 40, Dims: cfg.Model.HeadDim, Magnitude: 1}})
+			}))
+			require.Equal(t, map[int]bool{0: true, 1: true}, layers)
+			h := newHistory(2)
+			for l := range h.layers {
+				h.layers[l] = []placed{{token: token{id: 1}}}
+				for id := range uint32(18) {
+					h.layers[l] = append(h.layers[l], placed{token: token{id: 5 + id, turn: -3}, pos: 1 + int(id), rounds: 1})
+				}
+			}
+			h.next = 19
+			r.expectHistory(r.s, a, h)
+			require.ErrorIs(t, a.ShiftBy(r.s, 0, 1, func(Turn[buffer]) error { return errBoom }), errBoom)
+			require.NoError(t, a.Release())
+			r.free(own)
+			r.close()
+		})
+	}
 }

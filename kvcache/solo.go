@@ -31,7 +31,7 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, io *LayerIO[B]) error
 	c.queries = 0
 	err := b.Reset()
 	if err == nil {
-		err = b.add(c.seq, nil, n, write)
+		err = b.add(c.seq, addition{n: n, again: !write})
 	}
 	if err == nil {
 		err = b.Plan(s)
@@ -126,7 +126,10 @@ func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B])
 		}
 		return nil
 	}
-	for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.View.K, from.View.K}, {to.View.V, from.View.V}} {
+	for i, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.View.K, from.View.K}, {to.View.V, from.View.V}} {
+		if i > 0 && to.View.Latent {
+			break // values are in the keys
+		}
 		if err := rows(plane.dst.Data, plane.src.Data, 0, plane.dst.Dim); err != nil {
 			return err
 		}

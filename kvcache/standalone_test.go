@@ -44,7 +44,8 @@ func (o *oneCache) vector(host []float32) buffer {
 }
 
 func (o *oneCache) append(ids []uint32) error {
-	k, v := o.vector(rows(ids, 0, 2, o.k, false)), o.vector(rows(ids, 0, 2, o.v, true))
+	hk, hv := newRows(&o.c.solo.seq.pool.cfg.Model, ids, 0)
+	k, v := o.vector(hk), o.vector(hv)
 	err := o.c.Append(o.s, kv(k, v), len(ids))
 	return errors.Join(err, o.be.Free(k), o.be.Free(v))
 }
@@ -64,7 +65,7 @@ func (o *oneCache) expect(ids []uint32) {
 				require.Equal(o.t, element(id, 0, h, d, false), hk[(h*n+i)*o.k+d])
 			}
 			for d := range o.v {
-				require.Equal(o.t, element(id, 0, h, d, true), hv[(h*n+i)*o.v+d])
+				require.Equal(o.t, element(id, 0, h, d, !o.c.Latent), hv[(h*n+i)*o.v+d])
 			}
 		}
 	}

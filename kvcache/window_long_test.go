@@ -28,8 +28,8 @@ func (r *rig[B]) planned(io func(q, k, v B) LayerIO[B], feeds ...feed[B]) (out [
 	c := r.pool.Config()
 	for l := range c.Model.Layers {
 		q := r.vector(r.s, rows(sequence(5000+int(ids[0]), len(ids)), l, c.Model.QHeads, c.Model.HeadDim, false))
-		k := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
-		v := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+		hk, hv := newRows(&c.Model, ids, l)
+		k, v := r.vector(r.s, hk), r.vector(r.s, hv)
 		y := r.vector(r.s, make([]float32, len(ids)*c.Model.QHeads*c.Model.VHeadDim))
 		require.NoError(r.t, r.step.Append(l, io(q, k, v)))
 		require.NoError(r.t, r.step.Attend(l, attending(q, y)))

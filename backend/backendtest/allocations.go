@@ -14,6 +14,14 @@ func allocationChecks[B backend.Buffer]() []check[B] {
 			checkWarmStep(r, r.plain())
 			checkWarmMass(r)
 		}},
+		{"a warm step of trees, images and chunks", func(r *rig[B]) {
+			s := mixed("warm")
+			s.mask.alibi = true
+			checkWarmAttend(r, s)
+			s = small("warm chunks", sequence{1, 900}, sequence{30, 70})
+			s.mask.chunk = 64
+			checkWarmAttend(r, s)
+		}},
 		{"a warm step of a quantized cache", func(r *rig[B]) {
 			checkWarmStep(r, r.quantized())
 			checkWarmConvert(r)
@@ -58,6 +66,29 @@ func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
 		"append, turned or not": func() error { return r.be.Append(r.s, other) },
 		"attend":                func() error { return r.be.Attend(r.s, a.params) },
 		"merge":                 func() error { return r.be.Merge(r.s, merged) },
+	})
+}
+
+// checkWarmAttend plans and attends, with attention scores, where the device lists the masks.
+func checkWarmAttend[B backend.Buffer](r *rig[B], s attendSpec) {
+	if race.Enabled {
+		r.skip("the race detector allocates")
+	}
+	r.wants(&s)
+	s.format, s.layout.block = r.plain(), r.blockSize(16)
+	s.kDim, s.vDim = r.dims(64, 64)
+	a := newAttend(r, s)
+	a.given.set(0, encode(backend.F32, make([]float32, a.given.n)))
+	alone := weighing(&a.params, a.given.buf, givenOffset)
+	r.push()
+	a.shape.Work = make([]uint32, 0, len(a.params.Plan.Work))
+	r.warm(map[string]func() error{
+		"plan": func() error {
+			_, err := r.be.PlanAttend(a.shape)
+			return err
+		},
+		"attend":        func() error { return r.be.Attend(r.s, a.params) },
+		"attend scores": func() error { return r.be.AttendScores(r.s, alone) },
 	})
 }
 

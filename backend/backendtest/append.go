@@ -3,6 +3,7 @@ package backendtest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,15 @@ type appendSpec struct {
 	rotary                      *rotary // nil: keys are stored as they come
 	hadamard                    bool    // keys and queries are turned, after the rotation
 	adversarial                 bool    // rows that quantizing might get wrong
+	latent                      bool
+}
+
+// behind is how many elements of a key come before those that turn, in an operand of their own.
+func (s appendSpec) behind() int {
+	if s.latent {
+		return s.vDim
+	}
+	return 0
 }
 
 // turns reports whether keys and queries are not stored as they come.
@@ -81,7 +91,7 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 // listed is a case that is not about head dims and block sizes, with ones that
 // the device lists.
 func (s appendSpec) listed(caps backend.Caps) appendSpec {
-	s.kDim, s.vDim = listedDims(caps, s.kDim, s.vDim)
+	s.kDim, s.vDim = listedDimsOf(caps, s.latent, s.kDim, s.vDim)
 	s.block = listedBlock(caps, s.block)
 	return s
 }
@@ -100,9 +110,9 @@ type appendRun[B backend.Buffer] struct {
 // each at most once, and every fifth row is skipped.
 func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	a := &appendRun[B]{appendSpec: s}
-	a.cache = r.cache(geometry{s.kvHeads, s.block, s.blocks, s.kDim, s.vDim, s.format})
+	a.cache = r.cacheOf(s.latent, geometry{s.kvHeads, s.block, s.blocks, s.kDim, s.vDim, s.format})
 	a.cache.k.hadamard = s.hadamard
-	a.k = r.vectors("K", s.format.Act, s.tokens, s.kvHeads*s.kDim, s.strided).fill(r)
+	a.k = r.vectors("K", s.format.Act, s.tokens, s.kvHeads*(s.kDim-s.behind()), s.strided).fill(r)
 	a.v = r.vectors("V", s.format.Act, s.tokens, s.kvHeads*s.vDim, s.strided).fill(r)
 	a.v.put(0, borderValues(a.v.width, s.format.V)) // conversion at its borders, where no rotation blurs it
 	if s.adversarial {
@@ -121,7 +131,7 @@ func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	a.params = backend.AppendParams[B]{Cache: a.cache.view(), Tokens: s.tokens, K: a.k.rows(), V: a.v.rows(),
 		Slots: constant(r, "slots", backend.I64, a.slots).buf}
 	if s.rotary != nil {
-		a.params.Rotary = r.rope(*s.rotary, s.kDim, ropePositions)
+		a.params.Rotary = r.rope(*s.rotary, s.kDim-s.behind(), ropePositions)
 		a.params.Positions = backend.Some(constant(r, "positions", backend.U32, a.positions).buf)
 	}
 	if s.qHeads > 0 {
@@ -171,7 +181,7 @@ func borderValues(n int, dt backend.DType) []float32 {
 
 // checkAppend compares the cache bit by bit, but for the dims that rotate.
 func checkAppend[B backend.Buffer](r *rig[B], s appendSpec) {
-	r.needs(s.format, s.kDim, s.vDim, s.block, s.block&(s.block-1) == 0)
+	r.needsOf(s.latent, s.format, s.kDim, s.vDim, s.block, s.block&(s.block-1) == 0)
 	r.seed(s.name)
 	a := newAppend(r, s)
 	r.push()
@@ -198,10 +208,11 @@ func (a *appendRun[B]) accept(r *rig[B]) {
 			if slot < 0 {
 				continue
 			}
-			k := decode(a.k.dt, a.k.part(a.k.image, i*a.k.stride+head*a.kDim, a.kDim))
-			v := decode(a.v.dt, a.v.part(a.v.image, i*a.v.stride+head*a.vDim, a.vDim))
+			k, v := a.key(i, head), a.value(i, head)
 			where := fmt.Sprintf("of token %d, head %d", i, head)
-			require.NoError(r, a.acceptRow(r, a.cache.v, gotV, int(slot), head, v), "value %s", where)
+			if !a.latent {
+				require.NoError(r, a.acceptRow(r, a.cache.v, gotV, int(slot), head, v), "value %s", where)
+			}
 			switch k64 := widen(k); {
 			case !a.turns():
 				require.NoError(r, a.acceptRow(r, a.cache.k, gotK, int(slot), head, k), "key %s", where)
@@ -211,8 +222,8 @@ func (a *appendRun[B]) accept(r *rig[B]) {
 				require.NoError(r, a.cache.k.settleFloats(gotK, int(slot), head, a.turned(k64, i), coarsest(a.format.Act, a.format.K)), "key %s", where)
 			default:
 				a.cache.k.put(int(slot), head, k)
-				require.NoError(r, a.rotary.accept("key "+where, a.cache.k.region, a.cache.k.element(int(slot), head), gotK.data,
-					k, int(a.positions[i]), coarsest(a.format.Act, a.format.K)))
+				require.NoError(r, a.rotary.accept("key "+where, a.cache.k.region, a.cache.k.element(int(slot), head)+a.behind(), gotK.data,
+					k[a.behind():], int(a.positions[i]), coarsest(a.format.Act, a.format.K)))
 			}
 		}
 	}
@@ -231,9 +242,24 @@ func (a *appendRun[B]) accept(r *rig[B]) {
 				a.q.set(at, have)
 				continue
 			}
-			require.NoError(r, a.rotary.accept(where, a.q.region, at, gotQ, q, int(a.positions[i]), coarsest(a.format.Act)))
+			require.NoError(r, a.rotary.accept(where, a.q.region, at+a.behind(), gotQ, q[a.behind():], int(a.positions[i]), coarsest(a.format.Act)))
 		}
 	}
+}
+
+// key is a key of the call, all of it.
+func (a *appendRun[B]) key(token, head int) []float32 {
+	n := a.kDim - a.behind()
+	k := decode(a.k.dt, a.k.part(a.k.image, token*a.k.stride+head*n, n))
+	if a.latent {
+		return append(a.value(token, head), k...)
+	}
+	return k
+}
+
+// value is a value of the call.
+func (a *appendRun[B]) value(token, head int) []float32 {
+	return decode(a.v.dt, a.v.part(a.v.image, token*a.v.stride+head*a.vDim, a.vDim))
 }
 
 // acceptRow is a row that nothing turns.
@@ -248,7 +274,7 @@ func (a *appendRun[B]) acceptRow(r *rig[B], p *plane[B], got stored, slot, head 
 // turned is a head of token i as it is stored.
 func (a *appendRun[B]) turned(head []float64, i int) []float64 {
 	if a.rotary != nil {
-		head = a.rotary.turn(head, int(a.positions[i]))
+		head = slices.Concat(head[:a.behind()], a.rotary.turn(head[a.behind():], int(a.positions[i])))
 	}
 	if a.hadamard {
 		head = hadamard(head)

@@ -9,15 +9,14 @@ import (
 
 // attendChecks are the grid and the cases that lie outside it.
 func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
-	formats := listedFormats(caps)
-	g := attendGrid(formats)
+	axes := listedAxes(caps)
 	var specs []attendSpec
-	for _, row := range o.Grid.rows(g) {
-		specs = append(specs, gridSpec(row, formats))
+	for _, row := range o.Grid.rows(axes.grid()) {
+		specs = append(specs, axes.spec(row))
 	}
 	// GPUs have other kernels for activations of 16 bits.
 	for _, f := range plainFormats(caps) {
-		for _, s := range slices.Concat(maskSpecs(), borderSpecs(), sharedSpecs(), partSpecs()) {
+		for _, s := range slices.Concat(maskSpecs(), borderSpecs(), sharedSpecs(), partSpecs(), chunkSpecs(), viewSpecs()) {
 			s.format = f
 			s.name += " in " + f.Act.String()
 			specs = append(specs, s.listed(caps))
@@ -26,7 +25,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	for _, s := range formatSpecs(caps) {
 		specs = append(specs, s.listed(caps))
 	}
-	specs = append(append(specs, dimSpecs()...), quantizedSpecs(caps)...)
+	specs = slices.Concat(specs, dimSpecs(), quantizedSpecs(caps), blockSizeSpecs(caps))
 	if o.Grid.strength() >= 2 {
 		specs = append(specs, largeSpecs()...)
 	}
@@ -47,7 +46,8 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 
 // checkAttend runs a case and compares it with the reference.
 func checkAttend[B backend.Buffer](r *rig[B], s attendSpec) {
-	r.needs(s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.needsOf(s.latent, s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.wants(&s)
 	r.seed(s.name)
 	a := newAttend(r, s)
 	a.attend()
@@ -65,7 +65,7 @@ func small(name string, seqs ...sequence) attendSpec {
 // listed is a case that is not about head dims and block sizes, with ones that the device
 // lists.
 func (s attendSpec) listed(caps backend.Caps) attendSpec {
-	s.kDim, s.vDim = listedDims(caps, s.kDim, s.vDim)
+	s.kDim, s.vDim = listedDimsOf(caps, s.latent, s.kDim, s.vDim)
 	if s.layout.block > 0 {
 		s.layout.block = listedBlock(caps, s.layout.block)
 	}
@@ -126,7 +126,7 @@ func borderSpecs() []attendSpec {
 		small("one to four rows with every bias", fewRows...).with(func(s *attendSpec) {
 			s.qHeads, s.mask = 2, maskSpec{window: 67, softCap: 1.5, alibi: true, sinkLogits: true}
 		}),
-		small("no tokens", sequence{0, 20}, sequence{0, 0}),
+		small("no queries", sequence{0, 20}, sequence{0, 0}),
 		small("every bias and no causal mask", sequence{3, 20}, sequence{2, 0}).with(func(s *attendSpec) {
 			s.mask = maskSpec{nonCausal: true, softCap: 1.5, alibi: true, sinkLogits: true}
 		}),
@@ -147,10 +147,18 @@ func borderSpecs() []attendSpec {
 
 // dimSpecs are head dims that few devices list.
 func dimSpecs() []attendSpec {
-	return []attendSpec{
-		small("head dims of no power of two", sequence{3, 20}).with(func(s *attendSpec) { s.kDim, s.vDim = 112, 40 }),
-		small("head dim 8", sequence{3, 20}).with(func(s *attendSpec) { s.kDim, s.vDim = 8, 8 }),
+	var out []attendSpec
+	for _, d := range [][2]int{{112, 40}, {8, 8}, {112, 112}, {512, 512}, {72, 72}, {576, 512}} {
+		for i, f := range []backend.Format{f32, formatAxis[1], formatAxis[2]} {
+			s := small(fmt.Sprintf("head dims %d and %d in %s", d[0], d[1], f.Act), sequence{3, 20}, sequence{1, 70})
+			s.kDim, s.vDim, s.format, s.layout = d[0], d[1], f, layoutAxis[(2*i+1)%len(layoutAxis)]
+			out = append(out, s, s.with(func(s *attendSpec) { // many rows
+				s.name += ", a prompt"
+				s.seqs = []sequence{{40, 90}}
+			}))
+		}
 	}
+	return out
 }
 
 // formatSpecs is a small case in the formats that the device lists.
@@ -162,6 +170,9 @@ func formatSpecs(caps backend.Caps) []attendSpec {
 		out = append(out, s)
 		s.name, s.mask.part, s.mask.recent = "older keys: "+s.name, backend.OlderKeys, 3
 		out = append(out, s)
+		m := mixed(fmt.Sprintf("format %s", formatName(f)))
+		m.format = f
+		out = append(out, m)
 	}
 	return out
 }

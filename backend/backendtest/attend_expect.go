@@ -68,7 +68,7 @@ func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) (mass, more []
 	for i := range queries {
 		for head := kv * group; head < (kv+1)*group; head++ {
 			q := vector(a.queries[first+i][head*a.kDim : (head+1)*a.kDim])
-			res := attend(q, context-queries+i, h, a.visibility(head))
+			res := attend(q, a.viewer(seq, first, i), h, a.visibility(head))
 			row := (first+i)*a.qHeads + head
 			copy(e.out[row*a.vDim:], res.out.Raw())
 			e.lse[row] = res.lse
@@ -89,7 +89,7 @@ func (a *attendRun[B]) visibility(head int) visibility {
 
 // visibility is what all query heads have in common.
 func (m *maskSpec) visibility(block int) visibility {
-	return visibility{nonCausal: m.nonCausal, window: m.window, sinkTokens: m.sinkTokens,
+	return visibility{window: m.window, sinkTokens: m.sinkTokens, chunk: m.chunk,
 		part: m.part, recent: m.recent, block: block, softCap: float64(m.softCap)}
 }
 

@@ -124,6 +124,8 @@ func roundedQueryChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 			s.mask = maskAxis[len(maskAxis)-1]
 			s.mask.window = 17
 		}),
+		mixed("of int8"),
+		small("chunks", sequence{40, 90}, sequence{1, 37}).with(func(s *attendSpec) { s.mask.chunk = 25 }),
 	}
 	var out []check[B]
 	for i, dt := range append([]backend.DType{backend.F16}, quantizedTypes...) {
@@ -145,7 +147,8 @@ func roundedQueryChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 }
 
 func refuseAttend[B backend.Buffer](r *rig[B], s attendSpec) {
-	r.needs(s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.needsOf(s.latent, s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.wants(&s)
 	a := newAttend(r, s)
 	r.push()
 	require.ErrorIs(r, r.be.Attend(r.s, a.params), backend.ErrUnsupported{})

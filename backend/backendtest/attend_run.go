@@ -15,8 +15,9 @@ type attendRun[B backend.Buffer] struct {
 	attendSpec
 	r       *rig[B]
 	cache   *cache[B]
-	tables  [][]int // blocks of each sequence
-	unseen  int     // a block of poison
+	tables  [][]int      // blocks of each sequence
+	seen    map[int]bool // slots, where views or trees say
+	unseen  int          // a block of poison
 	q, out  *vectors[B]
 	lse     *region[B] // nil: not asked for
 	mass    *region[B]
@@ -45,9 +46,9 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 		Mask: a.mask(), Out: a.outputs(), Int8Query: s.int8Query,
 	}
 	a.shape = backend.AttendShape{
-		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format,
+		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format, Latent: s.latent,
 		NonCausal: s.mask.nonCausal, Window: s.mask.window, SinkTokens: s.mask.sinkTokens, Scores: s.output.mass,
-		Part: s.mask.part, Residual: s.mask.recent,
+		Part: s.mask.part, Residual: s.mask.recent, Chunk: s.mask.chunk, Views: s.viewWords(), TreeWords: s.treeWords(),
 	}
 	for _, seq := range s.seqs {
 		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
@@ -88,7 +89,7 @@ func (a *attendRun[B]) layBlocks() {
 	if !a.layout.table {
 		blocks = len(a.seqs) + 1
 	}
-	a.cache = a.r.cache(geometry{a.kvHeads, block, blocks, a.kDim, a.vDim, a.format})
+	a.cache = a.r.cacheOf(a.latent, geometry{a.kvHeads, block, blocks, a.kDim, a.vDim, a.format})
 	a.cache.k.hadamard = a.hadamard
 	order := a.r.rng.Perm(blocks)
 	for i, seq := range a.seqs {
@@ -104,6 +105,7 @@ func (a *attendRun[B]) layBlocks() {
 		copy(a.tables[1][:(len(a.tables[1])+1)/2], a.tables[0])
 	}
 	a.join()
+	a.double()
 	if a.layout.block > 0 {
 		a.unseen = order[0]
 	}
@@ -114,21 +116,26 @@ func (a *attendRun[B]) slot(seq, i int) int {
 	return a.tables[seq][i/a.cache.block]*a.cache.block + i%a.cache.block
 }
 
-// fillCache writes the slots that a sequence uses and no others.
+// fillCache writes the slots that a sequence uses and no others; of queries with views or trees, those
+// that they see.
 func (a *attendRun[B]) fillCache() {
 	written := map[int]bool{}
 	a.exact = [2]map[[2]int][]float32{{}, {}}
 	for i, seq := range a.seqs {
 		for token := range seq.context {
 			slot := a.slot(i, token)
-			if written[slot] {
+			if written[slot] || !a.seesKey(i, token) {
 				continue
 			}
 			written[slot] = true
 			for head := range a.kvHeads {
-				k, v := a.random(a.kDim), a.r.normal(a.vDim)
+				k := a.random(a.kDim)
+				v := k[:min(a.vDim, a.kDim)]
 				a.cache.k.put(slot, head, k)
-				a.cache.v.put(slot, head, v)
+				if !a.latent {
+					v = a.r.normal(a.vDim)
+					a.cache.v.put(slot, head, v)
+				}
 				if a.unquantized {
 					a.exact[0][[2]int{slot, head}], a.exact[1][[2]int{slot, head}] = k, v
 				}
@@ -180,6 +187,7 @@ func (a *attendRun[B]) batch() backend.Ragged[B] {
 	if !a.omitOffsets {
 		b.QueryOffsets = backend.Some(constant(a.r, "query offsets", backend.U32, offsets).buf)
 	}
+	a.show(&b)
 	if !a.layout.table {
 		b.TableStride = 0
 		return b
@@ -200,14 +208,15 @@ func (a *attendRun[B]) batch() backend.Ragged[B] {
 	return b
 }
 
-// entry is the block of a sequence's table, or one of poison where no query sees it; a part of the
-// keys has entries there that are no block at all.
+// entry is the block of a sequence's table, or one of poison where no query sees it; where that is not at
+// the edges alone, some entries are no block at all.
 func (a *attendRun[B]) entry(seq, i int) uint32 {
 	m := a.attendSpec.mask
+	inside := m.part != backend.AllKeys || m.chunk > 0 || a.views != nil || a.tree != nil
 	switch {
-	case m.window == 0 && m.part == backend.AllKeys, a.layout.block == 0, a.prefixes != nil, a.output.shared, a.seesBlock(seq, i):
+	case m.window == 0 && !inside, a.layout.block == 0, a.prefixes != nil, a.output.shared, a.seesBlock(seq, i):
 		return uint32(a.tables[seq][i])
-	case m.part != backend.AllKeys && i%2 == 1:
+	case inside && i%2 == 1:
 		return math.MaxUint32
 	}
 	return uint32(a.unseen)
@@ -215,10 +224,12 @@ func (a *attendRun[B]) entry(seq, i int) uint32 {
 
 // seesBlock reports whether a query sees a key of a block of its sequence.
 func (a *attendRun[B]) seesBlock(seq, i int) bool {
-	s, block, v := a.seqs[seq], a.cache.block, a.attendSpec.mask.visibility(a.cache.block)
-	for pos := s.context - s.queries; pos < s.context; pos++ {
-		for key := i * block; key < min((i+1)*block, s.context); key++ {
-			if v.sees(pos, key) {
+	block, v := a.cache.block, a.attendSpec.mask.visibility(a.cache.block)
+	first := a.firstOf(seq)
+	for query := range a.seqs[seq].queries {
+		q := a.viewer(seq, first, query)
+		for key := i * block; key < min((i+1)*block, a.seqs[seq].context); key++ {
+			if v.sees(q, key) {
 				return true
 			}
 		}
@@ -229,7 +240,7 @@ func (a *attendRun[B]) seesBlock(seq, i int) bool {
 func (a *attendRun[B]) mask() backend.Mask[B] {
 	m := backend.Mask[B]{NonCausal: a.attendSpec.mask.nonCausal, Window: a.attendSpec.mask.window,
 		SinkTokens: a.attendSpec.mask.sinkTokens, SoftCap: a.attendSpec.mask.softCap,
-		Part: a.attendSpec.mask.part, Residual: a.attendSpec.mask.recent}
+		Part: a.attendSpec.mask.part, Residual: a.attendSpec.mask.recent, Chunk: a.attendSpec.mask.chunk}
 	a.slopes, a.logits = make([]float32, a.qHeads), make([]float32, a.qHeads)
 	for h := range a.qHeads {
 		a.logits[h] = float32(math.Inf(-1))

@@ -24,6 +24,7 @@ type maskSpec struct {
 	name               string
 	nonCausal          bool
 	window, sinkTokens int
+	chunk              int
 	part               backend.Part
 	recent             int
 	softCap            float32
@@ -48,8 +49,11 @@ type attendSpec struct {
 	seqs          []sequence
 	mask          maskSpec
 	output        outputSpec
-	prefixes      []prefix // of each sequence, or none; by whole blocks
-	fixed         bool     // the plan is of fixed size
+	prefixes      []prefix   // of each sequence, or none; by whole blocks
+	twins         []twin     // sequences that lie where others do
+	views         []view     // of each query; nil: as the mask says
+	tree          [][]uint32 // of each query; nil: no tree
+	fixed         bool       // the plan is of fixed size
 	format        backend.Format
 	strided       bool
 	smallIntegers bool                       // queries and keys of −1, 0, 1 and no scale: large scores that are exact
@@ -57,6 +61,7 @@ type attendSpec struct {
 	hadamard      bool                       // keys and queries are turned already, so that attention is what it was
 	int8Query     bool                       // queries are rounded, too
 	unquantized   bool                       // the reference reads what was stored before it was rounded
+	latent        bool                       // values are the first elements of keys
 	planned       func(*backend.AttendShape) // what the plan serves beyond the case; nil: nothing
 }
 
@@ -169,14 +174,54 @@ var (
 	}
 )
 
+// Values of axes that a device has to list.
+var (
+	rareDims    = [][2]int{{112, 112}, {512, 512}}
+	rareLayouts = []layout{{"paged3", 3, true}, {"paged24", 24, true}} // blocks of no power of two
+	chunkMask   = maskSpec{name: "chunk", chunk: 1}
+	bothWays    = maskSpec{name: "bothways", nonCausal: true, window: 1, sinkTokens: 4}
+)
+
+// axes are those of the grid that depend on the device.
+type axes struct {
+	dims    [][2]int
+	layouts []layout
+	masks   []maskSpec
+	formats []backend.Format
+}
+
+// axesOf have the values that each device has, and some formats.
+func axesOf(formats []backend.Format) axes { return axes{dimAxis, layoutAxis, maskAxis, formats} }
+
+// listedAxes are those of a device, so that every pair of values is a case that it runs.
+func listedAxes(caps backend.Caps) axes {
+	a := axesOf(listedFormats(caps))
+	for _, d := range rareDims {
+		if caps.SupportsDims(d[0], d[1]) {
+			a.dims = append(slices.Clip(a.dims), d)
+		}
+	}
+	for _, l := range rareLayouts {
+		if caps.SupportsBlockSize(l.block) {
+			a.layouts = append(slices.Clip(a.layouts), l)
+		}
+	}
+	if caps.Chunk {
+		a.masks = append(slices.Clip(a.masks), chunkMask)
+	}
+	if caps.Views {
+		a.masks = append(slices.Clip(a.masks), bothWays)
+	}
+	return a
+}
+
 // gridFormats are the formats of the grid, quantized ones included.
 func gridFormats() []backend.Format { return append(slices.Clone(formatAxis), quantizedFormats(0)...) }
 
 // contiguousBlock is what "block" means for the contexts of a contiguous layout.
 const contiguousBlock = 16
 
-// listedFormats are the formats of the grid that a device lists, so that every pair
-// of values is a case that it runs; all of them where it lists none.
+// listedFormats are the formats of the grid that a device lists; all of them where it lists none.
 func listedFormats(caps backend.Caps) []backend.Format {
 	var out []backend.Format
 	for _, f := range gridFormats() {
@@ -190,19 +235,19 @@ func listedFormats(caps backend.Caps) []backend.Format {
 	return out
 }
 
-// attendGrid is the axes in the order of gridSpec.
-func attendGrid(formats []backend.Format) grid {
+// grid is the axes in the order of spec.
+func (a axes) grid() grid {
 	return grid{
-		sizes: []int{len(headAxis), len(dimAxis), len(layoutAxis), len(contextAxis), len(queryAxis),
-			len(maskAxis), len(outputAxis), len(formats), 2},
-		cost:  func(row []int) int { return gridSpec(row, formats).work() },
+		sizes: []int{len(headAxis), len(a.dims), len(a.layouts), len(contextAxis), len(queryAxis),
+			len(a.masks), len(outputAxis), len(a.formats), 2},
+		cost:  func(row []int) int { return a.spec(row).work() },
 		cheap: make([]int, 9), // the first value of each axis
 	}
 }
 
-// gridSpec is the case of the grid with the given value of each axis.
-func gridSpec(row []int, formats []backend.Format) attendSpec {
-	heads, dims, layout := headAxis[row[0]], dimAxis[row[1]], layoutAxis[row[2]]
+// spec is the case of the grid with the given value of each axis.
+func (a axes) spec(row []int) attendSpec {
+	heads, dims, layout := headAxis[row[0]], a.dims[row[1]], a.layouts[row[2]]
 	block := layout.block
 	if block == 0 {
 		block = contiguousBlock
@@ -211,11 +256,15 @@ func gridSpec(row []int, formats []backend.Format) attendSpec {
 	s := attendSpec{
 		qHeads: heads[0], kvHeads: heads[1], kDim: dims[0], vDim: dims[1],
 		layout: layout, spareSlots: row[3] % 3, seqs: queryAxis[row[4]].seqs(c),
-		mask: maskAxis[row[5]], output: outputAxis[row[6]], format: formats[row[7]], strided: row[8] == 1,
+		mask: a.masks[row[5]], output: outputAxis[row[6]], format: a.formats[row[7]], strided: row[8] == 1,
 		omitOffsets: row[4] == 0, fixed: row[8] == 1,
 	}
+	inside := c/3 + 2 // the longer contexts, and seldom on the border of a block
 	if s.mask.window > 0 {
-		s.mask.window = c/3 + 2 // inside the longer contexts, and seldom on the border of a block
+		s.mask.window = inside
+	}
+	if s.mask.chunk > 0 {
+		s.mask.chunk = inside
 	}
 	rows := "dense"
 	if s.strided {

@@ -38,6 +38,13 @@ func splitChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 			add(s, 9)
 		}
 	}
+	for i, m := range []maskSpec{{}, {window: 12, sinkTokens: 3}, {chunk: 10}, {softCap: 2, alibi: true}} {
+		for j, layout := range layoutAxis {
+			s := mixed(fmt.Sprintf("mask %d in %s", i, layout.name))
+			s.format, s.mask, s.layout = plainFormat(caps), m, layout
+			add(s, 1+9*j)
+		}
+	}
 	rows := small("many rows", seqs...)
 	rows.format, rows.qHeads, rows.mask.sinkLogits = plainFormat(caps), 32, true
 	add(rows, 20)
@@ -89,7 +96,8 @@ func newSplit[B backend.Buffer](r *rig[B], s attendSpec, recent int) *splitRun[B
 // checkSplit attends over both parts, merges, and compares with attention over all keys; then it does so with the
 // mass that keys get under the merged log-sum-exps.
 func checkSplit[B backend.Buffer](r *rig[B], s attendSpec, recent int) {
-	r.needs(s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.needsOf(s.latent, s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.wants(&s)
 	r.seed(s.name)
 	a := newSplit(r, s, recent)
 	tokens := s.tokens()

@@ -27,7 +27,7 @@ func badIDChecks[B backend.Buffer]() []check[B] {
 		out = append(out, check[B]{c.name, func(r *rig[B]) { c.run(r, r.plain()) }},
 			check[B]{c.name + ", quantized", func(r *rig[B]) { c.run(r, r.quantized()) }})
 	}
-	return out
+	return append(out, badViewChecks[B]()...)
 }
 
 // outside are slots that no cache of the suite has.

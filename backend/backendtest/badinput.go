@@ -24,9 +24,10 @@ type operation[B backend.Buffer, P any] struct {
 type kind[B backend.Buffer] struct {
 	name   string
 	format func(r *rig[B]) backend.Format
+	latent bool
 }
 
-func plainly[B backend.Buffer]() kind[B] { return kind[B]{"", (*rig[B]).plain} }
+func plainly[B backend.Buffer]() kind[B] { return kind[B]{format: (*rig[B]).plain} }
 
 func badInputChecks[B backend.Buffer]() []check[B] {
 	out := quantizedRefusals[B]()

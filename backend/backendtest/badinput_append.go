@@ -14,10 +14,11 @@ func appendOperation[B backend.Buffer](in kind[B]) operation[B, backend.AppendPa
 	return operation[B, backend.AppendParams[B]]{
 		name: "append" + in.name,
 		good: func(r *rig[B]) backend.AppendParams[B] {
-			kDim, vDim := r.dims(64, 64)
-			e := rotary{10000, kDim, backend.HalfSplit, 1}
-			return newAppend(r, appendSpec{qHeads: 4, kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3,
-				tokens: badTokens, format: in.format(r), rotary: &e}).params
+			kDim, vDim := r.dimsOf(in.latent, 64, in.values(64))
+			s := appendSpec{latent: in.latent, qHeads: 4, kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3,
+				tokens: badTokens, format: in.format(r)}
+			s.rotary = &rotary{10000, kDim - s.behind(), backend.HalfSplit, 1}
+			return newAppend(r, s).params
 		},
 		call: func(r *rig[B], p backend.AppendParams[B]) error { return r.be.Append(r.s, p) },
 	}

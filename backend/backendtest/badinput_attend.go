@@ -14,7 +14,8 @@ func attendOperation[B backend.Buffer](in kind[B]) operation[B, backend.AttendPa
 		good: func(r *rig[B]) backend.AttendParams[B] {
 			s := small("bad input", sequence{3, 20}, sequence{1, 600})
 			s.format, s.layout.block = in.format(r), r.blockSize(16)
-			s.kDim, s.vDim = r.dims(64, 64)
+			s.kDim, s.vDim = r.dimsOf(in.latent, 64, in.values(64))
+			s.latent = in.latent
 			s.mask, s.output = maskAxis[len(maskAxis)-1], outputSpec{lse: true, mass: true}
 			return newAttend(r, s).params
 		},
@@ -87,11 +88,14 @@ func askedSpoils[B backend.Buffer, P any](of func(p *P) asked[B]) []spoil[B, P] 
 	}
 	plain("a negative window", func(a asked[B]) { a.mask.Window = -1 })
 	plain("negative sinks", func(a asked[B]) { a.mask.SinkTokens = -1 })
-	plain("a window and no causal mask", func(a asked[B]) { a.mask.NonCausal, a.mask.Window = true, 4 })
 	plain("recent tokens of all keys", func(a asked[B]) { a.mask.Residual = 8 })
 	plain("no recent tokens", func(a asked[B]) { a.mask.Part = backend.OlderKeys })
 	plain("negative recent tokens", func(a asked[B]) { a.mask.Part, a.mask.Residual = backend.ResidualKeys, -1 })
 	plain("a part that there is not", func(a asked[B]) { a.mask.Part, a.mask.Residual = backend.ResidualKeys+1, 8 })
+	plain("a negative chunk", func(a asked[B]) { a.mask.Window, a.mask.SinkTokens, a.mask.Chunk = 0, 0, -1 })
+	plain("a chunk and a window", func(a asked[B]) { a.mask.SinkTokens, a.mask.Chunk = 0, 8 })
+	plain("a chunk and sinks", func(a asked[B]) { a.mask.Window, a.mask.Chunk = 0, 8 })
+	plain("sinks without a window and a causal mask", func(a asked[B]) { a.mask.NonCausal, a.mask.Window = true, 0 })
 	plain("a part and no causal mask", func(a asked[B]) {
 		*a.mask = backend.Mask[B]{NonCausal: true, Part: backend.OlderKeys, Residual: 8}
 	})
@@ -158,6 +162,13 @@ func batchSpoils[B backend.Buffer, P any](batch func(p *P) *backend.Ragged[B]) [
 	plain("no table stride", func(b *backend.Ragged[B]) { b.TableStride = 0 })
 	plain("a negative table stride", func(b *backend.Ragged[B]) { b.TableStride = -2 })
 	plain("a table stride that overflows", func(b *backend.Ragged[B]) { b.TableStride = math.MaxInt })
+	index("views", func(b *backend.Ragged[B], buf B) { b.Views = backend.Some(buf) })
+	index("tree", func(b *backend.Ragged[B], buf B) { b.Tree, b.TreeWords = backend.Some(buf), 1 })
+	for name, n := range map[string]int{"no": 0, "negative": -1, "too many": 4000, "overflowing": math.MaxInt} {
+		add(name+" tree words", func(r *rig[B], b *backend.Ragged[B]) {
+			b.Tree, b.TreeWords = backend.Some(constant(r, name+" tree words", backend.U32, make([]uint32, 4000*b.Tokens)).buf), n
+		})
+	}
 	plain("more tokens than sequences and no offsets", func(b *backend.Ragged[B]) { b.QueryOffsets = backend.Opt[B]{} })
 	return out
 }

@@ -8,10 +8,23 @@ import (
 
 // smallCache is a filled cache of four blocks with attention scores.
 func (r *rig[B]) smallCache(f backend.Format) *cache[B] {
-	kDim, vDim := r.dims(64, 64)
-	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, f}).fill(r)
+	return kind[B]{format: func(*rig[B]) backend.Format { return f }}.cache(r)
+}
+
+// cache is a smallCache of a kind.
+func (in kind[B]) cache(r *rig[B]) *cache[B] {
+	kDim, vDim := r.dimsOf(in.latent, 64, in.values(64))
+	c := r.cacheOf(in.latent, geometry{2, r.blockSize(16), 4, kDim, vDim, in.format(r)}).fill(r)
 	c.addMass(r)
 	return c
+}
+
+// values is the value dim beside a key dim: something is left to be rotated.
+func (in kind[B]) values(kDim int) int {
+	if in.latent {
+		return kDim - 16
+	}
+	return kDim
 }
 
 // gatherable is a type as which a plane can be gathered.
@@ -74,7 +87,7 @@ func gatherOperation[B backend.Buffer](in kind[B]) operation[B, backend.GatherPa
 	return operation[B, backend.GatherParams[B]]{
 		name: "gather" + in.name,
 		good: func(r *rig[B]) backend.GatherParams[B] {
-			c := r.smallCache(in.format(r))
+			c := in.cache(r)
 			n := 2 * c.block
 			return backend.GatherParams[B]{Cache: c.view(), Begin: 3, Len: n,
 				Table: backend.Some(constant(r, "block table", backend.U32, []uint32{2, 0, 3}).buf),
@@ -118,7 +131,7 @@ func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocks
 	return operation[B, backend.CopyBlocksParams[B]]{
 		name: "copy blocks" + in.name,
 		good: func(r *rig[B]) backend.CopyBlocksParams[B] {
-			from, to := r.smallCache(in.format(r)), r.smallCache(in.format(r))
+			from, to := in.cache(r), in.cache(r)
 			return backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromScores: from.massOperand(), ToScores: to.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.U32, []uint32{0, 2, 1, 3}).buf}
 		},
@@ -151,7 +164,7 @@ func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsP
 	return operation[B, backend.MoveSlotsParams[B]]{
 		name: "move slots" + in.name,
 		good: func(r *rig[B]) backend.MoveSlotsParams[B] {
-			c := r.smallCache(in.format(r))
+			c := in.cache(r)
 			return backend.MoveSlotsParams[B]{Cache: c.view(), Scores: c.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.I64, []int64{0, 2, 1, 3}).buf}
 		},
@@ -199,8 +212,8 @@ func rotateOperation[B backend.Buffer](in kind[B]) operation[B, backend.RotatePa
 	return operation[B, backend.RotateParams[B]]{
 		name: "rotate" + in.name,
 		good: func(r *rig[B]) backend.RotateParams[B] {
-			c := r.smallCache(in.format(r))
-			return rotateParams(r, c, rotary{10000, c.kDim, backend.HalfSplit, 1}, []int64{1, 2, 3}, []int32{1, -1, 5})
+			c := in.cache(r)
+			return rotateParams(r, c, rotary{10000, c.kDim - c.behind(), backend.HalfSplit, 1}, []int64{1, 2, 3}, []int32{1, -1, 5})
 		},
 		call: func(r *rig[B], p backend.RotateParams[B]) error { return r.be.Rotate(r.s, p) },
 	}

@@ -7,7 +7,7 @@ import (
 
 // quantizedRefusals break what only quantized caches have, in every operation.
 func quantizedRefusals[B backend.Buffer]() []check[B] {
-	in := kind[B]{", quantized,", (*rig[B]).quantized}
+	in := kind[B]{name: ", quantized,", format: (*rig[B]).quantized}
 	appends, attends, masses, converts := appendOperation(in), attendOperation(in), attendMassOperation(in), convertOperation[B]()
 	gathers, copies, moves, rotates := gatherOperation(in), copyOperation(in), moveOperation(in), rotateOperation(in)
 	var out []check[B]

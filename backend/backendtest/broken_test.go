@@ -402,7 +402,7 @@ func weighingWith(be device, change func(s backend.Stream, p *massP)) func(backe
 }
 
 func TestDefectsAreCaught(t *testing.T) {
-	for _, d := range append(quantizedDefects, defects...) {
+	for _, d := range slices.Concat(quantizedDefects, latentDefects, maskDefects, defects) {
 		t.Run(d.name, func(t *testing.T) {
 			if race.Enabled && d.room == "allocations" {
 				t.Skip("the race detector allocates")

@@ -17,8 +17,9 @@ func (g geometry) slots() int { return g.blocks * g.block }
 // poison until a check sets it.
 type cache[B backend.Buffer] struct {
 	geometry
-	k, v *plane[B]
-	mass *plane[B] // the slots' attention scores, as values of one dim; nil: none
+	k, v   *plane[B] // of a latent cache v is in k
+	mass   *plane[B] // the slots' attention scores, as values of one dim; nil: none
+	latent bool
 }
 
 func (r *rig[B]) cache(g geometry) *cache[B] {
@@ -27,6 +28,9 @@ func (r *rig[B]) cache(g geometry) *cache[B] {
 
 // view is the operand.
 func (c *cache[B]) view() backend.CacheView[B] {
+	if c.latent {
+		return backend.CacheView[B]{K: c.k.operand(), V: backend.Plane[B]{Dim: c.vDim}, Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block, Latent: true}
+	}
 	return backend.CacheView[B]{K: c.k.operand(), V: c.v.operand(), Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block}
 }
 
@@ -44,8 +48,13 @@ func (c *cache[B]) massOperand() backend.Opt[B] {
 	return backend.Some(c.mass.buf)
 }
 
-// planes is both halves of the cache.
-func (c *cache[B]) planes() []*plane[B] { return []*plane[B]{c.k, c.v} }
+// planes is both halves of the cache, or its only one.
+func (c *cache[B]) planes() []*plane[B] {
+	if c.latent {
+		return []*plane[B]{c.k}
+	}
+	return []*plane[B]{c.k, c.v}
+}
 
 // moving is what goes along with a slot.
 func (c *cache[B]) moving() []*plane[B] {

@@ -19,6 +19,7 @@ type convertSpec struct {
 	floats     bool // those of the other are
 	saturate   bool
 	mass       bool
+	latent     bool
 }
 
 func convertChecks[B backend.Buffer](caps backend.Caps) []check[B] {
@@ -74,15 +75,15 @@ type convertRun[B backend.Buffer] struct {
 // newConvert fills the first of two caches, of which the second is larger.
 func newConvert[B backend.Buffer](r *rig[B], s convertSpec) *convertRun[B] {
 	block := r.blockSize(16)
-	r.needs(s.format, s.kDim, s.vDim, block, true)
+	r.needsOf(s.latent, s.format, s.kDim, s.vDim, block, true)
 	act := backend.Format{Act: s.format.Act, K: s.format.Act, V: s.format.Act}
 	formats := [2]backend.Format{act, s.format}
 	if s.unpack {
 		formats = [2]backend.Format{s.format, act}
 	}
 	a := &convertRun[B]{pairs: [][2]uint32{{0, 5}, {backend.NoBlock, 5}, {3, 2}, {0, 6}, {backend.NoBlock, math.MaxUint32}}}
-	a.from = r.cache(geometry{2, block, 4, s.kDim, s.vDim, formats[0]})
-	a.to = r.cache(geometry{2, block, 7, s.kDim, s.vDim, formats[1]})
+	a.from = r.cacheOf(s.latent, geometry{2, block, 4, s.kDim, s.vDim, formats[0]})
+	a.to = r.cacheOf(s.latent, geometry{2, block, 7, s.kDim, s.vDim, formats[1]})
 	a.from.fill(r)
 	if s.mass {
 		a.from.addMass(r)

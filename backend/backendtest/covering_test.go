@@ -34,8 +34,11 @@ func requireCovered(t require.TestingT, g grid, strength int, rows [][]int) {
 
 // What is chosen of the grid has all values, pairs or triples, and is the same each time.
 func TestAttendGridIsCovered(t *testing.T) {
-	for _, formats := range [][]backend.Format{formatAxis, gridFormats()} {
-		g := attendGrid(formats)
+	be, err := cpu.Open(cpu.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	for _, axes := range []axes{axesOf(formatAxis), axesOf(gridFormats()), listedAxes(be.Caps())} {
+		g := axes.grid()
 		sizes := slices.Sorted(slices.Values(g.sizes))
 		for grid, more := range map[Grid]int{Values: 2, Pairs: 25, Triples: 400} {
 			least := 1 // as the largest axes alone have so many choices
@@ -48,7 +51,7 @@ func TestAttendGridIsCovered(t *testing.T) {
 				require.Equal(t, rows, grid.rows(g))
 			}
 			require.LessOrEqual(t, len(rows), least+more, "of %d that it takes at least: the cross product has millions of cases", least)
-			t.Logf("%d formats, %d axes together: %d cases", len(formats), grid.strength(), len(rows))
+			t.Logf("%d formats, %d axes together: %d cases", len(axes.formats), grid.strength(), len(rows))
 		}
 		require.Empty(t, NoGrid.rows(g))
 	}
@@ -57,7 +60,8 @@ func TestAttendGridIsCovered(t *testing.T) {
 // Cases beyond the budget must be there for values that cost as much by themselves: in the grid
 // of Values those are the long chunks, which are in it all the same.
 func TestAttendGridKeepsItsBudget(t *testing.T) {
-	g := attendGrid(formatAxis)
+	axes := axesOf(formatAxis)
+	g := axes.grid()
 	for grid, budget := range map[Grid]int{Values: smallBudget, Pairs: gridBudget} {
 		sum := 0
 		for _, row := range grid.rows(g) {
@@ -69,7 +73,7 @@ func TestAttendGridKeepsItsBudget(t *testing.T) {
 				}
 				cheapest = max(cheapest, g.cost(alone))
 			})
-			require.LessOrEqual(t, g.cost(row), max(budget, cheapest), gridSpec(row, formatAxis).name)
+			require.LessOrEqual(t, g.cost(row), max(budget, cheapest), axes.spec(row).name)
 			sum += g.cost(row)
 		}
 		if grid == Values {

@@ -9,9 +9,9 @@
 //	}
 //
 // checks every statement of the contract that can be observed from outside, on the typed device and
-// on its erased form. Formats, head dims and block sizes that are not in the device's Caps are
+// on its erased form. Formats, head dims, block sizes and masks that are not in the device's Caps are
 // skipped, and named. Of the pairs of quantized types, which may be hundreds, ten are tested in
-// full and some of the others are sampled (see sampled).
+// full and some of the others are sampled (see sampled). A device whose Caps have no latent caches has to refuse them.
 //
 // # What is compared with what
 //

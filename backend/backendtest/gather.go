@@ -17,6 +17,7 @@ type gatherSpec struct {
 	noK, noV    bool
 	tableOffset int
 	hadamard    bool // keys are stored turned, and turned back on their way
+	latent      bool
 }
 
 func gatherChecks[B backend.Buffer]() []check[B] {
@@ -27,6 +28,8 @@ func gatherChecks[B backend.Buffer]() []check[B] {
 			{name: "one block", block: 16, begin: 16, n: 16, table: true},
 			{name: "from inside a block", block: 16, begin: 13, n: 40, table: true, tableOffset: 5},
 			{name: "one token", block: 8, begin: 31, n: 1, table: true},
+			{name: "in blocks of 3", block: 3, begin: 7, n: 40, table: true},
+			{name: "in blocks of 24", block: 24, begin: 13, n: 40, table: true, tableOffset: 5},
 			{name: "nothing", block: 8, begin: 8, n: 0, table: true},
 			{name: "as f32", block: 8, begin: 3, n: 30, table: true, widen: true},
 			{name: "keys alone", block: 8, n: 20, table: true, noV: true},
@@ -62,13 +65,13 @@ func gatherChecks[B backend.Buffer]() []check[B] {
 
 // checkGather reads a sequence that lies in shuffled blocks.
 func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
-	f := r.storing(dt)
-	kDim, vDim := r.dims(192, 128)
+	f := r.storingOf(s.latent, dt)
+	kDim, vDim := r.dimsOf(s.latent, 192, 128)
 	if s.table {
 		s.block = r.blockSize(s.block)
 	}
-	r.needs(f, kDim, vDim, s.block, s.table)
-	c := r.cache(geometry{3, s.block, max(8, 64/s.block), kDim, vDim, f})
+	r.needsOf(s.latent, f, kDim, vDim, s.block, s.table)
+	c := r.cacheOf(s.latent, geometry{3, s.block, max(8, 64/s.block), kDim, vDim, f})
 	c.k.hadamard = s.hadamard
 	order := r.rng.Perm(c.blocks)
 	if !s.table {

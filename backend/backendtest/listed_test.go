@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// narrow is a device that lists one format, one pair of head dims and one block size.
+// narrow is a device that lists one format, one pair of head dims, another of latent caches, and one block size.
 type narrow struct{ device }
 
 func (narrow) Caps() backend.Caps {
 	return backend.Caps{Formats: []backend.Format{{Act: backend.BF16, K: backend.BF16, V: backend.BF16}},
-		HeadDims: [][2]int{{128, 128}}, BlockSizes: []int{32}, ChecksIDs: true}
+		HeadDims: [][2]int{{128, 128}}, BlockSizes: []int{32}, ChecksIDs: true, Chunk: true, Views: true, TreeWords: 10,
+		Latent: true, LatentDims: [][2]int{{576, 512}}}
 }
 
 // What a device does not list is skipped, and what the suite has to say about
@@ -54,7 +55,40 @@ func TestNarrowDeviceIsChecked(t *testing.T) {
 		require.Less(t, skips[room.name], len(room.checks), "nothing is left of %q", room.name)
 	}
 	caps := b.be.Caps()
-	unlisted := len(Values.rows(attendGrid(listedFormats(caps)))) + len(dimSpecs()) + len(quantizedSpecs(caps)) + len(roundedQueryChecks[*cpu.Buffer](caps)) + 1
+	unlisted := len(Values.rows(listedAxes(caps).grid())) + len(dimSpecs()) + len(quantizedSpecs(caps)) + len(blockSizeSpecs(caps)) + len(roundedQueryChecks[*cpu.Buffer](caps)) + 1
 	require.Equal(t, unlisted, skips["attend"], "the grid names its axes, the rest does without")
 	require.Zero(t, skips["streams"]+skips["plan"])
+}
+
+// without is a device without latent caches, which says so.
+type without struct{ device }
+
+func (without) Caps() backend.Caps {
+	return backend.Caps{Formats: []backend.Format{f32}, ChecksIDs: true}
+}
+
+func (without) Append(backend.Stream, appendP) error   { return errNoLatents }
+func (without) Gather(backend.Stream, gatherP) error   { return errNoLatents }
+func (without) CopyBlocks(backend.Stream, copyP) error { return errNoLatents }
+func (without) MoveSlots(backend.Stream, moveP) error  { return errNoLatents }
+func (without) Rotate(backend.Stream, rotateP) error   { return errNoLatents }
+func (without) PlanAttend(backend.AttendShape) (p backend.AttendPlan, err error) {
+	return p, errNoLatents
+}
+
+var errNoLatents = backend.ErrUnsupported{Op: "any", Why: "latent caches"}
+
+// A device that lists no latent caches has to refuse them: this one does, and a CPU that pretends to be one
+// is found out.
+func TestLatentCachesAreRefused(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	checks := latentChecks[*cpu.Buffer](without{be}.Caps(), Options{})
+	require.Len(t, checks, 6)
+	pretending := newBroken(be)
+	for _, c := range checks {
+		require.NoError(t, bench[*cpu.Buffer]{be: without{be}}.attempt(c.run), c.name)
+		require.Error(t, bench[*cpu.Buffer]{be: pretending}.attempt(c.run), c.name)
+	}
 }

@@ -77,10 +77,15 @@ func (r *rig[B]) moved(f backend.Format, mass bool) *cache[B] { return r.movedOf
 
 // movedOf is one with that many blocks more.
 func (r *rig[B]) movedOf(f backend.Format, mass bool, more int) *cache[B] {
-	kDim, vDim := r.dims(192, 128)
+	return r.movedAs(false, f, mass, more)
+}
+
+// movedAs is one that may be latent.
+func (r *rig[B]) movedAs(latent bool, f backend.Format, mass bool, more int) *cache[B] {
+	kDim, vDim := r.dimsOf(latent, 192, 128)
 	block := r.blockSize(8)
-	r.needs(f, kDim, vDim, block, true)
-	c := r.cache(geometry{3, block, max(6, 48/block) + more, kDim, vDim, f}).fill(r)
+	r.needsOf(latent, f, kDim, vDim, block, true)
+	c := r.cacheOf(latent, geometry{3, block, max(6, 48/block) + more, kDim, vDim, f}).fill(r)
 	if mass {
 		c.addMass(r)
 	}

@@ -12,8 +12,8 @@ import (
 // form of backend.Mask for one query head.
 type visibility struct {
 	scale              float64
-	nonCausal          bool
 	window, sinkTokens int
+	chunk              int
 	part               backend.Part
 	recent, block      int     // block is the slots of the cache's
 	softCap            float64 // 0: none
@@ -21,17 +21,46 @@ type visibility struct {
 	sinkLogit          float64 // −∞: none
 }
 
-// sees reports whether a query at position pos sees the key at position key. The
-// doc comment of backend.Mask is all there is to it; pos is negative for queries
-// that lie before the start of the context.
-func (v visibility) sees(pos, key int) bool {
+// viewer is a query: its position, which is negative where it lies before the start of the context,
+// and its end. drafts is the first key of its sequence's tokens, depths are their positions, and
+// bits is its row of backend.Ragged.Tree.
+type viewer struct {
+	pos, end, drafts int
+	depths           []int
+	bits             []uint32
+}
+
+// draft is the number of a key among the drafts, −1 where it is none to the query.
+func (q viewer) draft(key int) int {
+	for _, word := range q.bits {
+		if word != 0 {
+			return max(key-q.drafts, -1)
+		}
+	}
+	return -1
+}
+
+// position is that of a key.
+func (q viewer) position(key int) int {
+	if j := q.draft(key); j >= 0 {
+		return q.depths[j]
+	}
+	return key
+}
+
+// sees reports whether a query sees the key at position key. The doc comments of backend.Mask and
+// backend.Ragged are all there is to it.
+func (v visibility) sees(q viewer, key int) bool {
+	if j := q.draft(key); j >= 0 {
+		return v.part != backend.OlderKeys && j/32 < len(q.bits) && q.bits[j/32]>>(j%32)&1 == 1
+	}
 	switch {
-	case v.nonCausal:
-		return true
-	case key > pos, v.part == backend.OlderKeys && key >= v.edge(pos), v.part == backend.ResidualKeys && key < v.edge(pos):
+	case key >= q.end,
+		v.window > 0 && !(q.pos-key < v.window && key-q.pos < v.window || key < v.sinkTokens),
+		v.chunk > 0 && math.Floor(float64(key)/float64(v.chunk)) != math.Floor(float64(q.pos)/float64(v.chunk)),
+		v.part == backend.OlderKeys && key >= v.edge(q.pos),
+		v.part == backend.ResidualKeys && key < v.edge(q.pos):
 		return false
-	case v.window > 0:
-		return key > pos-v.window || key < v.sinkTokens
 	}
 	return true
 }
@@ -86,7 +115,7 @@ type attended struct {
 
 // attend is the reference. Only visible keys are looked at, one after another: a
 // product over the whole context would be simpler and too slow where it is long.
-func attend(q *mgl64.VecN, pos int, h history, v visibility) attended {
+func attend(q *mgl64.VecN, at viewer, h history, v visibility) attended {
 	tokens := h.keys.NumCols()
 	a := attended{out: new(mgl64.VecN), prob: make([]float64, tokens)}
 	a.out.Zero(h.values.NumRows())
@@ -94,8 +123,8 @@ func attend(q *mgl64.VecN, pos int, h history, v visibility) attended {
 	top := v.sinkLogit
 	for key := range tokens {
 		a.prob[key] = math.Inf(-1)
-		if v.sees(pos, key) {
-			a.prob[key] = v.score(q.Dot(column(h.keys, key)), pos, key)
+		if v.sees(at, key) {
+			a.prob[key] = v.score(q.Dot(column(h.keys, key)), at.pos, at.position(key))
 			top = max(top, a.prob[key])
 		}
 	}

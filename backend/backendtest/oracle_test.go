@@ -26,34 +26,34 @@ func TestOracleByHand(t *testing.T) {
 	h := twoKeys()
 	q := vector([]float32{2, 2})
 
-	even := attend(q, 1, h, visibility{scale: 0.5, sinkLogit: noSink}) // both scores are 1
+	even := attend(q, causal(1), h, visibility{scale: 0.5, sinkLogit: noSink}) // both scores are 1
 	require.InDeltaSlice(t, []float64{20, 40}, even.out.Raw(), 1e-12)
 	require.InDelta(t, 1+math.Ln2, even.lse, 1e-12)
 	require.InDeltaSlice(t, []float64{0.5, 0.5}, even.prob, 1e-12)
 
-	first := attend(q, 0, h, visibility{scale: 0.5, sinkLogit: noSink}) // sees key 0 alone
+	first := attend(q, causal(0), h, visibility{scale: 0.5, sinkLogit: noSink}) // sees key 0 alone
 	require.InDeltaSlice(t, []float64{10, 20}, first.out.Raw(), 1e-12)
 	require.InDelta(t, 1, first.lse, 1e-12)
 	require.Equal(t, []float64{1, 0}, first.prob)
 
-	tilted := attend(vector([]float32{float32(math.Log(3)), 0}), 1, h, visibility{scale: 1, sinkLogit: noSink}) // weights 3 to 1
+	tilted := attend(vector([]float32{float32(math.Log(3)), 0}), causal(1), h, visibility{scale: 1, sinkLogit: noSink}) // weights 3 to 1
 	require.InDeltaSlice(t, []float64{15, 30}, tilted.out.Raw(), 1e-6)
 	require.InDelta(t, math.Log(4), tilted.lse, 1e-7)
 }
 
 func TestOracleOfNothing(t *testing.T) {
-	empty := attend(vector([]float32{2, 2}), -1, twoKeys(), visibility{scale: 1, sinkLogit: noSink})
+	empty := attend(vector([]float32{2, 2}), causal(-1), twoKeys(), visibility{scale: 1, sinkLogit: noSink})
 	require.Equal(t, []float64{0, 0}, empty.out.Raw())
 	require.Equal(t, math.Inf(-1), empty.lse)
 	require.Equal(t, []float64{0, 0}, empty.prob)
 
-	sink := attend(vector([]float32{2, 2}), -1, twoKeys(), visibility{scale: 1, sinkLogit: -0.25})
+	sink := attend(vector([]float32{2, 2}), causal(-1), twoKeys(), visibility{scale: 1, sinkLogit: -0.25})
 	require.Equal(t, []float64{0, 0}, sink.out.Raw())
 	require.InDelta(t, -0.25, sink.lse, 1e-15)
 }
 
 func TestOracleSinkLogitTakesProbability(t *testing.T) {
-	a := attend(vector([]float32{0, 0}), 1, twoKeys(), visibility{scale: 1, sinkLogit: math.Ln2}) // weights 1, 1 and 2
+	a := attend(vector([]float32{0, 0}), causal(1), twoKeys(), visibility{scale: 1, sinkLogit: math.Ln2}) // weights 1, 1 and 2
 	require.InDeltaSlice(t, []float64{10, 20}, a.out.Raw(), 1e-12)
 	require.InDelta(t, math.Log(4), a.lse, 1e-12)
 	require.InDeltaSlice(t, []float64{0.25, 0.25}, a.prob, 1e-12)
@@ -67,23 +67,68 @@ func TestOracleScoreOrder(t *testing.T) {
 }
 
 func TestOracleVisibility(t *testing.T) {
-	visible := func(v visibility, pos, keys int) (out []int) {
+	visible := func(v visibility, q viewer, keys int) (out []int) {
 		for key := range keys {
-			if v.sees(pos, key) {
+			if v.sees(q, key) {
 				out = append(out, key)
 			}
 		}
 		return out
 	}
-	require.Equal(t, []int{0, 1, 2, 3}, visible(visibility{}, 3, 6))
-	require.Empty(t, visible(visibility{}, -1, 6))
-	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, visible(visibility{nonCausal: true}, 3, 6))
-	require.Equal(t, []int{3}, visible(visibility{window: 1}, 3, 6))
-	require.Equal(t, []int{2, 3, 4}, visible(visibility{window: 3}, 4, 6))
-	require.Equal(t, []int{0, 1, 3, 4}, visible(visibility{window: 2, sinkTokens: 2}, 4, 6))
-	require.Equal(t, []int{0}, visible(visibility{window: 2, sinkTokens: 4}, 0, 6), "a sink in the future stays unseen")
-	require.Equal(t, []int{0, 1, 2}, visible(visibility{sinkTokens: 1}, 2, 6), "sinks without a window change nothing")
+	require.Equal(t, []int{0, 1, 2, 3}, visible(visibility{}, causal(3), 6))
+	require.Empty(t, visible(visibility{}, causal(-1), 6))
+	whole := viewer{pos: 3, end: 6}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5}, visible(visibility{}, whole, 6))
+	require.Equal(t, []int{3}, visible(visibility{window: 1}, causal(3), 6))
+	require.Equal(t, []int{3}, visible(visibility{window: 1}, whole, 6))
+	require.Equal(t, []int{2, 3, 4}, visible(visibility{window: 3}, causal(4), 6))
+	require.Equal(t, []int{2, 3, 4}, visible(visibility{window: 2}, whole, 6), "as far after it as before it")
+	require.Equal(t, []int{0, 1, 3, 4}, visible(visibility{window: 2, sinkTokens: 2}, causal(4), 6))
+	require.Equal(t, []int{0}, visible(visibility{window: 2, sinkTokens: 4}, causal(0), 6), "a sink in the future stays unseen")
+	require.Equal(t, []int{0, 1, 2, 3}, visible(visibility{window: 2, sinkTokens: 4}, viewer{pos: 0, end: 6}, 6), "unless the end is behind it")
+	require.Equal(t, []int{0, 1, 2}, visible(visibility{sinkTokens: 1}, causal(2), 6), "sinks without a window change nothing")
+
+	chunk := visibility{chunk: 3}
+	require.Equal(t, []int{3, 4}, visible(chunk, causal(4), 9))
+	require.Equal(t, []int{3, 4, 5}, visible(chunk, causal(5), 9))
+	require.Equal(t, []int{6}, visible(chunk, causal(6), 9))
+	require.Equal(t, []int{3, 4, 5}, visible(chunk, viewer{pos: 4, end: 9}, 9))
+	require.Empty(t, visible(chunk, viewer{pos: -1, end: 9}, 9))
+	require.Empty(t, visible(chunk, viewer{pos: 50, end: 9}, 9))
+
+	require.Equal(t, []int{0, 1}, visible(visibility{}, viewer{pos: 50, end: 2}, 6))
+	require.Empty(t, visible(visibility{window: 9}, viewer{pos: backend.MaxPosition, end: 6}, 6))
+	parts := func(q viewer) (older, recent []int) {
+		v := visibility{part: backend.OlderKeys, recent: 2, block: 2}
+		older = visible(v, q, q.end)
+		v.part = backend.ResidualKeys
+		return older, visible(v, q, q.end)
+	}
+	older, recent := parts(viewer{pos: 3, end: 6}) // the edge is at 2
+	require.Equal(t, [2][]int{{0, 1}, {2, 3, 4, 5}}, [2][]int{older, recent})
+
+	// Drafts 4, 5, 6 and 7 after four keys: 4 is the root of 5 and 6, and 7 is behind 5.
+	tree := viewer{pos: 6, end: 8, drafts: 4, depths: []int{4, 5, 5, 6}, bits: []uint32{0b1011}}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 7}, visible(visibility{}, tree, 8))
+	require.Equal(t, []int{3, 4, 5, 7}, visible(visibility{window: 4}, tree, 8), "the depth counts, not the number")
+	require.Equal(t, []int{0, 4, 5, 7}, visible(visibility{window: 1, sinkTokens: 1}, tree, 8), "bits say all of drafts")
+	require.Equal(t, []int{4, 5, 7}, visible(visibility{chunk: 6}, tree, 8), "which may be in other chunks")
+	require.Equal(t, []int{0, 1, 4, 5, 7}, visible(visibility{window: 1, sinkTokens: 2}, tree, 8))
+	require.Equal(t, []int{0, 5, 6, 7}, visible(visibility{window: 1, sinkTokens: 9}, viewer{pos: 3, end: 8, drafts: 1,
+		depths: []int{1, 1, 1, 2, 2, 2, 3}, bits: []uint32{0b1110000}}, 8), "no draft is a sink token")
+	older, recent = parts(tree)
+	require.Equal(t, [2][]int{{0, 1, 2, 3}, {4, 5, 7}}, [2][]int{older, recent})
+	tree.pos = 7 // the edge is at 6, beyond the first drafts
+	older, recent = parts(tree)
+	require.Equal(t, [2][]int{{0, 1, 2, 3}, {4, 5, 7}}, [2][]int{older, recent})
+	require.Equal(t, []int{3, 6, 5}, []int{tree.position(3), tree.position(7), tree.position(6)})
+	tree.bits = []uint32{0}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, visible(visibility{}, tree, 8), "no bits, no tree")
+	require.Equal(t, 7, tree.position(7))
 }
+
+// causal is a query that sees what is not after it.
+func causal(pos int) viewer { return viewer{pos: pos, end: pos + 1} }
 
 // Attention over a part of the keys and over the rest, merged, is attention over
 // all, wherever the context is cut.
@@ -109,9 +154,10 @@ func TestOracleMergesParts(t *testing.T) {
 				set(h.values, h.at, v)
 			}
 		}
-		all := visibility{scale: 1, nonCausal: true, sinkLogit: noSink}
+		all := visibility{scale: 1, sinkLogit: noSink}
+		everything := viewer{end: n}
 		q := vector(draw("query"))
-		want, a, b := attend(q, 0, whole, all), attend(q, 0, left, all), attend(q, 0, right, all)
+		want, a, b := attend(q, everything, whole, all), attend(q, everything, left, all), attend(q, everything, right, all)
 		got := merge([]partial{{a.out, a.lse}, {b.out, b.lse}}, 4)
 		require.InDelta(t, want.lse, got.lse, 1e-9)
 		require.InDeltaSlice(t, want.out.Raw(), got.out.Raw(), 1e-9)

@@ -26,7 +26,22 @@ func (r *rig[B]) shape() backend.AttendShape {
 // checkPlanAgain plans shapes into fresh, into used and into too little scratch.
 func checkPlanAgain[B backend.Buffer](r *rig[B]) {
 	var scratch []uint32
+	caps := r.be.Caps()
 	for _, change := range []func(*backend.AttendShape){
+		func(s *backend.AttendShape) {
+			if caps.Chunk {
+				s.Chunk = 70
+			}
+		},
+		func(s *backend.AttendShape) {
+			if s.TreeWords = min(caps.TreeWords, 2); caps.Views {
+				for i, n := range s.QueryLens {
+					for j := range n {
+						s.Views = append(s.Views, 17*j, min(s.ContextLens[i], 30*j))
+					}
+				}
+			}
+		},
 		func(*backend.AttendShape) {},
 		func(s *backend.AttendShape) { s.Scores = true },
 		func(s *backend.AttendShape) { s.Window, s.SinkTokens = 100, 4 },
@@ -75,7 +90,18 @@ func checkBadShapes[B backend.Buffer](r *rig[B]) {
 		"more lengths than queries":    func(s *backend.AttendShape) { s.QueryLens = s.QueryLens[:2] },
 		"negative window":              func(s *backend.AttendShape) { s.Window = -1 },
 		"negative sinks":               func(s *backend.AttendShape) { s.SinkTokens = -1 },
-		"a window and no causal mask":  func(s *backend.AttendShape) { s.NonCausal, s.Window = true, 8 },
+		"sinks and no causal mask":     func(s *backend.AttendShape) { s.NonCausal, s.SinkTokens = true, 8 },
+		"a negative chunk":             func(s *backend.AttendShape) { s.Chunk = -1 },
+		"a chunk and a window":         func(s *backend.AttendShape) { s.Chunk, s.Window = 8, 8 },
+		"a chunk and sinks":            func(s *backend.AttendShape) { s.Chunk, s.SinkTokens = 8, 8 },
+		"too few views":                func(s *backend.AttendShape) { s.Views = make([]uint32, 533) },
+		"a view beyond the context":    func(s *backend.AttendShape) { s.Views = make([]uint32, 534); s.Views[3] = 1 },
+		"a position beyond all":        func(s *backend.AttendShape) { s.Views = make([]uint32, 534); s.Views[2] = 1 << 31 },
+		"views and no causal mask":     func(s *backend.AttendShape) { s.Views, s.NonCausal = make([]uint32, 534), true },
+		"views in a fixed plan":        func(s *backend.AttendShape) { s.Views, s.Fixed = make([]uint32, 534), true },
+		"a tree and no causal mask":    func(s *backend.AttendShape) { s.TreeWords, s.NonCausal = 1, true },
+		"negative tree words":          func(s *backend.AttendShape) { s.TreeWords = -1 },
+		"too many tree words":          func(s *backend.AttendShape) { s.TreeWords = 4000 },
 		"recent tokens of all keys":    func(s *backend.AttendShape) { s.Residual = 8 },
 		"no recent tokens":             func(s *backend.AttendShape) { s.Part = backend.OlderKeys },
 		"negative recent tokens":       func(s *backend.AttendShape) { s.Part, s.Residual = backend.ResidualKeys, -1 },

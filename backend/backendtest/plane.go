@@ -17,6 +17,7 @@ type plane[B backend.Buffer] struct {
 	dim      int
 	scales   *region[B] // nil: the type has none
 	hadamard bool       // what the operand says; put and values do not turn rows
+	of       *plane[B]  // the values are the first ones of this plane's, and it is only read; nil: they are its own
 }
 
 // stored is the content of a plane's buffers, in the layout of their images.
@@ -61,6 +62,9 @@ func (p *plane[B]) operand() backend.Plane[B] {
 
 // now is what the images hold.
 func (p *plane[B]) now() stored {
+	if p.of != nil {
+		return p.of.now()
+	}
 	if p.scales == nil {
 		return stored{data: p.image}
 	}
@@ -69,6 +73,9 @@ func (p *plane[B]) now() stored {
 
 // content is what the device holds.
 func (r *rig[B]) content(p *plane[B]) stored {
+	if p.of != nil {
+		p = p.of
+	}
 	if p.scales == nil {
 		return stored{data: r.fetch(p.region)}
 	}
@@ -119,6 +126,9 @@ func (p *plane[B]) row(s stored, slot, head int) []byte {
 
 // values is what a row is worth.
 func (p *plane[B]) values(s stored, slot, head int) []float32 {
+	if p.of != nil {
+		return p.of.values(s, slot, head)[:p.dim]
+	}
 	codes := p.row(s, slot, head)
 	if p.dt.Float() {
 		return decode(p.dt, codes)

@@ -210,10 +210,10 @@ func TestQuantizedFormatsAreTried(t *testing.T) {
 	require.NoError(t, err)
 	caps := be.Caps()
 	require.NoError(t, be.Close())
-	g := attendGrid(listedFormats(caps))
+	g := axesOf(listedFormats(caps)).grid()
 	rows := Pairs.rows(g)
 	requireCovered(t, g, 2, rows)
-	plain := Pairs.rows(attendGrid(formatAxis))
+	plain := Pairs.rows(axesOf(formatAxis).grid())
 	require.Less(t, len(rows), 5*len(plain)/2)
 	t.Logf("%d cases, %d without quantized formats", len(rows), len(plain))
 

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -136,14 +135,22 @@ func (r *rig[B]) bytes(n int) []byte {
 
 // needs skips the check where the device does not list what it is about.
 func (r *rig[B]) needs(f backend.Format, kDim, vDim, block int, paged bool) {
+	r.needsOf(false, f, kDim, vDim, block, paged)
+}
+
+// needsOf is needs of a cache that may be latent.
+func (r *rig[B]) needsOf(latent bool, f backend.Format, kDim, vDim, block int, paged bool) {
 	caps := r.be.Caps()
 	if !caps.Supports(f) {
 		r.skip("the device does not list activations %s with K %s, V %s", f.Act, f.K, f.V)
 	}
-	if !caps.SupportsDims(kDim, vDim) {
+	if latent && !caps.SupportsLatent(kDim, vDim) {
+		r.skip("the device does not list latent caches of K %d, V %d", kDim, vDim)
+	}
+	if !latent && !caps.SupportsDims(kDim, vDim) {
 		r.skip("the device does not list head dims K %d, V %d", kDim, vDim)
 	}
-	if paged && caps.BlockSizes != nil && !slices.Contains(caps.BlockSizes, block) {
+	if paged && !caps.SupportsBlockSize(block) {
 		r.skip("the device does not list block size %d", block)
 	}
 }
@@ -192,7 +199,7 @@ func listedDims(caps backend.Caps, kDim, vDim int) (int, int) {
 func (r *rig[B]) blockSize(want int) int { return listedBlock(r.be.Caps(), want) }
 
 func listedBlock(caps backend.Caps, want int) int {
-	if len(caps.BlockSizes) == 0 || slices.Contains(caps.BlockSizes, want) {
+	if len(caps.BlockSizes) == 0 || caps.SupportsBlockSize(want) {
 		return want
 	}
 	return caps.BlockSizes[0]

@@ -114,7 +114,7 @@ func checkRotateQuantized[B backend.Buffer](r *rig[B], dt backend.DType, e rotar
 }
 
 func rotateParams[B backend.Buffer](r *rig[B], c *cache[B], e rotary, slots []int64, deltas []int32) backend.RotateParams[B] {
-	return backend.RotateParams[B]{Cache: c.view(), N: len(slots), Rotary: r.rope(e, c.kDim, ropePositions),
+	return backend.RotateParams[B]{Cache: c.view(), N: len(slots), Rotary: r.rope(e, c.kDim-c.behind(), ropePositions),
 		Slots: constant(r, "slots", backend.I64, slots).buf, Deltas: constant(r, "deltas", backend.I32, deltas).buf}
 }
 

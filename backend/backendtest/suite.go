@@ -101,6 +101,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 		{"plan", planChecks[B](), false},
 		{"attend", attendChecks[B](caps, o), true},
 		{"merge", mergeChecks[B](), false},
+		{"latent", latentChecks[B](caps, o), true},
 		{"bad input", badInputChecks[B](), false},
 		{"bad ids", badIDChecks[B](), false},
 		{"allocations", allocationChecks[B](), false},

@@ -10,7 +10,9 @@ import (
 // they lie in memory.
 type appendTask struct {
 	slots      []int64
-	sides      [2]appended // of keys and of values
+	sides      [2]appended // of keys and of values; of a latent cache of keys alone
+	planes     int         // how many of them
+	latent     int         // elements of a key before those that turn
 	q          vectors
 	queryHeads int // that have something to do
 	rope       rotation
@@ -23,9 +25,10 @@ type appendTask struct {
 
 // appended is one plane's share of a call.
 type appended struct {
-	from   vectors
-	to     plane
-	turned bool // by the rope, or as keys are stored
+	from, latent vectors // the latter of a latent cache: what comes before from in each head,
+	before       int     // and its elements
+	to           plane
+	turned       bool // by the rope, or as keys are stored
 }
 
 // appendRun is the tokens of a part.
@@ -46,15 +49,21 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 	if p.Rotary.Table.Set || v.K.Hadamard {
 		queryHeads = p.QHeads
 	}
-	c := be.pool.borrow(extent{vectors: max(3*v.KVHeads*max(v.K.Dim, v.V.Dim), queryHeads*v.K.Dim)})
+	c := be.pool.borrow(extent{vectors: max(4*v.KVHeads*max(v.K.Dim, v.V.Dim), queryHeads*v.K.Dim)})
 	defer giveBack(be.pool, c, &c.append)
 	t := &c.append
 	t.slots, t.rope, t.magnitude, t.saturate = view[int64](p.Slots)[:p.Tokens], rotationOf(p.Rotary), p.Rotary.Magnitude, p.Saturate
 	keys, values := &t.sides[0], &t.sides[1]
-	keys.from.of(&p.K, p.Tokens, v.KVHeads*v.K.Dim)
-	values.from.of(&p.V, p.Tokens, v.KVHeads*v.V.Dim)
+	t.planes, t.latent = planes(v), latentOf(v)
+	keys.from.of(&p.K, p.Tokens, v.KVHeads*(v.K.Dim-t.latent))
 	keys.to.of(v, &v.K)
-	values.to.of(v, &v.V)
+	if v.Latent {
+		keys.latent.of(&p.V, p.Tokens, v.KVHeads*v.V.Dim)
+		keys.before = v.V.Dim
+	} else {
+		values.from.of(&p.V, p.Tokens, v.KVHeads*v.V.Dim)
+		values.to.of(v, &v.V)
+	}
 	keys.turned = p.Rotary.Table.Set || v.K.Hadamard
 	if p.Rotary.Table.Set {
 		t.positions = view[uint32](p.Positions.Buf)[:p.Tokens]
@@ -105,7 +114,7 @@ func (t *appendTask) run(i int) (begin, end int) {
 
 func (t *appendTask) part(i int, w *scratch) {
 	begin, end := t.run(i)
-	for side := range t.sides {
+	for side := range t.planes {
 		for token := begin; token < end; token++ {
 			if t.slots[token] >= 0 {
 				t.store(&t.sides[side], token, w)
@@ -133,7 +142,7 @@ func (t *appendTask) part(i int, w *scratch) {
 // to where they belong.
 func (t *appendTask) store(s *appended, token int, w *scratch) {
 	p, n := &s.to, s.to.heads*s.to.dim
-	rows := s.from.at(token, 0, n)
+	rows := s.rows(token, w)
 	switch {
 	case s.to.dt == s.from.dt && !s.turned: // bit for bit
 	case s.to.dt == backend.F32:
@@ -177,30 +186,63 @@ func (p *plane) encode(rows []byte, words []uint32, x []float32, saturate bool) 
 // load is what a plane stores of a token, for all heads.
 func (t *appendTask) load(s *appended, token int, w *scratch) []float32 {
 	x := w.vectors[:s.to.heads*s.to.dim]
-	s.from.load(x, token, 0)
+	if s.latent.n == 0 {
+		s.from.load(x, token, 0)
+	} else {
+		s.to.k.decode[s.from.dt](x, stored{dt: s.from.dt, data: s.rows(token, w)})
+	}
 	if s.turned {
 		t.turn(x, token)
 	}
 	return x
 }
 
+// rows is a token's rows as they came, all heads side by side.
+func (s *appended) rows(token int, w *scratch) []byte {
+	heads, dim := s.to.heads, s.to.dim
+	if s.latent.n == 0 {
+		return s.from.at(token, 0, heads*dim)
+	}
+	rows := backend.BytesOf(w.vectors[3*heads*dim : 4*heads*dim])[:heads*dim*s.from.size]
+	latent := s.before
+	rest := dim - latent
+	for head := range heads {
+		row := rows[head*dim*s.from.size:]
+		n := copy(row, s.latent.at(token, head*latent, latent))
+		copy(row[n:], s.from.at(token, head*rest, rest))
+	}
+	return rows
+}
+
 // turn turns a token's keys or queries as keys are stored.
 func (t *appendTask) turn(x []float32, token int) {
 	keys := &t.sides[0].to
 	if t.positions != nil {
-		t.rope.turn(x, keys.dim, int(t.positions[token]), t.magnitude)
+		t.rotate(x, token)
 	}
 	if keys.hadamard {
 		keys.k.hadamard(x, keys.dim)
 	}
 }
 
+// rotate turns what of each head a token's position turns.
+func (t *appendTask) rotate(x []float32, token int) {
+	dim, at := t.sides[0].to.dim, int(t.positions[token])
+	if t.latent == 0 {
+		t.rope.turn(x, dim, at, t.magnitude)
+		return
+	}
+	for ; len(x) > 0; x = x[dim:] {
+		t.rope.turn(x[t.latent:dim], dim-t.latent, at, t.magnitude)
+	}
+}
+
 // sound reports whether a look at a token's halves as they are is enough to know that what is
 // stored of them is finite: if they are, and nothing turns them by factors of the caller's, nor
 // adds up those that may be large.
-func (t searching) sound(s *appended, token int) bool {
+func (t searching) sound(s *appended, token int, w *scratch) bool {
 	turned := s.turned && (t.positions != nil || s.from.dt != backend.F16)
-	return !turned && s.to.k.finiteHalves(s.from.dt, s.from.at(token, 0, s.to.heads*s.to.dim))
+	return !turned && s.to.k.finiteHalves(s.from.dt, s.rows(token, w))
 }
 
 // searching looks, before anything is written, for rows that cannot be quantized.
@@ -209,9 +251,9 @@ type searching struct{ *appendTask }
 func (t searching) part(i int, w *scratch) {
 	begin, end := t.run(i)
 	for token := begin; token < end; token++ {
-		for side := range t.sides {
+		for side := range t.planes {
 			s := &t.sides[side]
-			if t.slots[token] < 0 || !s.to.dt.Quantized() || t.sound(s, token) {
+			if t.slots[token] < 0 || !s.to.dt.Quantized() || t.sound(s, token, w) {
 				continue
 			}
 			number := (token*len(t.sides) + side) * s.to.heads

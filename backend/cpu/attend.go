@@ -15,6 +15,7 @@ type attention struct {
 	k            *kernels
 	q, out       vectors
 	keys, values plane
+	latent       bool      // the values are in the keys
 	fixed        bool      // Options.Reproducible
 	int8Query    bool      // queries are rounded
 	group        int       // query heads of a KV head
@@ -38,6 +39,10 @@ type attention struct {
 	spaceRows    int       // partial results in it
 	keptSpace    []float32 // of the items' kept weights
 	shards       int       // parts that the blocks are dealt to for the mass
+	blocks       int       // of the cache
+	ordinary     bool      // which keys queries see follows from their numbers (see plan.Visibility.Of)
+	views        []uint32  // [tokens, 2], nil: as the mask says
+	tree         []uint32  // [tokens, treeWords], nil: none
 }
 
 // Attend computes softmax(q·K)·V. Lengths, offsets, the blocks that queries see, and the plan's
@@ -129,9 +134,15 @@ func (a *attention) bind(op string, p *backend.AttendParams[*Buffer]) {
 	a.tokens, a.scale, a.softCap = p.Batch.Tokens, p.Scale, p.Mask.SoftCap
 	a.q.of(&p.Q, a.tokens, p.QHeads*v.K.Dim)
 	a.keys.of(v, &v.K)
-	a.values.of(v, &v.V)
+	a.values.ofValues(v)
+	a.latent = v.Latent
 	a.tables, a.stride = optional[uint32](p.Batch.Table), p.Batch.TableStride
 	a.lens, a.offsets = view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs], optional[uint32](p.Batch.QueryOffsets)
+	a.views, a.viewed, a.blocks = optional[uint32](p.Batch.Views), p.Batch.Views.Set, v.Blocks
+	if p.Batch.Tree.Set {
+		a.tree, a.treeWords = view[uint32](p.Batch.Tree.Buf), p.Batch.TreeWords
+	}
+	a.ordinary = a.see.Plain(a.viewed, a.treeWords)
 	a.slopes, a.sinks = optional[float32](p.Mask.ALiBi), optional[float32](p.Mask.SinkLogits)
 	a.mass = optional[float32](p.Out.Scores)
 }

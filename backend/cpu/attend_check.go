@@ -49,7 +49,16 @@ func (a *attention) look(p *backend.AttendParams[*Buffer]) error {
 		}
 		_, n := a.tokensOf(i)
 		sum = sum.Add(int(ctx), n)
-		if !batch.Table.Set || n == 0 {
+		if n == 0 {
+			continue
+		}
+		if !a.ordinary {
+			if err := a.checkShown(i, cache); err != nil {
+				return err
+			}
+			continue
+		}
+		if !batch.Table.Set {
 			continue
 		}
 		table, keys := a.table(i), a.see.Of(int(ctx), n, 0, n)
@@ -59,6 +68,9 @@ func (a *attention) look(p *backend.AttendParams[*Buffer]) error {
 		if err := table.check(a.op, i, keys.Lo, keys.Hi, cache); err != nil {
 			return err
 		}
+	}
+	if a.viewed {
+		sum = sum.AddWords(a.views[:2*a.tokens])
 	}
 	return a.checkWork(p, sum)
 }

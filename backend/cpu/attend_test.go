@@ -58,7 +58,7 @@ func TestAttendAgainstReference(t *testing.T) {
 			kvHeads: rapid.IntRange(1, 3).Draw(r, "kv heads"),
 			kDim:    rapid.IntRange(1, 40).Draw(r, "k dim"), vDim: rapid.IntRange(1, 40).Draw(r, "v dim"),
 			act: float.Draw(r, "act"), k: key.Draw(r, "k"), v: value.Draw(r, "v"),
-			block:   rapid.SampledFrom([]int{0, 1, 2, 8, 16, 64}).Draw(r, "block"),
+			block:   rapid.SampledFrom([]int{0, 1, 2, 3, 8, 16, 24, 64}).Draw(r, "block"),
 			threads: rapid.IntRange(1, 3).Draw(r, "threads"),
 			mass:    rapid.Bool().Draw(r, "mass"),
 		}

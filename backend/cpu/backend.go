@@ -72,10 +72,11 @@ func Open(o Options) (*Backend, error) {
 		return nil, err
 	}
 	return &Backend{
-		pool:     newPool(o.Threads),
-		kernels:  k,
-		fixed:    o.Reproducible,
-		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), ChecksIDs: true, Int8Query: int8Query()},
+		pool:    newPool(o.Threads),
+		kernels: k,
+		fixed:   o.Reproducible,
+		caps: backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), ChecksIDs: true, Int8Query: int8Query(),
+			AnyBlockSize: true, Chunk: true, Views: true, TreeWords: treeWords, Latent: true},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
 		live:     true,
@@ -138,8 +139,8 @@ func (be *Backend) Info() backend.Info {
 }
 
 // Caps lists what the device accepts: activations of f32, f16 and bf16 with all combinations of
-// storage types (except values in types for keys only), any head dim, and any power of two as block
-// size.
+// storage types (except values in types for keys only), any head dim, latent caches of any dims, any
+// block size, and all masks.
 func (be *Backend) Caps() backend.Caps { return be.caps }
 
 // Close waits for running operations, frees every buffer and ends the workers. Closing twice is

@@ -18,7 +18,7 @@ type blockTask struct {
 
 // carried is what of a cache goes along with a block.
 type carried struct {
-	keys, values plane
+	keys, values plane     // the latter zero of a latent cache
 	mass         []float32 // of each slot, nil: none
 }
 
@@ -41,8 +41,8 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 	defer giveBack(be.pool, c, &c.blocks)
 	t := &c.blocks
 	*t = blockTask{pairs: pairs, massOnly: p.ScoresOnly,
-		from: carried{planeOf(p.From, p.From.K), planeOf(p.From, p.From.V), optional[float32](p.FromScores)},
-		to:   carried{planeOf(p.To, p.To.K), planeOf(p.To, p.To.V), optional[float32](p.ToScores)}}
+		from: carried{planeOf(p.From, p.From.K), ownValues(p.From), optional[float32](p.FromScores)},
+		to:   carried{planeOf(p.To, p.To.K), ownValues(p.To), optional[float32](p.ToScores)}}
 	keys := &t.from.keys
 	head := keys.block * (keys.row + t.from.values.row)
 	t.heads = min(max(copyPiece/head, 1), keys.heads)
@@ -77,7 +77,9 @@ func (t *blockTask) part(i int, _ *scratch) {
 		return
 	}
 	t.from.keys.copyHeads(&t.to.keys, from, to, head, n, t.around)
-	t.from.values.copyHeads(&t.to.values, from, to, head, n, t.around)
+	if t.from.values.row > 0 {
+		t.from.values.copyHeads(&t.to.values, from, to, head, n, t.around)
+	}
 	t.from.copyMass(&t.to, from, to, head, n)
 	if t.around {
 		t.to.keys.k.fence()
@@ -124,13 +126,13 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 	defer giveBack(be.pool, c, &c.move)
 	t := &c.move
 	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], mass: optional[float32](p.Scores),
-		keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V)}
+		keys: planeOf(p.Cache, p.Cache.K), values: ownValues(p.Cache)}
 	for i, slot := range t.pairs {
 		if slots := int64(p.Cache.Blocks) * int64(p.Cache.BlockSize); slot < 0 || slot >= slots {
 			return backend.ErrArgument{Op: "move slots", What: fmt.Sprintf("pairs: element %d is slot %d, the cache has %d", i, slot, slots)}
 		}
 	}
-	return be.pool.run(t, 2*p.Cache.KVHeads, p.N*p.Cache.KVHeads*(p.Cache.K.Dim+p.Cache.V.Dim), c.scratch)
+	return be.pool.run(t, planes(&p.Cache)*p.Cache.KVHeads, p.N*p.Cache.KVHeads*(p.Cache.K.Dim+p.Cache.V.Dim), c.scratch)
 }
 
 func (t *moveTask) part(i int, _ *scratch) {

@@ -47,7 +47,7 @@ func (mix mixing) seen(row, factors []float32, run []stored, scratch []float32) 
 
 // between is rows [from, to), after which none are known to be wanted.
 func (s stored) between(from, to int) stored {
-	bytes, words := s.dim*s.dt.Bits()/8, s.dt.ScaleWords(s.dim)
+	bytes, words := s.pitch()*s.dt.Bits()/8, s.dt.ScaleWords(s.pitch())
 	s.data, s.n, s.ahead, s.later = s.data[from*bytes:to*bytes], to-from, nil, nil
 	if words > 0 {
 		s.scales = s.scales[from*words : to*words]

@@ -11,6 +11,7 @@ import (
 type convertTask struct {
 	pairs            []uint32
 	keys, values     conversion
+	planes           int       // 1: values are in the keys
 	fromMass, toMass []float32 // of each slot, nil: none
 	saturate         bool
 	bad              firstRow // by pair and slot of its block
@@ -47,14 +48,14 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 		return err
 	}
 	keys := conversion{planeOf(p.From, p.From.K), planeOf(p.To, p.To.K), p.From.K.Hadamard != p.To.K.Hadamard}
-	values := conversion{from: planeOf(p.From, p.From.V), to: planeOf(p.To, p.To.V)}
+	values := conversion{from: ownValues(p.From), to: ownValues(p.To)}
 	c := be.pool.borrow(extent{vectors: max(keys.rows()*keys.to.dim, values.rows()*values.to.dim)})
 	defer giveBack(be.pool, c, &c.convert)
 	t := &c.convert
-	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate,
+	*t = convertTask{pairs: pairs, keys: keys, values: values, planes: planes(&p.From), saturate: p.Saturate,
 		fromMass: optional[float32](p.FromScores), toMass: optional[float32](p.ToScores)}
 	heads := p.From.KVHeads
-	parts, rows := 2*heads*p.N, heads*p.From.BlockSize*p.N
+	parts, rows := t.planes*heads*p.N, heads*p.From.BlockSize*p.N
 	read := rows * (keys.from.row + values.from.row)
 	if keys.to.dt.Quantized() && !p.Saturate {
 		t.bad.reset()
@@ -72,7 +73,7 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 // share is the conversion, the pair and the head of part i of [pairs, keys and values, heads].
 func (t *convertTask) share(i int) (c *conversion, pair, head int) {
 	heads := t.keys.from.heads
-	pair, head = i/(2*heads), i%(2*heads)
+	pair, head = i/(t.planes*heads), i%(t.planes*heads)
 	if head >= heads {
 		return &t.values, pair, head - heads
 	}
@@ -113,7 +114,7 @@ func (e examining) part(i int, w *scratch) {
 	if e.pairs[2*pair] == backend.NoBlock {
 		return
 	}
-	side := i % (2 * c.from.heads)
+	side := i % (e.planes * c.from.heads)
 	for slot := 0; slot < c.from.block; slot += c.rows() {
 		x := c.load(w, int(e.pairs[2*pair]), head, slot)
 		for r := range len(x) / c.from.dim {

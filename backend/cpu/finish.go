@@ -66,7 +66,7 @@ func (a *attention) finishRow(it *item, r int, q *query, head, partial int, stor
 // takesSink reports whether it is this part that counts a query's sink logit: the one with
 // the last key that the query sees, as which part is the first depends on its tile.
 func (a *attention) takesSink(it *item, q *query) bool {
-	end := a.sees(q).Hi
+	end := a.lastSeen(q)
 	if end <= it.k0 {
 		return end == 0 && it.part == 0 // sees nothing
 	}

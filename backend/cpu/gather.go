@@ -35,8 +35,8 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 	c := be.pool.borrow(extent{vectors: gatherPiece * max(p.Cache.K.Dim, p.Cache.V.Dim)})
 	defer giveBack(be.pool, c, &c.gather)
 	t := &c.gather
-	*t = gatherTask{keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V),
-		table: blockTable{block: p.TableOffset}, begin: p.Begin, n: p.Len}
+	*t = gatherTask{keys: planeOf(p.Cache, p.Cache.K), table: blockTable{block: p.TableOffset}, begin: p.Begin, n: p.Len}
+	t.values.ofValues(&p.Cache)
 	if p.K.Set {
 		t.k, t.kType = p.K.Buf.mem, p.K.Buf.dt
 	}
@@ -102,6 +102,18 @@ func (t *gatherTask) gatherScores(begin, end int) {
 	}
 }
 
+// copyRows copies rows as they are.
+func (t *gatherTask) copyRows(dst []byte, rows *stored, k *kernels) {
+	if rows.wide == 0 {
+		k.move(dst, rows.data, t.around)
+		return
+	}
+	for i := range rows.n {
+		row := rows.row(i).data
+		k.move(dst[i*len(row):][:len(row)], row, t.around)
+	}
+}
+
 // gather gathers the rows of tokens [begin, end), a run of a block at a time.
 func (t *gatherTask) gather(from *plane, to []byte, dt backend.DType, begin, end int, w *scratch) {
 	if to == nil {
@@ -115,11 +127,11 @@ func (t *gatherTask) gather(from *plane, to []byte, dt backend.DType, begin, end
 		for head := range from.heads {
 			dst, src := to[(head*t.n+key-t.begin)*row:][:n*row], from.at(block, head, offset, n)
 			if dt == from.dt && !(from.hadamard && dt == backend.F32) {
-				from.k.move(dst, src.data, t.around)
+				t.copyRows(dst, &src, from.k)
 				continue
 			}
 			x := w.vectors[:n*from.dim]
-			from.k.decode[from.dt](x, src)
+			src.decode(x, from.k.decode[from.dt])
 			if from.hadamard {
 				from.k.hadamard(x, from.dim)
 			}

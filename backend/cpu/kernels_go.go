@@ -161,29 +161,30 @@ func dot(x, y []float32) float32 {
 }
 
 func mixF32(acc, p []float32, stride, rows int, values *stored, _ []float32) {
-	mixRows(acc, p, stride, rows, of[float32](values.data), values.dim)
+	mixRows(acc, p, stride, rows, of[float32](values.data), values.dim, values.pitch())
 }
 
 func mixDecoded(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
 	scratch = scratch[:values.n*values.dim]
-	decodeGo[values.dt](scratch, *values)
-	mixRows(acc, p, stride, rows, scratch, values.dim)
+	values.decode(scratch, decodeGo[values.dt])
+	mixRows(acc, p, stride, rows, scratch, values.dim, values.dim)
 }
 
-func mixRows(acc, p []float32, stride, rows int, values []float32, dim int) {
-	n := len(values) / dim
+// mixRows mixes values of dim elements that are pitch elements apart.
+func mixRows(acc, p []float32, stride, rows int, values []float32, dim, pitch int) {
+	n := len(values) / pitch
 	for r := range rows {
-		mixRow(acc[r*dim:][:dim], p[:n], values)
+		mixRow(acc[r*dim:][:dim], p[:n], values, pitch)
 		p = p[min(stride, len(p)):]
 	}
 }
 
 // mixRow takes four values at a time, to load and store acc less often.
-func mixRow(acc, p, values []float32) {
+func mixRow(acc, p, values []float32, pitch int) {
 	dim := len(acc)
-	for ; len(p) >= 4; p, values = p[4:], values[4*dim:] {
+	for ; len(p) >= 4; p, values = p[4:], values[4*pitch:] {
 		p0, p1, p2, p3 := p[0], p[1], p[2], p[3]
-		v0, v1, v2, v3 := values[:dim], values[dim:][:dim], values[2*dim:][:dim], values[3*dim:][:dim]
+		v0, v1, v2, v3 := values[:dim], values[pitch:][:dim], values[2*pitch:][:dim], values[3*pitch:][:dim]
 		if p0 == 0 || p1 == 0 || p2 == 0 || p3 == 0 {
 			axpy(acc, p0, v0)
 			axpy(acc, p1, v1)
@@ -200,7 +201,7 @@ func mixRow(acc, p, values []float32) {
 		}
 	}
 	for j, x := range p {
-		axpy(acc, x, values[j*dim:][:dim])
+		axpy(acc, x, values[j*pitch:][:dim])
 	}
 }
 

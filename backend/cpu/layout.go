@@ -49,7 +49,8 @@ type plane struct {
 	mem          []byte
 	dt           backend.DType
 	heads, block int
-	dim, row     int // elements and bytes of a row
+	dim, row     int // elements of a row that count, and all of its bytes
+	wide         int // elements of a row where more than dim count for others; 0: dim
 	hadamard     bool
 	scales       []uint32
 	factors      []float32 // of heads, where rows have scales too; before those
@@ -61,6 +62,33 @@ type plane struct {
 func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) (out plane) {
 	out.of(&v, &p)
 	return out
+}
+
+// ofValues sets out, which is zero, to the values of v: of a latent cache, those in its keys.
+func (out *plane) ofValues(v *backend.CacheView[*Buffer]) {
+	if !v.Latent {
+		out.of(v, &v.V)
+		return
+	}
+	if out.of(v, &v.K); v.V.Dim < v.K.Dim {
+		out.dim, out.wide = v.V.Dim, v.K.Dim
+	}
+}
+
+// ownValues is the values of v that lie beside its keys: none of a latent cache.
+func ownValues(v backend.CacheView[*Buffer]) (out plane) {
+	if !v.Latent {
+		out.of(&v, &v.V)
+	}
+	return out
+}
+
+// planes is how many a cache has.
+func planes(v *backend.CacheView[*Buffer]) int {
+	if v.Latent {
+		return 1
+	}
+	return 2
 }
 
 // of sets out, which is zero, to a plane of v. Only types that have scales have them set.
@@ -94,7 +122,7 @@ func (p *plane) at(block, head, offset, n int) (rows stored) {
 
 // find sets rows to those at a place; field by field, which is faster than to copy it.
 func (p *plane) find(rows *stored, block, head, offset, n int) {
-	rows.dt, rows.dim, rows.n = p.dt, p.dim, n
+	rows.dt, rows.dim, rows.wide, rows.n = p.dt, p.dim, p.wide, n
 	rows.data = p.mem[p.number(block, head, offset)*p.row:][:n*p.row]
 	rows.scales = p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow]
 	rows.ahead, rows.later, rows.wanted = nil, nil, nil

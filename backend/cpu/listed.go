@@ -32,8 +32,12 @@ func (a *attention) checkMany(i int, it *item, partialRows, units int) error {
 			return a.wrong("work: item %d is out of range", i)
 		}
 		_, n := a.tokensOf(m.seq)
+		end := int(a.lens[m.seq])
+		if !a.viewed {
+			end -= n
+		}
 		before, ok := backend.Mul(it.part, n, a.qHeads)
-		if !ok || m.query < 0 || m.query >= n || it.k1 > int(a.lens[m.seq])-n || m.row < 0 || m.row > partialRows ||
+		if !ok || m.query < 0 || m.query >= n || it.k1 > end || m.row < 0 || m.row > partialRows ||
 			before > partialRows-m.row || a.qHeads > partialRows-m.row-before {
 			return a.wrong("work: item %d is out of range", i)
 		}
@@ -59,8 +63,13 @@ func (a *attention) blocksOf(seq int, it *item) []uint32 {
 }
 
 // layMany is lay for an item of several sequences, whose keys are walked by the table of the first.
-func (a *attention) layMany(t *tile, it *item) {
+func (a *attention) layMany(t *tile, it *item, w *scratch) {
 	t.many, t.table = true, a.table(a.listedAt(it.q0).seq)
+	if !a.ordinary {
+		a.show(t, w)
+		it.k1 = min(it.k1, t.keys.Hi)
+		return
+	}
 	for i := range it.q1 - it.q0 {
 		q := a.query(t, i)
 		sees := a.sees(&q)

@@ -24,7 +24,10 @@ func (l *workload) keptSize(it *item) int {
 // where they begin inside of one, and one more where sink tokens end. Recent ones of those may
 // begin inside of a chunk, too.
 func (l *workload) chunksOf(keys int) int {
-	if l.see.Part == backend.ResidualKeys {
+	switch {
+	case !l.see.Plain(l.viewed, l.treeWords): // of two runs both may
+		return keys/chunk + 5
+	case l.see.Part == backend.ResidualKeys:
 		return keys/chunk + 4
 	}
 	return keys/chunk + 3
@@ -66,7 +69,7 @@ func (m weighing) part(i int, w *scratch) {
 	for work := m.items; len(work) > 0; work = work[itemWords:] {
 		it.decode(work)
 		var t tile
-		m.lay(&t, &it, head, 1)
+		m.lay(&t, &it, head, 1, w)
 		m.weigh(&t, &it, shard, w)
 	}
 	w.forget()

@@ -2,10 +2,10 @@
 
 package cpu
 
-// mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
+// mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16, row bytes apart.
 // The factors of a value are scale bytes after those of the value before; a scale of a whole
 // value is in p. It fetches as a scorer does.
-type mixer func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale int)
+type mixer func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale, row int)
 
 // mixers is the assembly of a tier.
 type mixers struct {
@@ -13,7 +13,7 @@ type mixers struct {
 	// fold sets rows of dst, width elements apart, to rows of p times the factors of values.
 	fold func(dst, p *float32, stride, width, rows int, values *byte, runs int)
 	// words is a mixer of Int8 by weights of 16 bits, which round makes in steps.
-	words func(acc, shrink, steps *float32, weights *uint16, stride int, values *byte, runs, dim, rows int)
+	words func(acc, shrink, steps *float32, weights *uint16, stride int, values *byte, runs, dim, rows, row int)
 	round func(dst *uint16, steps, src *float32, stride, n, rows int)
 	*scorers
 }
@@ -78,7 +78,7 @@ func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, 
 		m.fold(&folded[0], &p[r*stride], stride, n, some, addressOf(values), len(values))
 		m.round(&words[0], &steps[0], &folded[0], chunk, n, some)
 		if finite(steps[:some]) {
-			m.words(&acc[r*dim], &shrink[r], &steps[0], &words[0], chunk, addressOf(values), len(values), dim, some)
+			m.words(&acc[r*dim], &shrink[r], &steps[0], &words[0], chunk, addressOf(values), len(values), dim, some, values[0].pitch())
 			continue
 		}
 		var others [rowsAtOnce]bool
@@ -89,7 +89,7 @@ func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, 
 				m.round(&words[i*chunk], &steps[i], &row[0], chunk, n, 1)
 			}
 			if others[i] = isNaN(steps[i]); !others[i] {
-				m.words(&acc[at*dim], &shrink[at], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1)
+				m.words(&acc[at*dim], &shrink[at], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1, values[0].pitch())
 			}
 		}
 		for i, other := range others { // which needs the scratch
@@ -121,6 +121,7 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values []stored, scra
 	inside(values)
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
 	scale, folded := m.factors(values, scratch)
+	row := values[0].pitch() * dt.Bits() / 8
 	most := rows
 	if scale == 4 { // a factor for each value goes into its weights
 		most = len(folded) / n
@@ -137,7 +138,7 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values []stored, scra
 			m.fold(&folded[:some*n][0], weights, stride, n, some, addressOf(values), len(values))
 			weights, stride, scale = &folded[0], n, 0
 		}
-		m.by[dt](&acc[done*dim], &shrink[done], weights, stride, addressOf(values), len(values), dim, some, scale)
+		m.by[dt](&acc[done*dim], &shrink[done], weights, stride, addressOf(values), len(values), dim, some, scale, row)
 		done += some
 	}
 }

@@ -4,12 +4,11 @@
 
 #include "textflag.h"
 
-// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF32AVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixF32AVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x02, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -107,7 +106,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -203,7 +202,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -280,7 +279,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -390,7 +389,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -476,7 +475,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -547,7 +546,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -646,7 +645,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -722,7 +721,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -787,7 +786,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -875,7 +874,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -941,7 +940,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -1000,7 +999,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -1026,12 +1025,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF16AVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixF16AVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x01, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -1125,7 +1123,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -1219,7 +1217,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -1296,7 +1294,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -1402,7 +1400,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -1486,7 +1484,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -1557,7 +1555,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -1652,7 +1650,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -1726,7 +1724,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -1791,7 +1789,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -1875,7 +1873,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -1939,7 +1937,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -1998,7 +1996,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -2024,12 +2022,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixBF16AVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixBF16AVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x01, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -2127,7 +2124,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -2223,7 +2220,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -2301,7 +2298,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -2411,7 +2408,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -2497,7 +2494,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -2569,7 +2566,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -2668,7 +2665,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -2744,7 +2741,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -2810,7 +2807,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -2898,7 +2895,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -2964,7 +2961,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -3024,7 +3021,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -3050,10 +3047,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt8AVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 
@@ -3149,7 +3146,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -3244,7 +3241,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -3321,7 +3318,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -3428,7 +3425,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -3513,7 +3510,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -3584,7 +3581,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -3680,7 +3677,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -3755,7 +3752,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -3820,7 +3817,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -3905,7 +3902,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -3970,7 +3967,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -4029,7 +4026,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -4055,10 +4052,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
@@ -4163,7 +4160,7 @@ values4x4:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -4264,7 +4261,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -4346,7 +4343,7 @@ values4x1:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -4461,7 +4458,7 @@ values3x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -4552,7 +4549,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -4628,7 +4625,7 @@ values3x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -4732,7 +4729,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -4813,7 +4810,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -4883,7 +4880,7 @@ values2x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -4976,7 +4973,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -5047,7 +5044,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -5111,7 +5108,7 @@ values1x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -5137,10 +5134,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·mixE4M3AVX512(SB), NOSPLIT, $8-72
-	MOVQ      dim+48(FP), BX
+TEXT ·mixE4M3AVX512(SB), NOSPLIT, $8-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+24(FP), SI
 	SHLQ      $0x02, SI
 	VMOVDQU32 one16AVX512<>+0(SB), Z21
@@ -5250,7 +5247,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -5351,7 +5348,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -5431,7 +5428,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -5550,7 +5547,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -5641,7 +5638,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -5715,7 +5712,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -5823,7 +5820,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -5904,7 +5901,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -5972,7 +5969,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -6069,7 +6066,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -6140,7 +6137,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -6202,7 +6199,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -6264,10 +6261,10 @@ DATA bit7AVX512<>+56(SB)/4, $0x00800080
 DATA bit7AVX512<>+60(SB)/4, $0x00800080
 GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, AVX512F, CMOV, MMX+
-TEXT ·mixE5M2AVX512(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixE5M2AVX512(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 
@@ -6367,7 +6364,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -6464,7 +6461,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -6542,7 +6539,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -6653,7 +6650,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -6740,7 +6737,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -6812,7 +6809,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -6912,7 +6909,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -6989,7 +6986,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -7055,7 +7052,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -7144,7 +7141,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -7211,7 +7208,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -7271,7 +7268,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -7297,12 +7294,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4AVX512(SB), NOSPLIT, $8-72
-	MOVQ      dim+48(FP), BX
+TEXT ·mixInt4AVX512(SB), NOSPLIT, $8-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+24(FP), SI
-	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
 	MOVQ      scale+64(FP), R8
 	VMOVDQU32 codesAVX512<>+0(SB), Z21
@@ -7451,7 +7447,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -7610,7 +7606,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -7715,7 +7711,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -7864,7 +7860,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8000,7 +7996,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8095,7 +8091,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -8223,7 +8219,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8336,7 +8332,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8421,7 +8417,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -8528,7 +8524,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8618,7 +8614,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -8693,7 +8689,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -8845,12 +8841,11 @@ DATA highsAVX512<>+56(SB)/4, $0x00000000
 DATA highsAVX512<>+60(SB)/4, $0x00000004
 GLOBL highsAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $8-72
-	MOVQ      dim+48(FP), BX
+TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $8-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+24(FP), SI
-	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
 	MOVQ      scale+64(FP), R8
 	VMOVDQU32 codesAVX512<>+0(SB), Z21
@@ -8997,7 +8992,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9156,7 +9151,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9261,7 +9256,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -9408,7 +9403,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9544,7 +9539,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9639,7 +9634,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -9765,7 +9760,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9878,7 +9873,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -9963,7 +9958,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -10068,7 +10063,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -10158,7 +10153,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -10233,7 +10228,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -10259,12 +10254,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE2M1AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE2M1AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixE2M1AVX512(SB), NOSPLIT, $8-72
-	MOVQ      dim+48(FP), BX
+TEXT ·mixE2M1AVX512(SB), NOSPLIT, $8-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+24(FP), SI
-	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
 	MOVQ      scale+64(FP), R8
 	VMOVDQU32 e2m1AVX512<>+0(SB), Z21
@@ -10413,7 +10407,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -10572,7 +10566,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -10677,7 +10671,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -10826,7 +10820,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -10962,7 +10956,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -11057,7 +11051,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -11185,7 +11179,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -11298,7 +11292,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -11383,7 +11377,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -11490,7 +11484,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -11580,7 +11574,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	VMOVDQU32        lowHalvesAVX512<>+0(SB), Z23
@@ -11655,7 +11649,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -11699,12 +11693,11 @@ DATA e2m1AVX512<>+56(SB)/4, $0xc0800000
 DATA e2m1AVX512<>+60(SB)/4, $0xc0c00000
 GLOBL e2m1AVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixE2M1G16AVX512(SB), NOSPLIT, $8-72
-	MOVQ      dim+48(FP), BX
+TEXT ·mixE2M1G16AVX512(SB), NOSPLIT, $8-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+24(FP), SI
-	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
 	MOVQ      scale+64(FP), R8
 	VMOVDQU32 e2m1AVX512<>+0(SB), Z21
@@ -11823,7 +11816,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	MOVQ             acc+0(FP), AX
@@ -11932,7 +11925,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	MOVQ             acc+0(FP), AX
@@ -12019,7 +12012,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -12148,7 +12141,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	MOVQ             acc+0(FP), AX
@@ -12247,7 +12240,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	MOVQ             acc+0(FP), AX
@@ -12328,7 +12321,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -12446,7 +12439,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	MOVQ             acc+0(FP), AX
@@ -12535,7 +12528,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	MOVQ             acc+0(FP), AX
@@ -12610,7 +12603,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -12717,7 +12710,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	MOVQ             acc+0(FP), AX
@@ -12796,7 +12789,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	MOVQ             acc+0(FP), AX
@@ -12865,7 +12858,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x68, DX
+	ADDQ             $0x70, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -12905,7 +12898,7 @@ run:
 	MOVQ values+40(FP), SI
 	MOVQ 80(SI), DI
 	MOVQ 72(SI), R8
-	ADDQ $0x68, SI
+	ADDQ $0x70, SI
 	MOVQ SI, values+40(FP)
 	MOVQ AX, SI
 	MOVQ CX, R9
@@ -12966,10 +12959,10 @@ DATA lanesAVX512<>+56(SB)/4, $0x0000000e
 DATA lanesAVX512<>+60(SB)/4, $0x0000000f
 GLOBL lanesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixWordsAVX512(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+// func mixWordsAVX512(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int, row int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·mixWordsAVX512(SB), NOSPLIT, $16-72
-	MOVQ      dim+56(FP), BX
+TEXT ·mixWordsAVX512(SB), NOSPLIT, $16-80
+	MOVQ      row+72(FP), BX
 	MOVQ      stride+32(FP), SI
 	SHLQ      $0x01, SI
 	VMOVDQU32 firstOfUnpackedAVX512<>+0(SB), Z24
@@ -13083,7 +13076,7 @@ both4x4:
 	SUBQ         $0x02, R12
 	JGT          pair4x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run4x4
 	MOVQ         shrink+8(FP), AX
@@ -13282,7 +13275,7 @@ both4x2:
 	SUBQ         $0x02, R12
 	JGT          pair4x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run4x2
 	MOVQ         shrink+8(FP), AX
@@ -13458,7 +13451,7 @@ both3x4:
 	SUBQ         $0x02, R11
 	JGT          pair3x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run3x4
 	MOVQ         shrink+8(FP), AX
@@ -13623,7 +13616,7 @@ both3x2:
 	SUBQ         $0x02, R11
 	JGT          pair3x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run3x2
 	MOVQ         shrink+8(FP), AX
@@ -13773,7 +13766,7 @@ both2x4:
 	SUBQ         $0x02, R11
 	JGT          pair2x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run2x4
 	MOVQ         shrink+8(FP), AX
@@ -13904,7 +13897,7 @@ both2x2:
 	SUBQ         $0x02, R11
 	JGT          pair2x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run2x2
 	MOVQ         shrink+8(FP), AX
@@ -14028,7 +14021,7 @@ both1x4:
 	SUBQ         $0x02, R11
 	JGT          pair1x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run1x4
 	MOVQ         shrink+8(FP), AX
@@ -14125,7 +14118,7 @@ both1x2:
 	SUBQ         $0x02, R11
 	JGT          pair1x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run1x2
 	MOVQ         shrink+8(FP), AX
@@ -14345,12 +14338,11 @@ DATA bits46fffe00AVX512<>+48(SB)/8, $0x46fffe0046fffe00
 DATA bits46fffe00AVX512<>+56(SB)/8, $0x46fffe0046fffe00
 GLOBL bits46fffe00AVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·mixF32AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixF32AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x02, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -14424,7 +14416,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -14518,7 +14510,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -14616,7 +14608,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -14690,7 +14682,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -14776,7 +14768,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -14840,7 +14832,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -14867,12 +14859,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixF16AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixF16AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x01, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -14946,7 +14937,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -15040,7 +15031,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -15136,7 +15127,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -15210,7 +15201,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -15294,7 +15285,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -15358,7 +15349,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -15385,12 +15376,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixBF16AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixBF16AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHLQ $0x01, BX
 	SHLQ $0x02, SI
 
 rows4:
@@ -15466,7 +15456,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -15562,7 +15552,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -15662,7 +15652,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -15738,7 +15728,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -15826,7 +15816,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -15892,7 +15882,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -15919,10 +15909,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt8AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 
@@ -15998,7 +15988,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -16093,7 +16083,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -16192,7 +16182,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -16267,7 +16257,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -16354,7 +16344,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -16419,7 +16409,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -16446,10 +16436,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
@@ -16532,7 +16522,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -16633,7 +16623,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -16740,7 +16730,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -16821,7 +16811,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -16916,7 +16906,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -16987,7 +16977,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -17014,10 +17004,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE4M3AVX2(SB), NOSPLIT, $8-72
-	MOVQ    dim+48(FP), BX
+TEXT ·mixE4M3AVX2(SB), NOSPLIT, $8-80
+	MOVQ    row+72(FP), BX
 	MOVQ    stride+24(FP), SI
 	SHLQ    $0x02, SI
 	VMOVDQU one16AVX2<>+0(SB), Y13
@@ -17103,7 +17093,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -17206,7 +17196,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -17321,7 +17311,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -17404,7 +17394,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -17507,7 +17497,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -17580,7 +17570,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -17627,10 +17617,10 @@ DATA bit7AVX2<>+24(SB)/4, $0x00800080
 DATA bit7AVX2<>+28(SB)/4, $0x00800080
 GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE5M2AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixE5M2AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
 	SHLQ $0x02, SI
 
@@ -17708,7 +17698,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -17805,7 +17795,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -17908,7 +17898,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -17985,7 +17975,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -18076,7 +18066,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -18143,7 +18133,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -18170,12 +18160,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt4AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHRQ $0x01, BX
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
 
@@ -18286,7 +18275,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -18426,7 +18415,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -18575,7 +18564,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -18689,7 +18678,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -18810,7 +18799,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -18900,7 +18889,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -18941,12 +18930,11 @@ DATA low4of32AVX2<>+24(SB)/4, $0x0000000f
 DATA low4of32AVX2<>+28(SB)/4, $0x0000000f
 GLOBL low4of32AVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHRQ $0x01, BX
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
 
@@ -19057,7 +19045,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -19197,7 +19185,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -19346,7 +19334,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -19460,7 +19448,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -19581,7 +19569,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -19671,7 +19659,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -19702,12 +19690,11 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE2M1AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE2M1AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixE2M1AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixE2M1AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHRQ $0x01, BX
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
 
@@ -19821,7 +19808,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -19964,7 +19951,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -20119,7 +20106,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -20236,7 +20223,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -20363,7 +20350,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -20456,7 +20443,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -20507,12 +20494,11 @@ DATA signBitAVX2<>+24(SB)/4, $0x80000000
 DATA signBitAVX2<>+28(SB)/4, $0x80000000
 GLOBL signBitAVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixE2M1G16AVX2(SB), NOSPLIT, $8-72
-	MOVQ dim+48(FP), BX
+TEXT ·mixE2M1G16AVX2(SB), NOSPLIT, $8-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+24(FP), SI
-	SHRQ $0x01, BX
 	SHLQ $0x02, SI
 	MOVQ scale+64(FP), R8
 
@@ -20626,7 +20612,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -20769,7 +20755,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -20926,7 +20912,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -21043,7 +21029,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -21172,7 +21158,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -21265,7 +21251,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -21310,7 +21296,7 @@ run:
 	MOVQ values+40(FP), SI
 	MOVQ 80(SI), DI
 	MOVQ 72(SI), R8
-	ADDQ $0x68, SI
+	ADDQ $0x70, SI
 	MOVQ SI, values+40(FP)
 	MOVQ AX, SI
 	MOVQ CX, R9
@@ -21364,10 +21350,10 @@ DATA lanesAVX2<>+24(SB)/4, $0x00000006
 DATA lanesAVX2<>+28(SB)/4, $0x00000007
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixWordsAVX2(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+// func mixWordsAVX2(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int, row int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixWordsAVX2(SB), NOSPLIT, $16-72
-	MOVQ dim+56(FP), BX
+TEXT ·mixWordsAVX2(SB), NOSPLIT, $16-80
+	MOVQ row+72(FP), BX
 	MOVQ stride+32(FP), SI
 	SHLQ $0x01, SI
 
@@ -21465,7 +21451,7 @@ both4x2:
 	SUBQ         $0x02, R12
 	JGT          pair4x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run4x2
 	MOVQ         shrink+8(FP), AX
@@ -21625,7 +21611,7 @@ both3x2:
 	SUBQ         $0x02, R11
 	JGT          pair3x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run3x2
 	MOVQ         shrink+8(FP), AX
@@ -21778,7 +21764,7 @@ both2x4:
 	SUBQ         $0x02, R11
 	JGT          pair2x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run2x4
 	MOVQ         shrink+8(FP), AX
@@ -21909,7 +21895,7 @@ both2x2:
 	SUBQ         $0x02, R11
 	JGT          pair2x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run2x2
 	MOVQ         shrink+8(FP), AX
@@ -22033,7 +22019,7 @@ both1x4:
 	SUBQ         $0x02, R11
 	JGT          pair1x4
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run1x4
 	MOVQ         shrink+8(FP), AX
@@ -22130,7 +22116,7 @@ both1x2:
 	SUBQ         $0x02, R11
 	JGT          pair1x2
 	MOVQ         (SP), R9
-	ADDQ         $0x68, DX
+	ADDQ         $0x70, DX
 	DECQ         8(SP)
 	JNZ          run1x2
 	MOVQ         shrink+8(FP), AX

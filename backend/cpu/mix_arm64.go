@@ -3,7 +3,7 @@
 package cpu
 
 // mixKernel is mix for up to four rows.
-type mixKernel func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, ahead *byte)
+type mixKernel func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, row int, ahead *byte)
 
 // mixNEON sets mix to assembly.
 func (k *kernels) mixNEON() {
@@ -23,9 +23,9 @@ func (k *kernels) mixNEON() {
 var mixRowsNEON = mixWith(mixUnscaled(mixF32NEON))
 
 // mixUnscaled is a kernel of a type without scales.
-func mixUnscaled(kernel func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)) mixKernel {
-	return func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, _ *uint32, n int, dim int, ahead *byte) {
-		kernel(acc, shrink, p, stride, rows, values, n, dim, ahead)
+func mixUnscaled(kernel func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)) mixKernel {
+	return func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, _ *uint32, n int, dim int, row int, ahead *byte) {
+		kernel(acc, shrink, p, stride, rows, values, n, dim, row, ahead)
 	}
 }
 
@@ -37,6 +37,7 @@ func mixWith(kernel mixKernel) mixRun {
 			return
 		}
 		n, dim, ahead := values.n, values.dim, values.next()
+		row := values.pitch() * values.dt.Bits() / 8
 		var scales *uint32
 		if values.dt.Quantized() {
 			scales = &values.scales[:n][0]
@@ -44,7 +45,7 @@ func mixWith(kernel mixKernel) mixRun {
 		for r := 0; r < rows; r += len(noShrink) {
 			some := min(rows-r, len(noShrink))
 			_, _ = acc[(r+some)*dim-1], p[(r+some-1)*stride+n-1]
-			kernel(&acc[r*dim], &noShrink[0], &p[r*stride], stride, some, &values.data[0], scales, n, dim, ahead)
+			kernel(&acc[r*dim], &noShrink[0], &p[r*stride], stride, some, &values.data[0], scales, n, dim, row, ahead)
 			ahead = &values.data[0]
 		}
 	}
@@ -57,7 +58,7 @@ func mixDecodedNEON(acc, p []float32, stride, rows int, values *stored, scratch 
 		return
 	}
 	scratch = scratch[:values.n*values.dim]
-	decodeNEON[values.dt](scratch, *values)
+	values.decode(scratch, decodeNEON[values.dt])
 	coded := *values
 	*values = coded.asF32(scratch)
 	mixRowsNEON(acc, p, stride, rows, values, nil)

@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func mixF32NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
-TEXT ·mixF32NEON(SB), NOSPLIT, $0-72
+// func mixF32NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
+TEXT ·mixF32NEON(SB), NOSPLIT, $0-80
 	MOVD acc+0(FP), R0
 	MOVD shrink+8(FP), R1
 	MOVD p+16(FP), R2
@@ -14,11 +14,11 @@ TEXT ·mixF32NEON(SB), NOSPLIT, $0-72
 	MOVD values+40(FP), R5
 	MOVD n+48(FP), R6
 	MOVD dim+56(FP), R7
-	MOVD ahead+64(FP), R8
+	MOVD ahead+72(FP), R8
+	MOVD row+64(FP), R9
 	LSL $2, R3, R3
 	LSL $2, R7, R10
 	LSL $2, R6, R11
-	LSL $2, R7, R9
 	CMP $4, R4
 	BNE l1
 	ADD R10, R0, R14
@@ -687,8 +687,8 @@ l33:
 l28:
 	RET
 
-// func mixF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
-TEXT ·mixF16NEON(SB), NOSPLIT, $0-72
+// func mixF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
+TEXT ·mixF16NEON(SB), NOSPLIT, $0-80
 	MOVD acc+0(FP), R0
 	MOVD shrink+8(FP), R1
 	MOVD p+16(FP), R2
@@ -697,11 +697,11 @@ TEXT ·mixF16NEON(SB), NOSPLIT, $0-72
 	MOVD values+40(FP), R5
 	MOVD n+48(FP), R6
 	MOVD dim+56(FP), R7
-	MOVD ahead+64(FP), R8
+	MOVD ahead+72(FP), R8
+	MOVD row+64(FP), R9
 	LSL $2, R3, R3
 	LSL $2, R7, R10
 	LSL $2, R6, R11
-	LSL $1, R7, R9
 	CMP $4, R4
 	BNE l34
 	ADD R10, R0, R14
@@ -1478,8 +1478,8 @@ l66:
 l61:
 	RET
 
-// func mixBF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
-TEXT ·mixBF16NEON(SB), NOSPLIT, $0-72
+// func mixBF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
+TEXT ·mixBF16NEON(SB), NOSPLIT, $0-80
 	MOVD acc+0(FP), R0
 	MOVD shrink+8(FP), R1
 	MOVD p+16(FP), R2
@@ -1488,11 +1488,11 @@ TEXT ·mixBF16NEON(SB), NOSPLIT, $0-72
 	MOVD values+40(FP), R5
 	MOVD n+48(FP), R6
 	MOVD dim+56(FP), R7
-	MOVD ahead+64(FP), R8
+	MOVD ahead+72(FP), R8
+	MOVD row+64(FP), R9
 	LSL $2, R3, R3
 	LSL $2, R7, R10
 	LSL $2, R6, R11
-	LSL $1, R7, R9
 	CMP $4, R4
 	BNE l67
 	ADD R10, R0, R14
@@ -2269,8 +2269,8 @@ l99:
 l94:
 	RET
 
-// func mixInt8NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, ahead *byte)
-TEXT ·mixInt8NEON(SB), NOSPLIT, $0-80
+// func mixInt8NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, row int, ahead *byte)
+TEXT ·mixInt8NEON(SB), NOSPLIT, $0-88
 	MOVD acc+0(FP), R0
 	MOVD shrink+8(FP), R1
 	MOVD p+16(FP), R2
@@ -2279,7 +2279,7 @@ TEXT ·mixInt8NEON(SB), NOSPLIT, $0-80
 	MOVD values+40(FP), R5
 	MOVD n+56(FP), R6
 	MOVD dim+64(FP), R7
-	MOVD ahead+72(FP), R8
+	MOVD ahead+80(FP), R8
 	MOVD scales+48(FP), R9
 	MOVD $0x01ffffff00ffffff, R26
 	VMOV R26, V30.D[0]
@@ -2289,10 +2289,10 @@ TEXT ·mixInt8NEON(SB), NOSPLIT, $0-80
 	VMOV R26, V31.D[0]
 	MOVD $0x07ffffff06ffffff, R26
 	VMOV R26, V31.D[1]
+	MOVD row+72(FP), R10
 	LSL $2, R3, R3
 	LSL $2, R7, R11
 	LSL $2, R6, R12
-	LSL $0, R7, R10
 	CMP $4, R4
 	BNE l100
 	ADD R11, R0, R15

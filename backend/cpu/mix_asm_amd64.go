@@ -7,67 +7,67 @@ package cpu
 // mixF32AVX512 is a mixer.
 //
 //go:noescape
-func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixF16AVX512 is a mixer.
 //
 //go:noescape
-func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixBF16AVX512 is a mixer.
 //
 //go:noescape
-func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt8AVX512 is a mixer.
 //
 //go:noescape
-func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt8AsymAVX512 is a mixer.
 //
 //go:noescape
-func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE4M3AVX512 is a mixer.
 //
 //go:noescape
-func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE5M2AVX512 is a mixer.
 //
 //go:noescape
-func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt4AVX512 is a mixer.
 //
 //go:noescape
-func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt4G64AVX512 is a mixer.
 //
 //go:noescape
-func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE2M1AVX512 is a mixer.
 //
 //go:noescape
-func mixE2M1AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE2M1AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE2M1G16AVX512 is a mixer.
 //
 //go:noescape
-func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // foldAVX512 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //
 //go:noescape
 func foldAVX512(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 
-// mixWordsAVX512 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32.
+// mixWordsAVX512 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32, that are row bytes apart.
 //
 //go:noescape
-func mixWordsAVX512(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+func mixWordsAVX512(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int, row int)
 
 // roundRowsAVX512 sets rows of dst, stride elements apart, to those of src, n numbers each back to back, in steps of which the largest has 32767; a step is NaN where a number is not finite. It writes up to a vector beyond n.
 //
@@ -77,67 +77,67 @@ func roundRowsAVX512(dst *uint16, steps *float32, src *float32, stride int, n in
 // mixF32AVX2 is a mixer.
 //
 //go:noescape
-func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixF16AVX2 is a mixer.
 //
 //go:noescape
-func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixBF16AVX2 is a mixer.
 //
 //go:noescape
-func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt8AVX2 is a mixer.
 //
 //go:noescape
-func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt8AsymAVX2 is a mixer.
 //
 //go:noescape
-func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE4M3AVX2 is a mixer.
 //
 //go:noescape
-func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE5M2AVX2 is a mixer.
 //
 //go:noescape
-func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt4AVX2 is a mixer.
 //
 //go:noescape
-func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixInt4G64AVX2 is a mixer.
 //
 //go:noescape
-func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE2M1AVX2 is a mixer.
 //
 //go:noescape
-func mixE2M1AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE2M1AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // mixE2M1G16AVX2 is a mixer.
 //
 //go:noescape
-func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int, row int)
 
 // foldAVX2 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //
 //go:noescape
 func foldAVX2(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 
-// mixWordsAVX2 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32.
+// mixWordsAVX2 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32, that are row bytes apart.
 //
 //go:noescape
-func mixWordsAVX2(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+func mixWordsAVX2(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int, row int)
 
 // roundRowsAVX2 sets rows of dst, stride elements apart, to those of src, n numbers each back to back, in steps of which the largest has 32767; a step is NaN where a number is not finite. It writes up to a vector beyond n.
 //

@@ -5,29 +5,29 @@
 package cpu
 
 // mixF32NEON multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]
-// times value j to it, for one of n values after another. dim is a multiple of 16. It fetches about
-// as many bytes from ahead on as the values have.
+// times value j to it, for one of n values after another, which are row bytes apart. dim is a multiple
+// of 16. It fetches about as many bytes from ahead on as the values have.
 //
 //go:noescape
-func mixF32NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
+func mixF32NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
 
 // mixF16NEON multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]
-// times value j to it, for one of n values after another. dim is a multiple of 16. It fetches about
-// as many bytes from ahead on as the values have.
+// times value j to it, for one of n values after another, which are row bytes apart. dim is a multiple
+// of 16. It fetches about as many bytes from ahead on as the values have.
 //
 //go:noescape
-func mixF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
+func mixF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
 
 // mixBF16NEON multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]
-// times value j to it, for one of n values after another. dim is a multiple of 16. It fetches about
-// as many bytes from ahead on as the values have.
+// times value j to it, for one of n values after another, which are row bytes apart. dim is a multiple
+// of 16. It fetches about as many bytes from ahead on as the values have.
 //
 //go:noescape
-func mixBF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, ahead *byte)
+func mixBF16NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, n int, dim int, row int, ahead *byte)
 
 // mixInt8NEON multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]
-// times scales[j]*(value j) to it, for one of n values after another. dim is a multiple of 16. It fetches about
-// as many bytes from ahead on as the values have.
+// times scales[j]*(value j) to it, for one of n values after another, which are row bytes apart. dim is a multiple
+// of 16. It fetches about as many bytes from ahead on as the values have.
 //
 //go:noescape
-func mixInt8NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, ahead *byte)
+func mixInt8NEON(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, row int, ahead *byte)

@@ -56,7 +56,7 @@ func testMixInt8(t *testing.T, rng *rand.Rand, k *kernels, m mixture) {
 	dim, n := m.values.dim, m.values.n
 	shape := fmt.Sprintf("dim %d, %d rows, %d values", dim, len(m.shrink), n)
 	decoded, before := make([]float32, n*dim), slices.Clone(m.acc)
-	portable.decode[m.values.dt](decoded, m.values)
+	m.values.decode(decoded, portable.decode[m.values.dt])
 	m.byInt8(k, none)
 	got := slices.Clone(m.acc)
 	for r, shrink := range m.shrink {

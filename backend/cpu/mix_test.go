@@ -68,11 +68,40 @@ func TestMix(t *testing.T) {
 	}
 }
 
+// narrowed is values that are the first dim elements of their rows.
+func (m mixture) narrowed(dim int) mixture {
+	rows := len(m.shrink)
+	m.values.dim, m.values.wide, m.acc = dim, m.values.dim, m.acc[len(m.acc)-rows*dim:]
+	return m
+}
+
+// Values may be the first elements of wider rows, as those of latent caches are.
+func TestMixOfWiderRows(t *testing.T) {
+	for _, k := range available {
+		for _, dt := range storageTypes {
+			if dt == backend.Int4Channel {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%s", k.name, dt), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(dt), 4))
+				for _, dims := range [][2]int{{16, 18}, {64, 80}, {20, 36}, {96, 128}, {112, 130}, {512, 576}} {
+					for _, rows := range []int{1, 3, 5, 16} {
+						testMix(t, rng, k, newMixture(t, rng, dt, dims[1], rows, 2+rng.IntN(chunk)).narrowed(dims[0]))
+					}
+					if k.mixInt8[dt] != nil && dims[0]%32 == 0 {
+						testMixInt8(t, rng, k, newMixture(t, rng, dt, dims[1], 7, 2+rng.IntN(chunk)).narrowed(dims[0]))
+					}
+				}
+			})
+		}
+	}
+}
+
 func testMix(t *testing.T, rng *rand.Rand, k *kernels, m mixture) {
 	dim, n := m.values.dim, m.values.n
 	shape := fmt.Sprintf("dim %d, %d rows, %d values", dim, len(m.shrink), n)
 	decoded := make([]float32, n*dim)
-	portable.decode[m.values.dt](decoded, m.values)
+	m.values.decode(decoded, portable.decode[m.values.dt])
 	if rng.IntN(2) == 0 {
 		m.values.ahead = &m.values.data[len(m.values.data)-1] // fetched, not read: what follows would fault
 	}

@@ -39,7 +39,7 @@ const (
 // sequences have. The header lets Attend recognise work that was made for another shape or a
 // narrower mask, which would leave rows or keys out.
 const (
-	planMagic = 0x666b7605
+	planMagic = 0x666b7606
 	// magic and fingerprint (2), then
 	wordVisible = 3 // what the plan has keys for, see plan.Visibility.Words
 	wordItems   = wordVisible + plan.VisibleWords
@@ -64,8 +64,8 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		return backend.AttendPlan{}, err
 	}
 	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, tileRows: be.tileRows(), withMass: s.Scores,
-		see: plan.Planned(&s)}
-	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
+		see: plan.Planned(&s), viewed: s.Views != nil, treeWords: s.TreeWords}
+	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed, places: plan.PlacesOf(&s)}
 	if plan.Shares(&s) && (!be.fixed || s.MinShared > 0) {
 		sp.share(&s)
 	}
@@ -73,15 +73,19 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	for i, ctx := range s.ContextLens {
 		n := int(s.QueryLens[i])
 		sum = sum.Add(int(ctx), n)
+		sp.weigh(i, tokens, int(ctx), n)
 		tokens += n
-		sp.weigh(i, int(ctx), n)
 	}
+	sum = sum.AddWords(s.Views)
 	sp.weighGroups()
 	see := l.see.Words()
 	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0)
 	sp.splitGroups()
+	first := 0
 	for i, ctx := range s.ContextLens {
-		sp.split(i, int(ctx), int(s.QueryLens[i]))
+		n := int(s.QueryLens[i])
+		sp.split(i, first, int(ctx), n)
+		first += n
 	}
 	listed := sp.list(s.QueryLens)
 	sp.noShare()

@@ -72,6 +72,7 @@ func randoms(rng *rand.Rand, n int) []float32 {
 type scene struct {
 	qHeads, kvHeads, kDim, vDim int
 	act, k, v                   backend.DType
+	latent                      bool // values are the first elements of keys; v is k
 	ctx, queries                []int
 	block                       int      // 0: contiguous, without a table
 	threads                     int      // 0: 2
@@ -232,14 +233,20 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		}
 	}
 	view.K = planeFrom(t, be, view, c.k, c.kDim, k)
-	view.V = planeFrom(t, be, view, c.v, c.vDim, v)
-	keys, values := planeOf(view, view.K), planeOf(view, view.V)
+	if view.Latent = c.latent; c.latent {
+		view.V.Dim = c.vDim
+	} else {
+		view.V = planeFrom(t, be, view, c.v, c.vDim, v)
+	}
+	keys, values := planeOf(view, view.K), plane{}
+	values.ofValues(&view)
 	for i, n := range c.ctx { // what is stored is what counts
 		for pos := range n {
 			slot := st.table[i][pos/block]*block + pos%block
 			for h := range c.kvHeads {
 				portable.decode[c.k](st.keys[i][(pos*c.kvHeads+h)*c.kDim:][:c.kDim], keys.slot(slot, h))
-				portable.decode[c.v](st.values[i][(pos*c.kvHeads+h)*c.vDim:][:c.vDim], values.slot(slot, h))
+				value := values.slot(slot, h)
+				value.decode(st.values[i][(pos*c.kvHeads+h)*c.vDim:][:c.vDim], portable.decode[c.v])
 			}
 		}
 	}
@@ -273,7 +280,7 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		p.Out.Scores = backend.Some(floats(t, be, backend.F32, make([]float32, blocks*c.kvHeads*block)))
 	}
 	st.shape = backend.AttendShape{QHeads: c.qHeads, KVHeads: c.kvHeads, KDim: c.kDim, VDim: c.vDim, BlockSize: block,
-		Format: backend.Format{Act: c.act, K: c.k, V: c.v}, ContextLens: lens, QueryLens: qlens,
+		Format: backend.Format{Act: c.act, K: c.k, V: c.v}, Latent: c.latent, ContextLens: lens, QueryLens: qlens,
 		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Scores: c.mass,
 		Part: c.mask.part, Residual: c.mask.recent}
 	if c.prefixes != nil {

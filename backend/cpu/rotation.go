@@ -56,6 +56,7 @@ func turnPairs(x, angles []float32, step, gap int, sign, magnitude float32) {
 // rotateTask turns cached keys: its parts are runs of slots.
 type rotateTask struct {
 	keys   plane
+	latent int // elements of a key before those that turn
 	slots  []int64
 	deltas []int32
 	rope   rotation
@@ -75,7 +76,7 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 	c := be.pool.borrow(extent{vectors: p.Cache.K.Dim})
 	defer giveBack(be.pool, c, &c.rotate)
 	t := &c.rotate
-	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rotary)}
+	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), latent: latentOf(&p.Cache), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rotary)}
 	for i, slot := range t.slots {
 		if err := checkSlot("rotate", i, slot, &p.Cache); err != nil {
 			return err
@@ -85,6 +86,14 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 		}
 	}
 	return be.pool.run(t, ceilDiv(p.N, rotateRun), 2*p.N*p.Cache.KVHeads*t.keys.row, c.scratch)
+}
+
+// latentOf is how many elements of a key do not turn, because they are values of a latent cache.
+func latentOf(v *backend.CacheView[*Buffer]) int {
+	if v.Latent {
+		return v.V.Dim
+	}
+	return 0
 }
 
 // rotateRun is the slots of a part: often a block, a head of which lies in one piece.
@@ -100,21 +109,24 @@ func (t *rotateTask) part(i int, w *scratch) {
 
 // turn turns one head's rows.
 func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
-	x, bytes := w.vectors[:t.keys.dim], t.keys.row
+	x, begin, end := w.vectors[:t.keys.dim], 0, t.keys.row
+	turned := x[t.latent:]
 	if t.keys.dt.Float() && !t.keys.hadamard { // the other dims stay as they are
-		x, bytes = x[:t.rope.dims], bytes/t.keys.dim*t.rope.dims
+		size := t.keys.row / t.keys.dim
+		x, begin, end = x[:t.rope.dims], t.latent*size, (t.latent+t.rope.dims)*size
+		turned = x
 	}
 	for i, slot := range slots {
 		if slot < 0 || deltas[i] == 0 {
 			continue
 		}
 		row := t.keys.slot(int(slot), head)
-		row.data = row.data[:bytes]
+		row.data = row.data[begin:end]
 		t.keys.k.decode[t.keys.dt](x, row)
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}
-		t.rope.turn(x, len(x), int(deltas[i]), 1)
+		t.rope.turn(turned, len(turned), int(deltas[i]), 1)
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}

@@ -80,7 +80,9 @@ func (r *keyWalk) rows(a *attention, t *tile, h int, w *scratch) {
 		f.tell(r, a, t, &keys[i], &values[i])
 	}
 	a.k.fetchScales(keys, a.keys.perRow)
-	a.k.fetchScales(values, a.values.perRow)
+	if !a.latent {
+		a.k.fetchScales(values, a.values.perRow)
+	}
 }
 
 // fetchScales fetches the scales that runs want, if rows have any.
@@ -130,11 +132,15 @@ func (f *prefetch) tell(r *keyWalk, a *attention, t *tile, keys, values *stored)
 	n := max(keys.n, fewKeys)
 	if i, ok := f.soon.rows(r, a, t, n); ok {
 		a.keys.expect(keys, i)
-		a.values.expect(values, i)
+		if !a.latent {
+			a.values.expect(values, i)
+		}
 	}
 	if i, ok := f.later.rows(r, a, t, n); ok {
 		a.keys.expectLater(keys, i)
-		a.values.expectLater(values, i)
+		if !a.latent {
+			a.values.expectLater(values, i)
+		}
 	}
 	f.soon.move(r, t.heads, keys.n)
 	f.later.move(r, t.heads, keys.n)

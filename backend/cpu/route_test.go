@@ -36,7 +36,7 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 							together := a.together((it.q1 - it.q0) * a.group)
 							for head := 0; head < a.kvHeads; head += together {
 								var tile tile
-								a.lay(&tile, &it, head, min(together, a.kvHeads-head))
+								a.lay(&tile, &it, head, min(together, a.kvHeads-head), w)
 								requireAhead(t, &a, &tile, &it, w)
 							}
 						}

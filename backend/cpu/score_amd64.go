@@ -128,7 +128,7 @@ func together(keys []stored) (runs, n int) {
 
 // inside panics where there is less data than runs of rows say.
 func inside(runs []stored) {
-	row := runs[0].dim * runs[0].dt.Bits() / 8
+	row := runs[0].pitch() * runs[0].dt.Bits() / 8
 	for i := range runs {
 		_ = runs[i].data[runs[i].n*row-1]
 	}
@@ -212,7 +212,7 @@ func repeatedScales(runs []stored, scratch []float32) (bytes int, rest []float32
 
 // unpacked is factors of pairs (see unpack), each once or twice.
 func (s *scorers) unpacked(runs []stored, times int, scratch []float32) (bytes int, rest []float32) {
-	words, bits := runs[0].dt.ScaleWords(runs[0].dim), runs[0].dt.Bits()
+	words, bits := runs[0].dt.ScaleWords(runs[0].pitch()), runs[0].dt.Bits()
 	for i := range runs {
 		pairs := scratch[:2*runs[i].n*words*times]
 		s.unpack(pairs, runs[i].scales[:runs[i].n*words], bits, times)
@@ -242,7 +242,7 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 // steps is factors of pairs: a group's byte, and what the head has, times what a step and what code 0 are
 // worth.
 func (s *scorers) steps(runs []stored, step, zero float32, scratch []float32) (bytes int, rest []float32) {
-	dt, dim := runs[0].dt, runs[0].dim
+	dt, dim := runs[0].dt, runs[0].pitch()
 	words, groups, unpack := dt.ScaleWords(dim), ceilDiv(dim, runs[0].group()), s.exponents
 	if dt.HeadFactors() {
 		unpack = s.minifactors

@@ -36,7 +36,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -191,7 +191,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -335,7 +335,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -456,7 +456,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -583,7 +583,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -734,7 +734,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -874,7 +874,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -991,7 +991,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -1114,7 +1114,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -1269,7 +1269,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -1413,7 +1413,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -1534,7 +1534,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -1662,7 +1662,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -1820,7 +1820,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -1967,7 +1967,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -2091,7 +2091,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -2223,7 +2223,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -2397,7 +2397,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -2560,7 +2560,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -2700,7 +2700,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -2848,7 +2848,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -3021,7 +3021,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -3183,7 +3183,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -3322,7 +3322,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -3500,7 +3500,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -3662,7 +3662,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -3813,7 +3813,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -3941,7 +3941,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -4078,7 +4078,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -4334,7 +4334,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -4569,7 +4569,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -4771,7 +4771,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -5022,7 +5022,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -5192,7 +5192,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -5351,7 +5351,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -5487,7 +5487,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -5630,7 +5630,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -5886,7 +5886,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -6121,7 +6121,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -6323,7 +6323,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -6553,7 +6553,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -6745,7 +6745,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -6926,7 +6926,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -7084,7 +7084,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -7282,7 +7282,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -7471,7 +7471,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -7649,7 +7649,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -7804,7 +7804,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -7965,7 +7965,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -8250,7 +8250,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -8505,7 +8505,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -8718,7 +8718,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -8973,7 +8973,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -9270,7 +9270,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -9537,7 +9537,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -9762,7 +9762,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -10246,7 +10246,7 @@ line:
 	JG         line
 
 next:
-	ADDQ $0x68, AX
+	ADDQ $0x70, AX
 	DECQ CX
 	JNE  run
 	RET
@@ -10478,7 +10478,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -10599,7 +10599,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -10711,7 +10711,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -10834,7 +10834,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -10956,7 +10956,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -11075,7 +11075,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -11185,7 +11185,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -11304,7 +11304,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -11422,7 +11422,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -11545,7 +11545,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -11659,7 +11659,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -11786,7 +11786,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R10
+	ADDQ    $0x70, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -11913,7 +11913,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -12041,7 +12041,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -12160,7 +12160,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -12290,7 +12290,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -12421,7 +12421,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -12569,7 +12569,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -12708,7 +12708,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -12870,7 +12870,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -13033,7 +13033,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -13180,7 +13180,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -13318,7 +13318,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -13483,7 +13483,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -13664,7 +13664,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -13796,7 +13796,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -13919,7 +13919,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -14057,7 +14057,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -14196,7 +14196,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -14352,7 +14352,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -14499,7 +14499,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -14677,7 +14677,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -14864,7 +14864,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -15002,7 +15002,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -15131,7 +15131,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -15283,7 +15283,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -15436,7 +15436,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -15592,7 +15592,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -15739,7 +15739,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -15917,7 +15917,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -16118,7 +16118,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -16242,7 +16242,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -16358,7 +16358,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -16480,7 +16480,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -16625,7 +16625,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -16757,7 +16757,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -16881,7 +16881,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -17011,7 +17011,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R11
+	ADDQ    $0x70, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -17140,7 +17140,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -17305,7 +17305,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -17457,7 +17457,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -17632,7 +17632,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -17827,7 +17827,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -17996,7 +17996,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -18152,7 +18152,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -18335,7 +18335,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x68, R14
+	ADDQ    $0x70, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -18707,7 +18707,7 @@ line:
 	JG         line
 
 next:
-	ADDQ $0x68, AX
+	ADDQ $0x70, AX
 	DECQ CX
 	JNE  run
 	RET

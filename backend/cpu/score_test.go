@@ -246,7 +246,7 @@ func TestPlacesOfStored(t *testing.T) {
 		t.Skip("assembly is for processors of 64 bits")
 	}
 	var s stored
-	require.Equal(t, []uintptr{0, 24, 48, 56, 64, 72, 80, 104}, []uintptr{
+	require.Equal(t, []uintptr{0, 24, 48, 56, 64, 72, 80, 112}, []uintptr{
 		unsafe.Offsetof(s.data), unsafe.Offsetof(s.scales), unsafe.Offsetof(s.ahead), unsafe.Offsetof(s.later),
 		unsafe.Offsetof(s.wanted), unsafe.Offsetof(s.factors), unsafe.Offsetof(s.n), unsafe.Sizeof(s)})
 }

@@ -20,6 +20,7 @@ type scratch struct {
 	keys, values   []stored // of a step of it; their rooms are of the same size
 	used           int      // how many of either have been in use since forget
 	job            *job     // of a goroutine that calls; a worker has none
+	shown          []shown  // of a tile's queries
 }
 
 // extent is how much scratch a call needs, in elements.

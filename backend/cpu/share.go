@@ -31,13 +31,17 @@ func (l *workload) sharingRules() plan.Rules {
 
 // sharingPays compares the times of a KV head, where sequences have about as many rows each.
 func sharingPays(s *backend.AttendShape, g plan.Sizes) bool {
-	dims := float64(s.KDim + s.VDim)
-	read := nsByte * float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits()) / 8
+	dims, laid := float64(s.KDim+s.VDim), s.KDim // elements that meet a row, and that are read
+	bits := s.KDim * s.Format.K.Bits()
+	if !s.Latent {
+		laid, bits = laid+s.VDim, bits+s.VDim*s.Format.V.Bits()
+	}
+	read := nsByte * float64(bits) / 8
 	few := func(rows float64) float64 { return max(read, nsProduct*dims*rows) }
 	each := float64(g.Seqs) * few(float64(g.Rows)/float64(g.Seqs))
 	tile, one := float64(g.Rows)/float64(g.Tiles), 0.0
 	if one = few(tile); tile > fewRows {
-		one = min(one, max(read, nsLaid*dims)+nsTall*dims*tile)
+		one = min(one, max(read, nsLaid*float64(laid))+nsTall*dims*tile)
 	}
 	gained := each - float64(g.Tiles)*one // for each key
 	return gained >= leastGained*each && gained*float64(g.Keys) >= nsPartial*float64(g.Rows)

@@ -10,6 +10,7 @@ import (
 // weighs them and one that splits them.
 type splitter struct {
 	load    workload
+	places  plan.Places
 	threads int
 	fixed   bool    // parts have fixedPart keys, however many threads there are
 	total   float64 // pairs of query row and key, over all KV heads
@@ -20,29 +21,29 @@ type splitter struct {
 	sharing            *plan.Sharing // nil: nothing is read as one
 }
 
-// weigh adds the cost of a sequence.
-func (sp *splitter) weigh(seq, ctx, n int) {
+// weigh adds the cost of a sequence, whose queries begin at token first.
+func (sp *splitter) weigh(seq, first, ctx, n int) {
 	step := sp.load.tileTokens()
 	for q0 := 0; q0 < n; q0 += step {
 		q1 := min(q0+step, n)
-		sp.total += float64(sp.keysOf(seq, ctx, n, q0, q1).Count()) * float64((q1-q0)*sp.load.qHeads)
+		sp.total += float64(sp.keysOf(seq, first, ctx, n, q0, q1).Count()) * float64((q1-q0)*sp.load.qHeads)
 	}
 }
 
 // keysOf is what queries [q0, q1) of a sequence see together, but for the keys of its groups.
-func (sp *splitter) keysOf(seq, ctx, n, q0, q1 int) plan.Keys {
-	keys := sp.load.see.Of(ctx, n, q0, q1)
+func (sp *splitter) keysOf(seq, first, ctx, n, q0, q1 int) plan.Keys {
+	keys := sp.places.Of(first, ctx, n, q0, q1)
 	keys.Lo = max(keys.Lo, sp.member(seq).Begin)
 	return keys
 }
 
 // split appends the items of a sequence, the ones with the longest contexts first,
 // so that the short ones fill the gaps at the end.
-func (sp *splitter) split(seq, ctx, n int) {
+func (sp *splitter) split(seq, first, ctx, n int) {
 	step := sp.load.tileTokens()
 	for q0 := (n - 1) / step * step; n > 0 && q0 >= 0; q0 -= step {
 		q1 := min(q0+step, n)
-		keys := sp.keysOf(seq, ctx, n, q0, q1)
+		keys := sp.keysOf(seq, first, ctx, n, q0, q1)
 		rows, m := (q1-q0)*sp.load.qHeads, sp.member(seq)
 		parts, size := sp.partsOf(keys, rows)
 		all := m.Parts + parts

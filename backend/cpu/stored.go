@@ -9,7 +9,8 @@ import (
 
 // stored is rows of dim elements back to back, as memory holds them, and the scales
 // that go with them (see backend.DType.Scales): those of each row, one row's after
-// another's, or those that all of them share. Assembly reads it: isa.go of kernels/asm/amd64 has
+// another's, or those that all of them share. Where wide is set a row has so many elements, of which the first
+// dim count, and scales for all of them: the values of a latent cache, which only what mixes reads. Assembly reads it: isa.go of kernels/asm/amd64 has
 // the places of fields.
 type stored struct {
 	data   []byte
@@ -23,17 +24,36 @@ type stored struct {
 	dim          int
 	dt           backend.DType
 	factor       float32 // of the head, where that goes with the scales of rows
+	wide         int     // elements from a row to the next; 0: dim
+}
+
+// pitch is how many elements lie from a row to the next.
+func (s *stored) pitch() int {
+	if s.wide > 0 {
+		return s.wide
+	}
+	return s.dim
 }
 
 // row is row i alone.
 func (s *stored) row(i int) stored {
-	one := *s
-	bytes := s.dim * s.dt.Bits() / 8
-	one.data, one.n = s.data[i*bytes:][:bytes], 1
+	one, from := *s, i*s.pitch()*s.dt.Bits()/8
+	one.data, one.n, one.wide = s.data[from:][:s.dim*s.dt.Bits()/8], 1, 0
 	if words := s.dt.ScaleWords(s.dim); words > 0 {
-		one.scales = s.scales[i*words:][:words]
+		one.scales = s.scales[i*s.dt.ScaleWords(s.pitch()):][:words]
 	}
 	return one
+}
+
+// decode sets dst to the rows, back to back.
+func (s *stored) decode(dst []float32, by func(dst []float32, src stored)) {
+	if s.wide == 0 {
+		by(dst, *s)
+		return
+	}
+	for i := range s.n {
+		by(dst[i*s.dim:][:s.dim], s.row(i))
+	}
 }
 
 // group is how many elements of a row share a scale.

@@ -9,7 +9,7 @@ const panel = chunk
 // tall reports whether a tile's rows meet the keys in products of matrices, which need more
 // rows than a few to pay for laying out the keys.
 func (a *attention) tall(t *tile) bool {
-	return a.k.gemm != nil && !a.fixed && t.rows > fewRows && !a.int8Query && a.keys.dim%16 == 0 && a.vDim%16 == 0
+	return a.k.gemm != nil && !a.fixed && (t.rows > fewRows || a.latentTall(t)) && !a.int8Query && a.keys.dim%16 == 0 && a.vDim%16 == 0
 }
 
 // walkTall is walk for a tall tile, which is of one head: over panels of keys, each as
@@ -18,7 +18,11 @@ func (a *attention) walkTall(t *tile, it *item, w *scratch) bool {
 	acc, kept := w.start(t.rows, a.vDim), a.keptOf(it)
 	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
 		n := a.cut(key, it.k1, panel)
-		a.stepTall(t, key, n, w)
+		if a.latent {
+			a.stepLatent(t, key, n, a.ahead(t, it, key+n), w)
+		} else {
+			a.stepTall(t, key, n, w)
+		}
 		if kept.weights != nil {
 			kept.keep(t, 0, c, w.scores, n, w)
 		}

@@ -17,18 +17,24 @@ type tile struct {
 	keys        plan.Keys // that any of the rows sees
 	seen        plan.Keys // that all of them do
 	many        bool      // of several sequences: q0 and q1 are of the plan's list, and seq, first, ctx and n are not set
+	shown       []shown   // of each query, where the call is not ordinary
 }
 
 // lay sets t, which is zero, to the tile of an item for some heads, and ends the item where its rows
 // see no more.
-func (a *attention) lay(t *tile, it *item, head, heads int) {
+func (a *attention) lay(t *tile, it *item, head, heads int, w *scratch) {
 	t.head, t.heads, t.q0, t.q1, t.rows = head, heads, it.q0, it.q1, (it.q1-it.q0)*a.group
 	if it.many() {
-		a.layMany(t, it)
+		a.layMany(t, it, w)
 		return
 	}
 	t.seq, t.ctx, t.table = it.seq, int(a.lens[it.seq]), a.table(it.seq)
 	t.first, t.n = a.tokensOf(it.seq)
+	if !a.ordinary {
+		a.show(t, w)
+		it.k1 = min(it.k1, t.keys.Hi)
+		return
+	}
 	t.keys = a.see.Of(t.ctx, t.n, t.q0, t.q1)
 	t.seen = a.see.Of(t.ctx, t.n, t.q0, t.q0+1)
 	if t.q1-t.q0 > 1 {
@@ -51,7 +57,7 @@ func (a *attention) query(t *tile, i int) query {
 	return query{first + m.query, m.query, int(a.lens[m.seq]), n}
 }
 
-// sees is the keys that a query sees.
+// sees is the keys that a query of an ordinary call sees.
 func (a *attention) sees(q *query) plan.Keys { return a.see.Of(q.ctx, q.n, q.number, q.number+1) }
 
 // together is how many KV heads walk the keys of a tile of that many rows side by side. Of a small
@@ -113,7 +119,10 @@ func (a *attention) load(t *tile, w *scratch) {
 // run is the keys from position key on that lie in one block, at most n.
 func (a *attention) run(t *tile, key, n int) (block, offset, length int) {
 	offset = key % a.keys.block
-	return t.table.at(key / a.keys.block), offset, min(n, a.keys.block-offset)
+	if block = t.table.at(key / a.keys.block); block >= a.blocks {
+		block = 0 // between keys that are seen there may be blocks without any, of which tables say what they like
+	}
+	return block, offset, min(n, a.keys.block-offset)
 }
 
 // cut is how many keys from key on are walked at once, before end and size at most: such runs

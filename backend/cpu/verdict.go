@@ -49,7 +49,7 @@ type verdict struct {
 	blocks int // of the cache
 	space  int // planned
 	load   workload
-	writes [4]uint64 // of each buffer
+	writes [6]uint64 // of each buffer
 }
 
 // fewEntries is the size of tables below which a look takes no longer than to recognise the batch.
@@ -92,7 +92,7 @@ func (a *attention) accept(p *backend.AttendParams[*Buffer], f finding) {
 // of sets v, which is zero, to what is to be checked. It is false where what is found cannot last.
 func (v *verdict) of(a *attention, p *backend.AttendParams[*Buffer]) (lasts bool) {
 	v.batch, v.work, v.blocks, v.space, v.load = p.Batch, p.Work.Buf, p.Cache.Blocks, p.Plan.Workspace, a.workload
-	for i, b := range [...]*Buffer{p.Batch.Table.Buf, p.Batch.ContextLens, p.Batch.QueryOffsets.Buf, p.Work.Buf} {
+	for i, b := range [...]*Buffer{p.Batch.Table.Buf, p.Batch.ContextLens, p.Batch.QueryOffsets.Buf, p.Batch.Views.Buf, p.Batch.Tree.Buf, p.Work.Buf} {
 		if b == nil {
 			continue
 		}

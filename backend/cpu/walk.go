@@ -20,7 +20,7 @@ func (a *attention) part(i int, w *scratch) {
 		return
 	}
 	var t tile
-	a.lay(&t, &it, head, min(heads, a.kvHeads-head))
+	a.lay(&t, &it, head, min(heads, a.kvHeads-head), w)
 	a.load(&t, w)
 	done := false
 	if a.tall(&t) {
@@ -135,14 +135,18 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 	if all && !shaped {
 		return a.scale
 	}
-	for r := range t.rows {
-		q, qHead := a.row(t, head, r)
-		row := scores.data[r*scores.stride:][:n]
-		if shaped {
-			a.shape(&q, qHead, key, row)
-		}
-		if !all {
-			hide(row, key, a.sees(&q))
+	if t.shown != nil {
+		a.settleShown(t, head, key, n, scores, all)
+	} else {
+		for r := range t.rows {
+			q, qHead := a.row(t, head, r)
+			row := scores.data[r*scores.stride:][:n]
+			if shaped {
+				a.shape(q.ctx-q.n+q.number, qHead, key, row)
+			}
+			if !all {
+				hide(row, key, a.sees(&q))
+			}
 		}
 	}
 	if shaped {
@@ -151,15 +155,15 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 	return a.scale
 }
 
-// shape scales, caps and biases the scores of one row and keys from key on.
-func (a *attention) shape(q *query, qHead, key int, row []float32) {
+// shape scales, caps and biases the scores of a query at a position for keys from key on.
+func (a *attention) shape(position, qHead, key int, row []float32) {
 	if limit := a.softCap; limit > 0 {
 		a.k.softcap(row, a.scale, limit)
 	} else {
 		scale(row, a.scale)
 	}
 	if a.slopes != nil {
-		slope, distance := a.slopes[qHead], key-(q.ctx-q.n+q.number)
+		slope, distance := a.slopes[qHead], key-position
 		for j := range row {
 			row[j] += slope * float32(distance+j)
 		}

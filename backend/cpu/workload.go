@@ -14,6 +14,8 @@ type workload struct {
 	tileRows              int
 	see                   plan.Visibility
 	withMass              bool
+	viewed                bool // calls have views
+	treeWords             int  // 0: no tree
 }
 
 // tileTokens is how many tokens' queries make a tile.
@@ -44,7 +46,10 @@ func (l *workload) fingerprint() plan.Fingerprint {
 	if l.withMass {
 		flags |= 2
 	}
-	return plan.NewFingerprint(l.qHeads, l.kvHeads, l.vDim, flags)
+	if l.viewed {
+		flags |= 4
+	}
+	return plan.NewFingerprint(l.qHeads, l.kvHeads, l.vDim, flags, l.treeWords)
 }
 
 // workspace is the f32 elements of a call: the log-sum-exp of every row where the

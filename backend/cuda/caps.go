@@ -11,5 +11,6 @@ import (
 // capsOf is what a device accepts: any power of two as the size of a block, and ids
 // in device memory that nobody reports on.
 func capsOf(d driver.Device) backend.Caps {
-	return backend.Caps{Formats: launch.Formats, HeadDims: launch.HeadDims, MaxBuffer: d.Memory}
+	return backend.Caps{Formats: launch.Formats, HeadDims: launch.HeadDims, MaxBuffer: d.Memory, Chunk: true, Views: true, TreeWords: launch.TreeWords,
+		Latent: true, LatentDims: launch.LatentDims}
 }

@@ -17,5 +17,6 @@ func capsOf(d mtl.Info) backend.Caps {
 	if !d.BFloat {
 		formats = slices.DeleteFunc(formats, func(f backend.Format) bool { return f.Act == backend.BF16 || f.K == backend.BF16 })
 	}
-	return backend.Caps{Formats: formats, HeadDims: launch.HeadDims, MaxBuffer: min(d.MaxBuffer, d.WorkingSet), AllocGranularity: page}
+	return backend.Caps{Formats: formats, HeadDims: launch.HeadDims, MaxBuffer: min(d.MaxBuffer, d.WorkingSet), AllocGranularity: page,
+		Chunk: true, Views: true, TreeWords: launch.TreeWords, Latent: true, LatentDims: launch.LatentDims}
 }

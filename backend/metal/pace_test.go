@@ -29,7 +29,7 @@ func planned(t testing.TB, queries, keys uint32) (launch.Kernel, *abi.AttendArgs
 		kind = plan.Decode
 	}
 	var w plan.Work
-	err = w.Read(p.Work, &plan.Call{QHeads: 32, KVHeads: 8, KDim: 128, VDim: 128, Format: f16, Seqs: 1, Tokens: int(queries), See: plan.Visible(&backend.Mask[backend.AnyBuffer]{}, 16)})
+	err = w.Read(p.Work, &plan.Call{QHeads: 32, KVHeads: 8, KDim: 128, VDim: 128, Cache: plan.Cache{Format: f16}, Seqs: 1, Tokens: int(queries), See: plan.Visible(&backend.Mask[backend.AnyBuffer]{}, 16)})
 	require.NoError(t, err)
 	items = w.Kinds[kind].Count
 	require.Equal(t, w.All.Count, items)

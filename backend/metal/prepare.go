@@ -39,7 +39,7 @@ func (be *Backend) prepare(p *backend.Preparation, k launch.Kernel) error {
 		return be.prepareAttention(p, k)
 	case launch.OpAttendMerge, launch.OpAttendMass:
 		return nil // with those
-	case launch.OpAppend, launch.OpAppendQuant:
+	case launch.OpAppend, launch.OpAppendQuant, launch.OpAppendQuantLong:
 		constants := uint32(1 << abi.Wide)
 		if p.RoPE {
 			constants |= 1 << abi.WithRoPE

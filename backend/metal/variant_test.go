@@ -201,6 +201,14 @@ func (w *world) attend(f features) []float32 {
 	if f.has(abi.WithOffsets) {
 		p.Batch.QueryOffsets = backend.Some(place[uint32](w, backend.U32, 0, 1, 2))
 	}
+	if f.has(abi.WithViews) {
+		shape.Views = []uint32{300, 200, 100, 280}
+		p.Batch.Views = backend.Some(place(w, backend.U32, shape.Views...))
+	}
+	if f.has(abi.WithTree) { // each is a branch without itself
+		shape.TreeWords, p.Batch.TreeWords = 1, 1
+		p.Batch.Tree = backend.Some(place[uint32](w, backend.U32, 2, 2))
+	}
 	if f.has(abi.WithALiBi) {
 		p.Mask.ALiBi = backend.Some(place[float32](w, backend.F32, 0.5, 0.25))
 	}
@@ -258,6 +266,7 @@ func TestPipelinesByConstants(t *testing.T) {
 		{"attend", 0, with(abi.WithTable)}, {"attend", 0, paged}, {"attend", paged, with(abi.WithOffsets)}, {"attend", paged, with(abi.WithALiBi)},
 		{"attend", paged, with(abi.WithSinks)}, {"attend", paged, with(abi.WithSoftcap)}, {"attend", paged, with(abi.WithLSE)},
 		{"attend", paged, with(abi.WithFinalLSE)}, {"attend", paged, with(abi.WithPartials)},
+		{"attend", paged, with(abi.WithViews)}, {"attend", paged, with(abi.WithTree)},
 	} {
 		calls := []features{c.base, c.base | c.feature}
 		fresh := func(t *testing.T) *world {

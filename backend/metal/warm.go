@@ -67,7 +67,7 @@ func (be *Backend) warmCopy(dst, src *Buffer, n int) error {
 }
 
 // usual is the function constants that calls with a plan of the shape have: with a table and query offsets,
-// and as far as the plan tells with scores. Plans of older or of residual keys are for calls whose results
+// and as far as the plan tells with views, a tree and scores. Plans of older or of residual keys are for calls whose results
 // are merged by their log-sum-exps, scores are then AttendScores' part; but where no key is old yet, a call
 // for residual ones is like any other. What masks have besides is not in a shape: see masksOf. Log-sum-exps that a
 // caller wants for itself are not either: kernels with those are compiled when they are first used.
@@ -75,6 +75,12 @@ func usual(s *backend.AttendShape) [2]uint32 {
 	alone := uint32(1<<abi.WithTable | 1<<abi.WithOffsets)
 	if launch.Paged(s) {
 		alone |= 1 << abi.Paged
+	}
+	if s.Views != nil {
+		alone |= 1 << abi.WithViews
+	}
+	if s.TreeWords > 0 {
+		alone |= 1 << abi.WithTree
 	}
 	merged := alone | 1<<abi.WithLSE
 	if s.Scores {

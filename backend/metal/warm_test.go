@@ -72,6 +72,8 @@ func TestUsualConstants(t *testing.T) {
 		{shape(backend.OlderKeys, 2, true), merged, merged},
 		{shape(backend.ResidualKeys, 2, true), paged | with(abi.WithFinalLSE), merged},
 		{&backend.AttendShape{BlockSize: 16, ContextLens: []uint32{17, 3}}, paged, paged},
+		{&backend.AttendShape{Views: []uint32{0, 1}}, base | with(abi.WithViews), base | with(abi.WithViews)},
+		{&backend.AttendShape{TreeWords: 1, Part: backend.ResidualKeys}, base | with(abi.WithTree), base | with(abi.WithTree, abi.WithLSE)},
 	} {
 		require.Equal(t, [2]uint32{uint32(c.first), uint32(c.second)}, usual(c.shape), "%+v", c.shape)
 	}

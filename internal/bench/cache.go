@@ -19,7 +19,7 @@ type Shape struct {
 
 // step is attention of the last queries tokens of every sequence.
 func (s Shape) step(queries int) step {
-	return step{act: s.Act, stored: s.Stored, heads: heads{s.QHeads, s.KVHeads, s.HeadDim}, block: s.BlockSize,
+	return step{act: s.Act, stored: s.Stored, heads: heads{s.QHeads, s.KVHeads, s.HeadDim, 0}, block: s.BlockSize,
 		batch: s.Batch, context: s.Context, queries: queries}
 }
 

@@ -18,7 +18,27 @@ func (r *processor) attention() {
 			}
 		}
 	}
+	for _, threads := range r.threads {
+		for _, s := range r.latents() {
+			r.attend(s, r.best(threads))
+		}
+	}
 	r.twins()
+}
+
+// latents is decoding over latents, for few query heads and for many.
+func (r *processor) latents() (all []step) {
+	for _, heads := range []int{16, 128} {
+		for _, dt := range []backend.DType{backend.F32, backend.F16, backend.Int8, backend.FP8E4M3} {
+			for _, block := range []int{contiguous, blockSize} {
+				s := cpuStep(dt)
+				s.what, s.heads, s.block, s.inOrder = fmt.Sprintf("latent%d", heads), mla(heads), block, block == contiguous
+				s.batch, s.context, s.queries = 1, r.size(8192, 512), 1
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // cpuStep is a step with keys and values of a type.
@@ -125,11 +145,11 @@ func (s step) cpuName() string {
 	return fmt.Sprintf("%s/%s/%s/batch=%d/context=%d/queries=%d", s.what, name, s.layer().layout(), s.batch, s.context, s.queries)
 }
 
-// cpuWork is that of a step on the processor: one token a sequence waits for the memory, many
-// for arithmetic.
+// cpuWork is that of a step on the processor: one token a sequence waits for the memory, many, and all heads of
+// latents, for arithmetic.
 func (s step) cpuWork() work {
 	w := s.work()
-	if s.queries > 1 {
+	if s.queries > 1 || s.latent > 0 {
 		w.bound = multiplying
 	}
 	return w

@@ -18,7 +18,7 @@ func (r *processor) dispatch() {
 
 // fixed is a layer with hardly any arithmetic: one token is appended, and one head looks at it.
 func (r *processor) fixed(on spec) {
-	h := heads{1, 1, 16}
+	h := heads{1, 1, 16, 0}
 	r.add(&trial{name: "dispatch/smallest", on: on, set: func(d *device) (*operation, error) {
 		rows := func() backend.Rows[*cpu.Buffer] { return backend.Dense(d.filled(backend.F32, h.width())) }
 		p, cache, err := operands(&d.memory, ring[*cpu.Buffer]{&d.memory, func(int) int { return 1 }},

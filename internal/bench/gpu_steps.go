@@ -22,7 +22,7 @@ const (
 var halves = []backend.DType{backend.F16, backend.BF16}
 
 // grouped is a Llama with some query heads of a KV head.
-func grouped(group int) heads { return heads{group * llama.kv, llama.kv, llama.dim} }
+func grouped(group int) heads { return heads{group * llama.kv, llama.kv, llama.dim, 0} }
 
 // steps is the steps that serving is made of.
 func steps() []step {

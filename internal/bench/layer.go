@@ -7,14 +7,26 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// heads are those of a layer's queries, and of its keys and values, and their size.
-type heads struct{ query, kv, dim int }
+// heads are those of a layer's queries, and of its keys and values, and their size. With latent values are the first so many
+// elements of keys.
+type heads struct{ query, kv, dim, latent int }
 
 // llama is a layer of a Llama of 8 billion parameters.
-var llama = heads{32, 8, 128}
+var llama = heads{32, 8, 128, 0}
 
-// width is the elements of a token's keys, and of its values.
+// mla is a layer of latents as DeepSeek's models have them, with so many query heads.
+func mla(query int) heads { return heads{query, 1, 576, 512} }
+
+// width is the elements of a token's keys, and of values that lie apart.
 func (h heads) width() int { return h.kv * h.dim }
+
+// valueDim is the elements of a value.
+func (h heads) valueDim() int {
+	if h.latent > 0 {
+		return h.latent
+	}
+	return h.dim
+}
 
 const (
 	blockSize  = 16 // slots of a block, where a trial is paged
@@ -30,11 +42,21 @@ type layer struct {
 
 func (l layer) blocks() int { return l.slots / l.block }
 
-// values is how values are stored beside the keys.
-func (l layer) values() backend.DType { return l.keys.Coding().Values }
+// values is how values are stored, beside the keys or in them.
+func (l layer) values() backend.DType {
+	if l.latent > 0 {
+		return l.keys
+	}
+	return l.keys.Coding().Values
+}
 
-// planes is the storage types of keys and values.
-func (l layer) planes() [2]backend.DType { return [2]backend.DType{l.keys, l.values()} }
+// planes is the storage types of keys and of values that lie apart.
+func (l layer) planes() []backend.DType {
+	if l.latent > 0 {
+		return []backend.DType{l.keys}
+	}
+	return []backend.DType{l.keys, l.values()}
+}
 
 // elements and scales are the bytes of keys, or values, of a type.
 func (l layer) elements(dt backend.DType) int {
@@ -51,7 +73,12 @@ func (l layer) scales(dt backend.DType) int {
 func (l layer) plane(dt backend.DType) int { return l.elements(dt) + l.scales(dt) }
 
 // bytes is what attention reads.
-func (l layer) bytes() int { return l.plane(l.keys) + l.plane(l.values()) }
+func (l layer) bytes() (n int) {
+	for _, dt := range l.planes() {
+		n += l.plane(dt)
+	}
+	return n
+}
 
 // place is the bytes of an arena that a layer takes.
 func (l layer) place() (n int) {
@@ -63,7 +90,7 @@ func (l layer) place() (n int) {
 
 // view is the cache without its memory.
 func view[B backend.Buffer](l layer) backend.CacheView[B] {
-	return backend.CacheView[B]{Blocks: l.blocks(), KVHeads: l.kv, BlockSize: l.block}
+	return backend.CacheView[B]{V: backend.Plane[B]{Dim: l.valueDim()}, Blocks: l.blocks(), KVHeads: l.kv, BlockSize: l.block, Latent: l.latent > 0}
 }
 
 // layout is how the blocks of a layer lie, in names.

@@ -37,8 +37,8 @@ func (s ring[B]) layer(l layer, u use) func(turn int) backend.CacheView[B] {
 	layers := make([]backend.CacheView[B], s.count(bytes))
 	for i := range layers {
 		v := view[B](l)
-		for j, p := range []*backend.Plane[B]{&v.K, &v.V} {
-			dt := l.planes()[j]
+		for j, dt := range l.planes() {
+			p := [...]*backend.Plane[B]{&v.K, &v.V}[j]
 			*p = backend.Plane[B]{Data: s.m.filled(dt, l.slots*l.width()), Dim: l.dim}
 			if words, n, _ := dt.Scales(l.blocks(), l.kv, l.block, l.dim); n > 0 {
 				p.Scales = backend.Some(s.m.constant(words, n, smallScale(dt)))

@@ -21,7 +21,7 @@ type step struct {
 }
 
 func (s step) format() backend.Format {
-	return backend.Format{Act: s.act, K: s.stored, V: s.stored.Coding().Values}
+	return backend.Format{Act: s.act, K: s.stored, V: s.layer().values()}
 }
 
 // slots is those of a block.
@@ -66,11 +66,11 @@ func (s step) places() (out []int64) {
 }
 
 // work is products with what the queries see, and the keys and values once: each query token
-// sees the keys up to its own, and 4 operations are for each of their elements. Common blocks
+// sees the keys up to its own, and 2 operations are for each element of a key and of its value. Common blocks
 // count for each sequence.
 func (s step) work() work {
 	seen := s.queries*s.context - s.queries*(s.queries-1)/2
-	return work{bytes: float64(s.read().bytes()), flops: 4 * float64(s.batch) * float64(seen) * float64(s.query*s.dim), bound: reading}
+	return work{bytes: float64(s.read().bytes()), flops: 2 * float64(s.batch) * float64(seen) * float64(s.query*(s.dim+s.valueDim())), bound: reading}
 }
 
 // attention makes the operands of a step, and returns its call.
@@ -85,7 +85,7 @@ func attention[B backend.Buffer](m *memory[B], from source[B], s step) (*operati
 // operands is those of a step but for the cache, which differs from one turn to the next.
 func operands[B backend.Buffer](m *memory[B], from source[B], s step) (backend.AttendParams[B], func(turn int) backend.CacheView[B], error) {
 	table, tokens := s.table(), s.batch*s.queries
-	shape := backend.AttendShape{QHeads: s.query, KVHeads: s.kv, KDim: s.dim, VDim: s.dim, BlockSize: s.slots(), Format: s.format(), Scores: s.mass}
+	shape := backend.AttendShape{QHeads: s.query, KVHeads: s.kv, KDim: s.dim, VDim: s.valueDim(), BlockSize: s.slots(), Format: s.format(), Latent: s.latent > 0, Scores: s.mass}
 	offsets := []uint32{0}
 	for i := range s.batch {
 		shape.ContextLens, shape.QueryLens = append(shape.ContextLens, uint32(s.context)), append(shape.QueryLens, uint32(s.queries))
@@ -98,12 +98,12 @@ func operands[B backend.Buffer](m *memory[B], from source[B], s step) (backend.A
 	if err != nil {
 		return backend.AttendParams[B]{}, nil, err
 	}
-	rows := tokens * s.query * s.dim
+	rows := tokens * s.query
 	p := backend.AttendParams[B]{
-		Q: backend.Dense(m.filled(s.act, rows)), QHeads: s.query, Scale: float32(1 / math.Sqrt(float64(s.dim))), Int8Query: s.int8Query,
+		Q: backend.Dense(m.filled(s.act, rows*s.dim)), QHeads: s.query, Scale: float32(1 / math.Sqrt(float64(s.dim))), Int8Query: s.int8Query,
 		Batch: backend.Ragged[B]{Seqs: s.batch, Tokens: tokens, ContextLens: upload(m, backend.U32, shape.ContextLens),
 			QueryOffsets: backend.Some(upload(m, backend.U32, offsets))},
-		Out: backend.Outputs[B]{Rows: backend.Dense(m.alloc(s.act, rows))}, Plan: plan,
+		Out: backend.Outputs[B]{Rows: backend.Dense(m.alloc(s.act, rows*s.valueDim()))}, Plan: plan,
 	}
 	if !s.inOrder {
 		p.Batch.Table, p.Batch.TableStride = backend.Some(upload(m, backend.U32, table)), len(table)/s.batch

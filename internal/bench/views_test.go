@@ -57,8 +57,8 @@ func (v *views) layer(l layer, u use) func(turn int) backend.CacheView[*cpu.Buff
 	return collect(v, func() (backend.CacheView[*cpu.Buffer], error) {
 		piece, c := v.from[u].take(l.place()), view[*cpu.Buffer](l)
 		var err error
-		for i, p := range []*backend.Plane[*cpu.Buffer]{&c.K, &c.V} {
-			dt := l.planes()[i]
+		for i, dt := range l.planes() {
+			p := [...]*backend.Plane[*cpu.Buffer]{&c.K, &c.V}[i]
 			p.Dim = l.dim
 			if p.Data, err = v.of(piece, dt, l.slots*l.width()); err != nil {
 				return c, err

@@ -18,6 +18,8 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
     const uint32_t k_units = fkv::head_units<W>(args.k_dim, pairs);
     const uint32_t v_units = fkv::head_units<W>(args.v_dim, 0);
     const uint32_t q_units = pairs / W;
+    const bool latent = args.flags & FKV_LATENT;
+    const uint32_t k_at = latent ? args.v_dim : 0, k_row = k_at + args.k_dim, v_row = latent ? k_row : args.v_dim; // in the cache
     const uint32_t k_end = args.kv_heads * k_units;
     const uint32_t v_end = k_end + args.kv_heads * v_units;
     const uint32_t q_end = v_end + args.q_heads * q_units;
@@ -35,7 +37,7 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
             fkv::Turn turn{angles, pairs, interleaved, 1, args.magnitude};
             if (unit >= v_end) {
                 const int64_t head = (unit - v_end) / q_units;
-                Act *row = q + token * args.q_stride + head * args.k_dim;
+                Act *row = q + token * args.q_stride + head * k_row + k_at;
                 fkv::turn_unit<W>(turn, (unit - v_end) % q_units, row, row);
             } else if (stored) {
                 const bool key = unit < k_end;
@@ -43,7 +45,8 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
                 const uint32_t dim = key ? args.k_dim : args.v_dim, units = key ? k_units : v_units;
                 const uint32_t of_plane = key ? unit : unit - k_end, head = of_plane / units;
                 const Act *row = key ? k + token * args.k_stride : v + token * args.v_stride;
-                KV *to = (key ? kcache : vcache) + fkv::row_at(place, args.kv_heads, head, args.block_size) * dim;
+                KV *to = key ? kcache + k_at : vcache;
+                to += fkv::row_at(place, args.kv_heads, head, args.block_size) * (key ? k_row : v_row);
                 fkv::turn_unit<W>(turn, of_plane % units, row + static_cast<int64_t>(head) * dim, to);
             }
         }

@@ -9,12 +9,14 @@ constexpr unsigned WARPS = 4, THREADS = 32 * WARPS, ROOM = WARPS * fkv::MOST_DIM
 
 // append gives a row to a warp. The rows of a token are those of its keys, then its values,
 // then its queries. k, v and q may lie in one buffer: no warp reads what another one writes.
-template <class Act>
+// Of a latent cache, whose rows are long, there are no values: keys have both operands, the values first.
+template <int DECKS, class Act>
 __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t *slots, const uint32_t *positions, const float *rope,
                               unsigned char *kcache, unsigned char *vcache, uint32_t *kscales, uint32_t *vscales, uint32_t *status,
                               const fkv_append_quant_args &args) {
     FKV_SHARED(shared);
-    const uint32_t warp = threadIdx.x / 32, rows = 2 * args.kv_heads + args.q_heads;
+    constexpr bool LATENT = DECKS > 1;
+    const uint32_t warp = threadIdx.x / 32, keys = args.kv_heads, values = LATENT ? 0 : args.kv_heads, rows = keys + values + args.q_heads;
     float *room = reinterpret_cast<float *>(shared) + warp * fkv::MOST_DIM;
     const bool saturate = args.flags & FKV_SATURATE;
     fkv::Turn turn{nullptr, args.flags & FKV_ROPE ? args.rope_dims / 2 : 0, (args.flags & FKV_INTERLEAVED) != 0, 1, args.magnitude};
@@ -26,16 +28,26 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
             turn.angles = rope + static_cast<int64_t>(min(positions[token], args.rope_positions - 1)) * args.rope_dims;
         }
         for (uint32_t i = blockIdx.y * WARPS + warp; i < rows; i += gridDim.y * WARPS) {
-            const bool value = i >= args.kv_heads && i < 2 * args.kv_heads, query = i >= 2 * args.kv_heads;
+            const bool value = i >= keys && i < keys + values, query = i >= keys + values;
             if (!query && !stored) continue;
-            const int64_t head = query ? i - 2 * args.kv_heads : value ? i - args.kv_heads : i;
-            fkv::WarpRow row(value ? args.v_dim : args.k_dim);
+            const int64_t head = query ? i - keys - values : value ? i - keys : i;
+            const uint32_t at = LATENT ? args.v_dim : 0; // of a key, where K and what rotates begin
             const Act *from = value ? v + token * args.v_stride : query ? q + token * args.q_stride : k + token * args.k_stride;
-            row.load(from + head * row.dim);
+            fkv::WarpRow<DECKS> row(value ? args.v_dim : at + args.k_dim);
+            if (LATENT && query) {
+                row.load_deck(DECKS - 1, from + head * row.dim + at);
+            } else if (LATENT) {
+                const Act *latent = v + token * args.v_stride + head * args.v_dim;
+#pragma unroll
+                for (int deck = 0; deck < DECKS - 1; deck++) row.load_deck(deck, latent + deck * fkv::MOST_DIM);
+                row.load_deck(DECKS - 1, from + head * args.k_dim);
+            } else {
+                row.load(from + head * row.dim);
+            }
             if (!value && turn.pairs != 0) row.turn(turn, room);
-            if (!value && (args.flags & FKV_HADAMARD)) row.hadamard();
+            if (!LATENT && !value && (args.flags & FKV_HADAMARD)) row.hadamard();
             if (query) {
-                row.store(q + token * args.q_stride + head * row.dim);
+                row.store_deck(DECKS - 1, q + token * args.q_stride + head * row.dim + at);
                 continue;
             }
             const fkv::Storage type{value ? args.v_storage : args.k_storage};
@@ -50,13 +62,16 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
 // Grid: x over tokens, y over the rows of a token, 2*kv_heads + q_heads, 4 a block. Any grid is
 // right. Planes are aligned to 16 bytes and dims multiples of 16 up to 256; rows of activations
 // may lie anywhere.
-#define APPEND_QUANT(type, Act)                                                                                      \
+#define APPEND_QUANT(type, Act, DECKS)                                                                               \
     FKV_KERNEL(fkv_append_quant_##type, THREADS, ROOM, const Act *k, const Act *v, Act *q, const int64_t *slots,     \
                const uint32_t *positions, const float *rope, unsigned char *kcache, unsigned char *vcache,           \
                uint32_t *kscales, uint32_t *vscales, uint32_t *status, fkv_append_quant_args args) {                 \
-        append(k, v, q, slots, positions, rope, kcache, vcache, kscales, vscales, status, args);                     \
+        append<DECKS>(k, v, q, slots, positions, rope, kcache, vcache, kscales, vscales, status, args);                     \
     }
 
-APPEND_QUANT(f16, fkv::half)
-APPEND_QUANT(bf16, fkv::bfloat)
-APPEND_QUANT(f32, float)
+APPEND_QUANT(f16, fkv::half, 1)
+APPEND_QUANT(bf16, fkv::bfloat, 1)
+APPEND_QUANT(f32, float, 1)
+APPEND_QUANT(long_f16, fkv::half, fkv::LONG)
+APPEND_QUANT(long_bf16, fkv::bfloat, fkv::LONG)
+APPEND_QUANT(long_f32, float, fkv::LONG)

@@ -18,17 +18,11 @@ struct quant;
 // Operands are the buffers of a call in the order of abi.h.
 struct Operands {
     const void *q, *k, *v;
-    const uint32_t *table, *context_lens, *query_offsets, *work;
+    const uint32_t *table, *context_lens, *query_offsets, *views, *tree, *work;
     const float *alibi, *sinks;
     void *out;
     float *lse, *partial, *partial_lse, *final_lse, *mass;
     const uint32_t *k_scales, *v_scales;
-};
-
-// Row is one query of one head: a row of an item.
-struct Row {
-    uint32_t token, head;
-    int position; // of the query in its sequence; -1 where a causal query comes before it
 };
 
 // Sequence is one of the call's, in numbers that were checked against it.
@@ -53,6 +47,14 @@ struct Sequence {
     }
 };
 
+// Row is one query of one head: a row of an item.
+struct Row {
+    Sequence of;
+    uint32_t query, head; // the query's number in its sequence
+
+    __device__ uint32_t token() const { return of.token + query; }
+};
+
 // Task is what one block of the grid does: an item for a KV head, in numbers that were
 // checked against the call. seq, rows and key ranges are good; base, part and parts are
 // only after writable or mergeable.
@@ -66,7 +68,6 @@ struct Task {
     Sequence own; // else: theirs
     uint32_t slots; // of a sequence, as far as its table goes
     int ctx;
-    Sight sight;
 
     __device__ Task(const Operands &operands, const fkv_attend_args &arguments) : at(operands), args(arguments) {}
 
@@ -89,7 +90,6 @@ struct Task {
             if (!own.read(at, args, seq, slots) || int64_t(item.row) + item.rows > own.queries * group) return false;
             ctx = own.ctx;
         }
-        sight = Sight(args, ctx);
         return true;
     }
 
@@ -103,7 +103,7 @@ struct Task {
     // mergeable reports whether all parts of the item are there.
     __device__ bool mergeable() const { return !shared && item.parts > 0 && fits(item.parts); }
 
-    // row is row r of the item; one beyond its last sees nothing before a causal mask.
+    // row is row r of the item; one beyond its last is the last.
     __device__ Row row(uint32_t r) const {
         uint32_t packed = item.row + min(r, item.rows - 1);
         Sequence from = {};
@@ -114,17 +114,11 @@ struct Task {
         } else {
             from = own;
         }
-        const uint32_t query = packed / group;
-        int64_t position = from.ctx - from.queries + query;
-        if (r >= item.rows) position = -1;
-        int64_t least = sight.causal ? -1 : -MOST_KEYS;
-        return {from.token + query, kv_head * group + packed % group, int(position < least ? least : position)};
+        return {from, packed / group, kv_head * group + packed % group};
     }
 
-    // lowest and highest bound the positions of rows [r, last]: of one sequence they are
-    // exact, of several they are behind the item's keys.
-    __device__ int lowest(uint32_t r) const { return shared ? sight.after(ctx) : row(r).position; }
-    __device__ int highest(uint32_t last) const { return shared ? int(MOST_KEYS) - 1 : row(last).position; }
+    // drafts is the key of the first token of the sequence in this call.
+    __device__ int drafts() const { return int(max(own.ctx - own.queries, int64_t(0))); }
 
     // partial is the row of the workspace that part gives row r of the item.
     __device__ int64_t partial(uint32_t part, uint32_t r) const {
@@ -135,9 +129,6 @@ struct Task {
         }
         return at_row * args.kv_heads + kv_head;
     }
-
-    // span is the keys of the item that its rows see.
-    __device__ Span span() const { return sight.span(lowest(0), highest(item.rows - 1), item.key, item.key_end, ctx); }
 
   private:
     __device__ bool fits(uint64_t parts) const {
@@ -169,11 +160,12 @@ struct Task {
 #define FKV_ATTEND_KERNEL(name, ...)                                                                                  \
     FKV_KERNEL_OF(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), (__VA_ARGS__::BLOCKS), const void *q,          \
                   const void *k, const void *v, const uint32_t *table, const uint32_t *context_lens,                  \
-                  const uint32_t *query_offsets, const uint32_t *work, const float *alibi, const float *sinks,        \
-                  void *out, float *lse, float *partial, float *partial_lse, float *final_lse, float *mass,           \
-                  const uint32_t *k_scales, const uint32_t *v_scales, fkv_attend_args args) {                         \
-        __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, work, alibi, sinks, out, lse, partial,         \
-                          partial_lse, final_lse, mass, k_scales, v_scales}, args);                                   \
+                  const uint32_t *query_offsets, const uint32_t *views, const uint32_t *tree, const uint32_t *work,   \
+                  const float *alibi, const float *sinks, void *out, float *lse, float *partial, float *partial_lse,  \
+                  float *final_lse, float *mass, const uint32_t *k_scales, const uint32_t *v_scales,                  \
+                  fkv_attend_args args) {                                                                             \
+        __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, views, tree, work, alibi, sinks, out, lse,     \
+                          partial, partial_lse, final_lse, mass, k_scales, v_scales}, args);                          \
     }
 
 // FKV_ATTEND_DIMS(KERNEL, ...) is KERNEL(..., kdim, vdim) for every pair of head sizes.
@@ -181,6 +173,7 @@ struct Task {
     KERNEL(__VA_ARGS__, 64, 64)                                                                                       \
     KERNEL(__VA_ARGS__, 80, 80)                                                                                       \
     KERNEL(__VA_ARGS__, 96, 96)                                                                                       \
+    KERNEL(__VA_ARGS__, 112, 112)                                                                                     \
     KERNEL(__VA_ARGS__, 128, 128)                                                                                     \
     KERNEL(__VA_ARGS__, 192, 192)                                                                                     \
     KERNEL(__VA_ARGS__, 256, 256)                                                                                     \

@@ -10,14 +10,15 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
     static constexpr int STAGES = 2;
+    // On a multiprocessor: 128 registers, or 168.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-    static constexpr int BLOCKS = 1;
+    static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : 1;
 #else
-    static constexpr int BLOCKS = KDIM <= 128 && VDIM <= 128 ? 3 : 1; // on a multiprocessor: 168 registers
+    static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : KDIM <= 128 && VDIM <= 128 ? 3 : 1;
 #endif
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
-    static constexpr int QUERIES = STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
+    static constexpr int LOOKOUT = Lookout::bytes(STRIP_ROWS), QUERIES = LOOKOUT + STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
     static constexpr int LOADED = QUERIES + WARPS * Stream::BYTES;
     static constexpr int SHARED = LOADED > Result::BYTES ? LOADED : Result::BYTES;
 
@@ -26,17 +27,19 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
         if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        Span span = task.span();
+        const Lookout lookout{shared};
+        if (threadIdx.x == 0) lookout.note(task);
+        const Span span = span_of(task, lookout.look<STRIP_ROWS>(task, 0, warp == 0), lookout);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args,
                     Pages(at.table, args, task.seq, task.kv_head), span, lane, warp, WARPS);
-        T *queries = reinterpret_cast<T *>(shared);
+        T *queries = reinterpret_cast<T *>(shared + LOOKOUT);
         load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();
         Scoring scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head));
-        Strip<T, KDIM, VDIM, KEYS> strip(queries, task, at.alibi, 0, lane);
+        Strip<T, KDIM, VDIM, KEYS> strip(queries, lane);
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
             float s[KEYS / 8][4];
-            bool seen = strip.weigh(s, ring.keys(), scoring, sight(task), span, begin, lane);
+            bool seen = strip.weigh(s, ring.keys(), scoring, lookout, 0, span, begin, lane);
             const T *values = ring.values();
             if (seen) strip.mix(s, values, lane);
         }
@@ -47,16 +50,6 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
         __syncthreads();
         const float worth = left_out<T, S>(at.v_scales, args.v_storage, task.kv_head);
         result.combine(Output<T>{at, args, task}, scoring, worth, warp, WARPS, lane);
-    }
-
-    // sight is the task's, but what follows from it and from rows, the edges above all, is worked out
-    // for each tile anew: there are no registers to hold it in.
-    __device__ static Sight sight(const Task &task) {
-        Sight s = task.sight;
-#ifdef __CUDA_ARCH__
-        asm volatile("" : "+r"(s.whole), "+r"(s.recent), "+r"(s.window), "+r"(s.sinks), "+r"(s.newest));
-#endif
-        return s;
     }
 
     __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Result &result, int warp, int lane) {

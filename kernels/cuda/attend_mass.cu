@@ -5,38 +5,21 @@
 
 namespace fkv {
 
-// Target is what a row needs beside its query, behind it in shared memory: in the padding.
-struct Target {
-    int position;
-    float slope;
-    float lse; // -inf: the row counts for nothing
-
-    // weight is the probability that the row gives to a key.
-    __device__ float weight(float product, const Scoring &scoring, const Sight &sight, int key) const {
-        if (lse == NEG_INF || !sight.sees(position, key)) return 0;
-        return exp2_fast((scoring.score(product, slope, key - position) * scoring.natural - lse) * LOG2E);
-    }
-};
-
-// load_targets does so for rows of an item, behind DIM elements of T each.
-template <int DIM, class T>
-__device__ inline void load_targets(T *to, int stride, const Operands &at, const fkv_attend_args &args, const Task &task) {
-    static_assert(sizeof(Target) <= 16, "padding of a row");
-    for (uint32_t r = threadIdx.x; r < FKV_PREFILL_ROWS; r += blockDim.x) {
-        Row row = task.row(r);
-        float lse = r < task.item.rows ? at.final_lse[int64_t(row.token) * args.q_heads + row.head] : NEG_INF;
-        *reinterpret_cast<Target *>(to + r * stride + DIM) = {row.position, at.alibi ? at.alibi[row.head] : 0, lse};
-    }
-}
-
-// Walk is an item on its way: rows are its queries and targets in shared memory.
+// Walk is an item on its way: rows are its queries in shared memory.
 template <class T> struct Walk {
     const T *rows;
+    const Lookout &lookout;
     const Task &task;
     const Span &span;
     const Pages &pages;
     const Scoring &scoring;
     float *mass;
+
+    // weight is the probability that row r gives to key number i of the span.
+    __device__ float weight(float product, int r, int i) const {
+        const float score = lookout.score(product, scoring, r, span, i), lse = lookout.row(r).lse;
+        return score == NEG_INF || lse == NEG_INF ? 0 : exp2_fast((score * scoring.natural - lse) * LOG2E);
+    }
 
     // add gives a key, number i of the span, its mass.
     __device__ void add(int i, float x) const {
@@ -47,28 +30,39 @@ template <class T> struct Walk {
 // Mass walks the keys of an item, each warp tiles of its own; Part computes one.
 template <template <class, class, int> class Part, class T, class S, int KDIM> struct Mass {
     using E = Used<T, S>;
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
+    static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; // of an item: a latent cache has small ones alone
+    static constexpr int WARPS = KDIM > 192 ? 2 : 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
     using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::PAD>;
-    static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
-    static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
+    static constexpr int STRIDE = KDIM + Vec<T>::N, LOOKOUT = Lookout::bytes(ROWS);
+    static constexpr int QUERIES = LOOKOUT + ROWS * STRIDE * int(sizeof(T)), SHARED = QUERIES + WARPS * Stream::BYTES;
     static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(FKV_PREFILL_ROWS)) return;
+        if (!task.read(ROWS)) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        Span span = task.span();
+        const Lookout lookout{shared};
+        if (threadIdx.x == 0) lookout.note(task);
+        const Span span = span_of(task, lookout.look<ROWS>(task, 0, warp == 0), lookout);
         Pages pages(at.table, args, task.seq, task.kv_head);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
-        T *rows = reinterpret_cast<T *>(shared);
-        load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
-        load_targets<KDIM>(rows, STRIDE, at, args, task);
+        T *rows = reinterpret_cast<T *>(shared + LOOKOUT);
+        load_queries<KDIM, ROWS>(rows, STRIDE, at.q, task, args);
+        __syncthreads();
+        load_lses(lookout, task);
         __syncthreads();
         Scoring scoring(args, at.alibi, left_out<E, S>(at.k_scales, args.k_storage, task.kv_head));
-        Walk<T> walk{rows, task, span, pages, scoring, at.mass};
+        Walk<T> walk{rows, lookout, task, span, pages, scoring, at.mass};
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
             Part<T, E, KDIM>::add(walk, ring.keys(), begin, lane);
+        }
+    }
+
+    __device__ static void load_lses(const Lookout &lookout, const Task &task) {
+        for (uint32_t r = threadIdx.x; r < task.item.rows; r += blockDim.x) {
+            const Row row = task.row(r);
+            lookout.row(r).lse = task.at.final_lse[int64_t(row.token()) * task.args.q_heads + row.head];
         }
     }
 };
@@ -84,14 +78,11 @@ template <class T, class S, int KDIM> struct Strips {
         for (int from = 0; from < int(walk.task.item.rows); from += STRIP_ROWS) {
             float s[KEYS / 8][4];
             Queries<T, KDIM, false>(walk.rows + from * STRIDE, lane).template multiply<KEYS>(s, keys, lane);
-            const T *behind = walk.rows + (from + lane / 4) * STRIDE + KDIM;
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const Target &target = *reinterpret_cast<const Target *>(behind + e / 2 * 8 * STRIDE);
 #pragma unroll
                 for (int n = 0; n < KEYS / 8; n++) {
-                    int key = walk.span.at(begin + n * 8 + lane % 4 * 2 + e % 2);
-                    mass[n][e % 2] += target.weight(s[n][e], walk.scoring, walk.task.sight, key);
+                    mass[n][e % 2] += walk.weight(s[n][e], from + lane / 4 + e / 2 * 8, begin + n * 8 + lane % 4 * 2 + e % 2);
                 }
             }
         }
@@ -118,14 +109,12 @@ template <class T, class S, int KDIM> struct Teams {
         for (int k = lane / LANES; k < KEYS; k += TEAMS) {
             float mass = 0, x[Keys::HELD], q[Keys::HELD];
             Keys::load(x, keys + k * KDIM, lane % LANES);
-            int key = walk.span.at(begin + k);
             for (int r = 0; r < int(walk.task.item.rows); r++) {
                 Keys::load(q, walk.rows + r * STRIDE, lane % LANES);
                 float dot = 0;
 #pragma unroll
                 for (int i = 0; i < Keys::HELD; i++) dot += x[i] * q[i];
-                const Target &target = *reinterpret_cast<const Target *>(walk.rows + r * STRIDE + KDIM);
-                mass += target.weight(Keys::sum(dot), walk.scoring, walk.task.sight, key);
+                mass += walk.weight(Keys::sum(dot), r, begin + k);
             }
             if (lane % LANES == 0) walk.add(begin + k, mass);
         }
@@ -134,14 +123,18 @@ template <class T, class S, int KDIM> struct Teams {
 
 } // namespace fkv
 
-#define FKV_ATTEND_MASS(part, act, kv, kdim, vdim)                                                                    \
+#define FKV_ATTEND_MASS_OF(part, act, kv, kdim, vdim)                                                                    \
     FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::Mass<fkv::part, fkv::act, fkv::kv, kdim>)
 
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, f16, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, bf16, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f32)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, f16, quant)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, bf16, quant)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, quant)
+#define FKV_ATTEND_MASS(part, act, kv)                                                                                \
+    FKV_ATTEND_DIMS(FKV_ATTEND_MASS_OF, part, act, kv)                                                                \
+    FKV_ATTEND_MASS_OF(part, act, kv, 576, 512)
+
+FKV_ATTEND_MASS(Strips, f16, f16)
+FKV_ATTEND_MASS(Strips, bf16, bf16)
+FKV_ATTEND_MASS(Teams, f32, f32)
+FKV_ATTEND_MASS(Teams, f32, f16)
+FKV_ATTEND_MASS(Teams, f32, bf16)
+FKV_ATTEND_MASS(Strips, f16, quant)
+FKV_ATTEND_MASS(Strips, bf16, quant)
+FKV_ATTEND_MASS(Teams, f32, quant)

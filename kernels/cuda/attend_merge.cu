@@ -7,7 +7,7 @@ namespace fkv {
 // first every lane looks at the weights of all parts, then each warp reads the rows of its own parts,
 // several at a time because memory is far. A part of no weight is not read.
 template <class T> struct Merge {
-    static constexpr int WARPS = 16, THREADS = 32 * WARPS, BLOCKS = 1, MOST_DIM = 256;
+    static constexpr int WARPS = 16, THREADS = 32 * WARPS, BLOCKS = 1, MOST_DIM = 512;
     static constexpr int N = Vec<float>::N, AHEAD = 8; // elements of a lane, and rows under way
     static constexpr int SHARED = WARPS * MOST_DIM * int(sizeof(float));
 

@@ -13,7 +13,7 @@ template <class T, class S, int KDIM, int VDIM> struct Prefill {
     // Of tiles, as many keys as shared memory has room for, and fewer where decoding takes registers.
     static constexpr int KEYS = KDIM > 192 && std::is_same_v<S, quant> ? 16 : KDIM > 128 ? 32 : 64, STAGES = 1;
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
-    static constexpr int QUERIES = FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
+    static constexpr int LOOKOUT = Lookout::bytes(FKV_PREFILL_ROWS), QUERIES = LOOKOUT + FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + Stream::BYTES;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
@@ -21,17 +21,20 @@ template <class T, class S, int KDIM, int VDIM> struct Prefill {
         if (!task.read(FKV_PREFILL_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = warp * STRIP_ROWS;
-        Span span = task.span();
+        const Lookout lookout{shared};
+        if (threadIdx.x == 0) lookout.note(task);
+        lookout.look<STRIP_ROWS>(task, from, true); // each warp its own
+        const Span span = span_of(task, lookout.look<FKV_PREFILL_ROWS>(task, 0, false), lookout);
         Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.seq, task.kv_head), span,
                     threadIdx.x, 0, 1);
-        T *queries = reinterpret_cast<T *>(shared);
+        T *queries = reinterpret_cast<T *>(shared + LOOKOUT);
         load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();
         Scoring scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head));
-        Strip<T, KDIM, VDIM, KEYS> strip(queries + from * Stream::KEY_STRIDE, task, at.alibi, from, lane);
+        Strip<T, KDIM, VDIM, KEYS> strip(queries + from * Stream::KEY_STRIDE, lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             float s[KEYS / 8][4];
-            bool seen = strip.weigh(s, ring.keys(), scoring, task.sight, span, begin, lane);
+            bool seen = strip.weigh(s, ring.keys(), scoring, lookout, from, span, begin, lane);
             const T *values = ring.values();
             if (seen) strip.mix(s, values, lane);
         }

@@ -25,7 +25,7 @@ __device__ inline void gather(const KV *__restrict__ cache, const uint32_t *__re
                     const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
                     const uint32_t column = unit % units * W;
                     const int64_t out_row = head * args.len + token;
-                    fkv::copy_run<W>(cache + row * args.dim + column, out + out_row * args.dim + column);
+                    fkv::copy_run<W>(cache + row * args.row + column, out + out_row * args.dim + column);
                 }
             }
         }
@@ -40,7 +40,7 @@ __device__ inline void gather(const KV *__restrict__ cache, const uint32_t *__re
     FKV_KERNEL(fkv_gather_##types, THREADS, 0, const KV *cache, const uint32_t *table, Out *out,            \
                fkv_gather_args args) {                                                                      \
         constexpr int W = fkv::wide<KV, Out>;                                                               \
-        if (args.dim % W == 0 && fkv::aligned(cache, out)) {                                                \
+        if ((args.dim | args.row) % W == 0 && fkv::aligned(cache, out)) {                                                \
             gather<W>(cache, table, out, args);                                                             \
         } else {                                                                                            \
             gather<1>(cache, table, out, args);                                                             \

@@ -15,7 +15,7 @@ constexpr int64_t TOKENS = 32; // of one head that a block decodes at a time
 // append_quant.
 FKV_KERNEL(fkv_gather_quant, THREADS, 0, unsigned char *cache, uint32_t *scales, const uint32_t *table, float *out,
            fkv_gather_quant_args args) {
-    const fkv::Packed plane{cache, scales, {args.storage}, args.kv_heads, args.block_size, args.dim};
+    const fkv::Packed plane{cache, scales, {args.storage}, args.kv_heads, args.block_size, args.row};
     for (uint32_t head = blockIdx.y; head < args.kv_heads; head += gridDim.y) {
         for (int64_t first = blockIdx.x * TOKENS; first < args.len; first += gridDim.x * TOKENS) {
             const int64_t end = min(first + TOKENS, args.len);
@@ -23,9 +23,10 @@ FKV_KERNEL(fkv_gather_quant, THREADS, 0, unsigned char *cache, uint32_t *scales,
                 fkv::Place place = fkv::place_of(args.begin + token, args.block_size);
                 place.block = table != nullptr ? table[place.block] : args.block;
                 if (place.block >= args.blocks) continue;
-                fkv::WarpRow row(args.dim);
+                fkv::WarpRow<fkv::LONG> row(args.row);
                 row.unpack(plane, place, head);
                 if (args.flags & FKV_HADAMARD) row.hadamard();
+                row.dim = args.dim;
                 row.store(out + (head * args.len + token) * args.dim);
             }
         }

@@ -44,7 +44,7 @@ template <class T> struct Output {
 
     __device__ void final_lse(uint32_t r, float value) const {
         Row row = task.row(r);
-        int64_t i = int64_t(row.token) * args.q_heads + row.head;
+        int64_t i = int64_t(row.token()) * args.q_heads + row.head;
         if (at.lse) at.lse[i] = value;
         if (at.final_lse) at.final_lse[i] = value;
     }
@@ -57,7 +57,7 @@ template <class T> struct Output {
 
     __device__ Line<T> final_line(uint32_t r) const {
         Row row = task.row(r);
-        return {static_cast<T *>(at.out) + row.token * args.out_stride + int64_t(row.head) * args.v_dim, nullptr};
+        return {static_cast<T *>(at.out) + row.token() * args.out_stride + int64_t(row.head) * args.v_dim, nullptr};
     }
 };
 

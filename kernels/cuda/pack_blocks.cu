@@ -17,7 +17,7 @@ template <class T> struct Channels {
     // each gives f the rows one by one.
     template <class F> __device__ void each(F f) const {
         for (uint32_t token = 0; token < to.block_size; token++) {
-            fkv::WarpRow row(to.dim);
+            fkv::WarpRow<1> row(to.dim);
             row.load(rows + static_cast<int64_t>(token) * to.dim);
             if (turned) row.hadamard();
             f(token, row);
@@ -30,17 +30,17 @@ template <class T> struct Channels {
         float size[fkv::UNIT], low[fkv::UNIT], high[fkv::UNIT]; // size is the largest finite magnitude
 #pragma unroll
         for (int i = 0; i < fkv::UNIT; i++) good[i] = true, size[i] = 0, low[i] = INFINITY, high[i] = -INFINITY;
-        each([&](uint32_t, const fkv::WarpRow &row) {
+        each([&](uint32_t, const fkv::WarpRow<1> &row) {
 #pragma unroll
             for (int i = 0; i < fkv::UNIT; i++) {
-                good[i] = good[i] && fkv::finite(row.x[i]);
-                if (fkv::finite(row.x[i])) size[i] = fmaxf(size[i], fabsf(row.x[i]));
+                good[i] = good[i] && fkv::finite(row.x[0][i]);
+                if (fkv::finite(row.x[0][i])) size[i] = fmaxf(size[i], fabsf(row.x[0][i]));
             }
         });
-        each([&](uint32_t, const fkv::WarpRow &row) {
+        each([&](uint32_t, const fkv::WarpRow<1> &row) {
 #pragma unroll
             for (int i = 0; i < fkv::UNIT; i++) {
-                const float x = fkv::saturated(row.x[i], size[i]);
+                const float x = fkv::saturated(row.x[0][i], size[i]);
                 low[i] = fminf(low[i], x), high[i] = fmaxf(high[i], x);
             }
         });
@@ -56,10 +56,10 @@ template <class T> struct Channels {
             scales[i] = to.type.scale(word);
             if (mine) words[i] = word;
         }
-        each([&](uint32_t token, const fkv::WarpRow &row) {
+        each([&](uint32_t token, const fkv::WarpRow<1> &row) {
             uint32_t codes[fkv::UNIT];
 #pragma unroll
-            for (int i = 0; i < fkv::UNIT; i++) codes[i] = to.type.code(fkv::saturated(row.x[i], size[i]), scales[i]);
+            for (int i = 0; i < fkv::UNIT; i++) codes[i] = to.type.code(fkv::saturated(row.x[0][i], size[i]), scales[i]);
             const int64_t at = fkv::row_at({block.block, token}, to.heads, head, to.block_size);
             if (mine) fkv::store_codes(to.unit(at, lane), codes, true);
         });
@@ -78,17 +78,17 @@ template <class Args, class F> __device__ inline void each_part(const uint32_t *
     }
 }
 
-template <class T>
+template <int DECKS, class T>
 __device__ inline void pack_blocks(const T *from, const fkv::Packed &to, const uint32_t *pairs, uint32_t *status,
                                    const fkv_pack_blocks_args &args) {
-    const bool turned = args.flags & FKV_HADAMARD, saturate = args.flags & FKV_SATURATE, channels = to.type.channels();
+    const bool turned = args.flags & FKV_HADAMARD, saturate = args.flags & FKV_SATURATE, channels = DECKS == 1 && to.type.channels();
     each_part(pairs, args, channels ? 1 : args.block_size, [&](uint64_t source, uint64_t block, uint32_t head, uint32_t token) {
         const T *rows = from + fkv::row_at({source, token}, args.kv_heads, head, args.block_size) * args.dim;
         bool good;
         if (channels) {
             good = Channels<T>{rows, to, {block, 0}, head, turned, saturate}.pack();
         } else {
-            fkv::WarpRow row(args.dim);
+            fkv::WarpRow<DECKS> row(args.dim);
             row.load(rows);
             if (turned) row.hadamard();
             good = row.pack(to, {block, token}, head, saturate);
@@ -97,10 +97,10 @@ __device__ inline void pack_blocks(const T *from, const fkv::Packed &to, const u
     });
 }
 
-template <class T>
+template <int DECKS, class T>
 __device__ inline void unpack_blocks(const fkv::Packed &from, T *to, const uint32_t *pairs, const fkv_unpack_blocks_args &args) {
     each_part(pairs, args, args.block_size, [&](uint64_t source, uint64_t block, uint32_t head, uint32_t token) {
-        fkv::WarpRow row(args.dim);
+        fkv::WarpRow<DECKS> row(args.dim);
         row.unpack(from, {source, token}, head);
         if (args.flags & FKV_HADAMARD) row.hadamard();
         row.store(to + fkv::row_at({block, token}, args.kv_heads, head, args.block_size) * args.dim);
@@ -113,16 +113,19 @@ __device__ inline void unpack_blocks(const fkv::Packed &from, T *to, const uint3
 //
 // Grid: x over pairs; y over the rows of a block, kv_heads*block_size, 4 a block of the grid.
 // Any grid is right. Planes are as in append_quant.
-#define PACK_BLOCKS(type, T)                                                                                         \
+#define PACK_BLOCKS(type, T, DECKS)                                                                                  \
     FKV_KERNEL(fkv_pack_blocks_##type, THREADS, 0, const T *from, unsigned char *to, uint32_t *scales,               \
                const uint32_t *pairs, uint32_t *status, fkv_pack_blocks_args args) {                                 \
-        pack_blocks(from, {to, scales, {args.storage}, args.kv_heads, args.block_size, args.dim}, pairs, status, args); \
+        pack_blocks<DECKS>(from, {to, scales, {args.storage}, args.kv_heads, args.block_size, args.dim}, pairs, status, args); \
     }                                                                                                                \
     FKV_KERNEL(fkv_unpack_blocks_##type, THREADS, 0, unsigned char *from, uint32_t *scales, T *to,                   \
                const uint32_t *pairs, fkv_unpack_blocks_args args) {                                                 \
-        unpack_blocks({from, scales, {args.storage}, args.kv_heads, args.block_size, args.dim}, to, pairs, args);    \
+        unpack_blocks<DECKS>({from, scales, {args.storage}, args.kv_heads, args.block_size, args.dim}, to, pairs, args);    \
     }
 
-PACK_BLOCKS(f16, fkv::half)
-PACK_BLOCKS(bf16, fkv::bfloat)
-PACK_BLOCKS(f32, float)
+PACK_BLOCKS(f16, fkv::half, 1)
+PACK_BLOCKS(bf16, fkv::bfloat, 1)
+PACK_BLOCKS(f32, float, 1)
+PACK_BLOCKS(long_f16, fkv::half, fkv::LONG)
+PACK_BLOCKS(long_bf16, fkv::bfloat, fkv::LONG)
+PACK_BLOCKS(long_f32, float, fkv::LONG)

@@ -24,7 +24,7 @@ __device__ inline void rotate(KV *k, const int64_t *slots, const int32_t *deltas
         const fkv::Turn turn{angles, pairs, interleaved, delta < 0 ? -1.0f : 1.0f, 1};
         const fkv::Place place = fkv::place_of(slot, args.block_size);
         for (uint32_t unit = blockIdx.y * THREADS + threadIdx.x; unit < end; unit += gridDim.y * THREADS) {
-            KV *row = k + fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim;
+            KV *row = k + fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim + args.rope_at;
             fkv::turn_unit<W>(turn, unit % units, row, row);
         }
     }
@@ -40,7 +40,7 @@ __device__ inline void rotate(KV *k, const int64_t *slots, const int32_t *deltas
     FKV_KERNEL(fkv_rotate_##type, THREADS, 0, KV *k, const int64_t *slots, const int32_t *deltas,                \
                const float *rope, fkv_rotate_args args) {                                                        \
         constexpr int W = fkv::wide<KV, KV>;                                                                     \
-        if ((args.k_dim | (args.rope_dims / 2)) % W == 0 && fkv::aligned(k, rope)) {                             \
+        if ((args.k_dim | args.rope_at | (args.rope_dims / 2)) % W == 0 && fkv::aligned(k, rope)) {                             \
             rotate<W>(k, slots, deltas, rope, args);                                                             \
         } else {                                                                                                 \
             rotate<1>(k, slots, deltas, rope, args);                                                             \

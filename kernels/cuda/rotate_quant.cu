@@ -6,14 +6,11 @@ namespace {
 
 constexpr unsigned WARPS = 4, THREADS = 32 * WARPS, ROOM = WARPS * fkv::MOST_DIM * sizeof(float);
 
-} // namespace
-
-// A warp has a head of a slot. A key that moves by nothing keeps its bits; one whose distance
+// rotate gives a head of a slot to a warp. A key that moves by nothing keeps its bits; one whose distance
 // the table does not reach stays as well.
-//
-// Grid: x over slots, y over KV heads, 4 a block. Any grid is right. Keys are as in append_quant.
-FKV_KERNEL(fkv_rotate_quant, THREADS, ROOM, unsigned char *k, uint32_t *scales, const int64_t *slots, const int32_t *deltas,
-           const float *rope, fkv_rotate_quant_args args) {
+template <int DECKS>
+__device__ inline void rotate(unsigned char *k, uint32_t *scales, const int64_t *slots, const int32_t *deltas, const float *rope,
+                              const fkv_rotate_quant_args &args) {
     FKV_SHARED(shared);
     const uint32_t warp = threadIdx.x / 32;
     float *room = reinterpret_cast<float *>(shared) + warp * fkv::MOST_DIM;
@@ -27,7 +24,7 @@ FKV_KERNEL(fkv_rotate_quant, THREADS, ROOM, unsigned char *k, uint32_t *scales, 
         const fkv::Turn turn{angles, args.rope_dims / 2, (args.flags & FKV_INTERLEAVED) != 0, delta < 0 ? -1.0f : 1.0f, 1};
         const fkv::Place place = fkv::place_of(slot, args.block_size);
         for (uint32_t head = blockIdx.y * WARPS + warp; head < args.kv_heads; head += gridDim.y * WARPS) {
-            fkv::WarpRow row(args.k_dim);
+            fkv::WarpRow<DECKS> row(args.k_dim);
             row.unpack(keys, place, head);
             if (args.flags & FKV_HADAMARD) row.hadamard();
             row.turn(turn, room);
@@ -36,3 +33,15 @@ FKV_KERNEL(fkv_rotate_quant, THREADS, ROOM, unsigned char *k, uint32_t *scales, 
         }
     }
 }
+
+} // namespace
+
+// Grid: x over slots, y over KV heads, 4 a block. Any grid is right. Keys are as in append_quant.
+#define ROTATE_QUANT(name, DECKS)                                                                                    \
+    FKV_KERNEL(fkv_rotate_quant##name, THREADS, ROOM, unsigned char *k, uint32_t *scales, const int64_t *slots,      \
+               const int32_t *deltas, const float *rope, fkv_rotate_quant_args args) {                               \
+        rotate<DECKS>(k, scales, slots, deltas, rope, args);                                                         \
+    }
+
+ROTATE_QUANT(, 1)
+ROTATE_QUANT(_long, fkv::LONG)

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "attend.cuh"
+#include "outlook.cuh"
 #include "ptx.cuh"
 #include "quant.cuh"
 
@@ -21,7 +21,7 @@ struct Stretch {
     int first;
 
     __device__ bool any() const { return first < span.count; }
-    __device__ bool has(int key) const { return span.has(first + key); }
+    __device__ bool has(int key) const { return span.has(first + key) && (span.at(first + key) < span.asked || asked(span.at(first + key))); }
 
     // row and panel are where a key's row lies; those of a key that is not there are not used.
     __device__ int64_t row(int key) const { return has(key) ? pages.row(span.at(first + key)) : 0; }
@@ -31,9 +31,16 @@ struct Stretch {
     __device__ int64_t run(int key, int n) const {
         if (first + key + n > span.count) return APART;
         const int at = span.at(first + key);
-        if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n)) return APART;
+        if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n) || at + n > span.asked) return APART;
         if (at < span.shut + span.closed && at + n > span.shut && span.closed > 0) return APART;
         return pages.row(at);
+    }
+
+  private:
+    // asked asks the rows, whose lookout is the first thing in shared memory.
+    __device__ static bool asked(int key) {
+        FKV_SHARED(shared);
+        return Lookout{shared}.anybody(key);
     }
 };
 

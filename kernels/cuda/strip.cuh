@@ -1,6 +1,7 @@
 // Attention on tensor cores: a warp and its 16 rows.
 #pragma once
 
+#include "outlook.cuh"
 #include "output.cuh"
 #include "ring.cuh"
 
@@ -9,9 +10,9 @@ namespace fkv {
 constexpr int STRIP_ROWS = 16;  // of a matrix instruction
 constexpr int STRIP_PAD = 8;    // elements behind a row of 16-bit elements, 16 bytes
 
-// Queries are 16 rows [KDIM] of T, in shared memory and, with HELD, in registers.
-template <class T, int KDIM, bool HELD> struct Queries {
-    static constexpr int STRIDE = KDIM + STRIP_PAD, STEPS = KDIM / 16;
+// Queries are 16 rows [KDIM] of T, STRIDE elements apart, in shared memory and, with HELD, in registers.
+template <class T, int KDIM, bool HELD, int STRIDE = KDIM + STRIP_PAD> struct Queries {
+    static constexpr int STEPS = KDIM / 16;
 
     const T *rows;
     uint32_t held[HELD ? STEPS : 1][4];
@@ -66,36 +67,20 @@ __device__ inline void load_queries(T *to, int stride, const void *q, const Task
         Vec<T> x = {};
         if (r < int(task.item.rows)) {
             Row row = task.row(r);
-            const T *from = static_cast<const T *>(q) + row.token * args.q_stride + int64_t(row.head) * KDIM;
+            const T *from = static_cast<const T *>(q) + row.token() * args.q_stride + int64_t(row.head) * KDIM;
             x = *reinterpret_cast<const Vec<T> *>(from + at);
         }
         *reinterpret_cast<Vec<T> *>(to + r * stride + at) = x;
     }
 }
 
-// Strip is the softmax of a warp's 16 rows and what they have gathered. Lane l has rows
-// l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
-template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
-    static constexpr int VALUE_STRIDE = VDIM + STRIP_PAD;
-
-    Queries<T, KDIM, KDIM <= 128> queries;
+// Weights is the softmax of a warp's 16 rows and what they have gathered of values [KEYS, VDIM], STRIDE elements
+// apart. Lane l has rows l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
+template <class T, int VDIM, int KEYS, int STRIDE> struct Weights {
     float o[VDIM / 8][4];
-    float top[2] = {NEG_INF, NEG_INF}, sum[2] = {0, 0}, slope[2];
-    int position[2];
-    int first, final; // positions of the first and the last of the strip's rows
-    bool used;        // is there any
+    float top[2] = {NEG_INF, NEG_INF}, sum[2] = {0, 0};
 
-    // The strip has rows [from, from+16) of the item.
-    __device__ Strip(const T *rows, const Task &task, const float *alibi, int from, int lane) : queries(rows, lane) {
-        used = from < int(task.item.rows);
-        first = task.lowest(from);
-        final = task.highest(min(from + STRIP_ROWS, int(task.item.rows)) - 1);
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            Row row = task.row(from + lane / 4 + half * 8);
-            position[half] = row.position;
-            slope[half] = alibi ? alibi[row.head] : 0;
-        }
+    __device__ Weights() {
 #pragma unroll
         for (int n = 0; n < VDIM / 8; n++) {
 #pragma unroll
@@ -103,16 +88,18 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
         }
     }
 
-    // weigh makes weights of a tile's keys, which are number begin of the span and on, and
-    // shrinks what was added up under a smaller top. It returns false, and there is nothing
-    // to mix, where no row of the strip sees any of them.
-    __device__ bool weigh(float (&s)[KEYS / 8][4], const T *keys, const Scoring &scoring, const Sight &sight, const Span &span,
+    // none reports whether no row sees a key of the tile from number begin of the span on. row is the first of the
+    // warp's in the item.
+    __device__ static bool none(const Lookout &lookout, int row, const Span &span, int begin) {
+        return lookout.extent(row).none(span.at(begin), span.at(min(begin + KEYS, span.count) - 1));
+    }
+
+    // weigh makes weights of the products with a tile's keys, which are number begin of the span and on, and
+    // shrinks what was added up under a smaller top.
+    __device__ void weigh(float (&s)[KEYS / 8][4], const Scoring &scoring, const Lookout &lookout, int row, const Span &span,
                           int begin, int lane) {
-        int oldest = span.at(begin), newest = span.at(min(begin + KEYS, span.count) - 1);
-        if (!used || sight.none(first, final, oldest, newest)) return false;
-        queries.template multiply<KEYS>(s, keys, lane);
-        if (!scoring.plain || begin + KEYS > span.count || !sight.all(first, final, oldest, newest)) {
-            complete(s, scoring, sight, span, begin, lane);
+        if (!scoring.plain || begin + KEYS > span.count || !lookout.extent(row).all(span.at(begin), span.at(begin + KEYS - 1))) {
+            complete(s, scoring, lookout, row + lane / 4, span, begin, lane);
         }
         float high[2], shrink[2];
 #pragma unroll
@@ -145,17 +132,16 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
                 }
             }
         }
-        return true;
     }
 
-    // mix adds the tile's values [KEYS, VALUE_STRIDE] by their weights, rounded to T. A row
+    // mix adds the tile's values by their weights, rounded to T. A row
     // that does not see a key adds 0 times its value, so an infinite one shows there too.
     __device__ void mix(const float (&s)[KEYS / 8][4], const T *values, int lane) {
         constexpr int COLUMNS = VDIM / 16, STEPS = KEYS / 16 * COLUMNS, AHEAD = 2; // loads under way, as in multiply
-        const T *mine = values + lane % 16 * VALUE_STRIDE + lane / 16 * 8;
+        const T *mine = values + lane % 16 * STRIDE + lane / 16 * 8;
         uint32_t b[AHEAD + 1][4];
         auto load = [&](int i) {
-            if (i < STEPS) load_transposed(b[i % (AHEAD + 1)], mine + i / COLUMNS * 16 * VALUE_STRIDE + i % COLUMNS * 16);
+            if (i < STEPS) load_transposed(b[i % (AHEAD + 1)], mine + i / COLUMNS * 16 * STRIDE + i % COLUMNS * 16);
         };
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) load(i);
@@ -185,18 +171,21 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
   private:
     // complete makes scores of products, -inf where a row does not see the key. It turns
     // the registers past one place, 8 keys at a time, so that its code is there once; few
-    // tiles need it.
-    __device__ void complete(float (&s)[KEYS / 8][4], const Scoring &scoring, const Sight &sight, const Span &span, int begin,
+    // tiles need it. What rows see is read again each time: it takes no registers meanwhile.
+    __device__ void complete(float (&s)[KEYS / 8][4], const Scoring &scoring, const Lookout &lookout, int row, const Span &span, int begin,
                              int lane) const {
 #pragma unroll 1
         for (int n = 0; n < KEYS / 8; n++) {
             float done[4];
+#pragma unroll 1
+            for (int half = 0; half < 2; half++) { // one row at a time
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int i = begin + n * 8 + lane % 4 * 2 + e % 2, key = span.at(i);
-                bool seen = (i < span.count) & sight.sees(position[e / 2], key);
-                float score = scoring.score(s[0][e], slope[e / 2], key - position[e / 2]);
-                done[e] = seen ? score : NEG_INF;
+                for (int e = 0; e < 2; e++) {
+                    const float product = half == 0 ? s[0][e] : s[0][2 + e];
+                    const float score = lookout.score(product, scoring, row + half * 8, span, begin + n * 8 + lane % 4 * 2 + e);
+                    if (half == 0) done[e] = score;
+                    done[2 + e] = score;
+                }
             }
 #pragma unroll
             for (int e = 0; e < 4; e++) {
@@ -205,6 +194,24 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
                 s[KEYS / 8 - 1][e] = done[e];
             }
         }
+    }
+};
+
+// Strip is a warp with 16 rows of queries of its own.
+template <class T, int KDIM, int VDIM, int KEYS> struct Strip : Weights<T, VDIM, KEYS, VDIM + STRIP_PAD> {
+    using Base = Weights<T, VDIM, KEYS, VDIM + STRIP_PAD>;
+
+    Queries<T, KDIM, KDIM <= 128> queries;
+
+    __device__ Strip(const T *rows, int lane) : queries(rows, lane) {}
+
+    // weigh makes weights of a tile's keys. It returns false, and there is nothing to mix, where no row sees any of them.
+    __device__ bool weigh(float (&s)[KEYS / 8][4], const T *keys, const Scoring &scoring, const Lookout &lookout, int row,
+                          const Span &span, int begin, int lane) {
+        if (Base::none(lookout, row, span, begin)) return false;
+        queries.template multiply<KEYS>(s, keys, lane);
+        Base::weigh(s, scoring, lookout, row, span, begin, lane);
+        return true;
     }
 };
 

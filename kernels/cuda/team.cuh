@@ -1,6 +1,7 @@
 // Attention on CUDA cores: rows a few at a time, in f32.
 #pragma once
 
+#include "outlook.cuh"
 #include "output.cuh"
 #include "ring.cuh"
 
@@ -92,8 +93,9 @@ constexpr int team_lanes(int dim) { return dim > 128 ? 32 : dim > 64 ? 16 : 8; }
 
 // Vectors attends for items of at most ROWS rows, 4 to a warp: with 4 each warp walks its
 // own keys, with 16 all walk the same ones, so that either way each row of the cache is
-// read once. Every team has its own softmax over the keys that it met.
-template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
+// read once. Every team has its own softmax over the keys that it met. With LATENT values are the first elements of
+// keys.
+template <class T, class S, int KDIM, int VDIM, int ROWS, bool LATENT = false> struct Vectors {
     static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, R = 4;
     static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
@@ -103,20 +105,21 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
     using Values = Team<E, VDIM, LANES>;
 
     // EACH is the keys of a team in a tile: about 4 KB of keys and values a warp.
-    static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + VDIM) * int(sizeof(E)));
+    static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + (LATENT ? 0 : VDIM)) * int(sizeof(E)));
     static constexpr int EACH = ROOM >= 4 ? 4 : ROOM >= 2 ? 2 : 1;
     static constexpr int KEYS = EACH * TEAMS, STAGES = 2;
     template <int N> using Number = std::integral_constant<int, N>;
     template <int N> using Weights = Scores<N, EACH, LANES>;
-    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
+    using Stream = Ring<T, S, KDIM, LATENT ? 0 : VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
+    static constexpr int VALUE_STRIDE = LATENT ? KDIM : VDIM;
     using Result = States<KEY_WARPS * TEAMS, ROWS, VDIM>;
-    static constexpr int RINGS = KEY_WARPS * Stream::BYTES;
+    static constexpr int LOOKOUT = Lookout::bytes(ROWS), RINGS = LOOKOUT + KEY_WARPS * Stream::BYTES;
     static constexpr int SHARED = RINGS > Result::BYTES ? RINGS : Result::BYTES;
 
     float q[R][Keys::HELD], o[R][Values::HELD];
     float weights[Weights<R>::HELD]; // of the keys of a tile
-    float top, sum, slope;           // of the row whose scores this lane holds
-    int position, spread;            // and how many lanes of a team hold a row's scores
+    float top, sum;                  // of the row whose scores this lane holds
+    int spread;                      // and how many lanes of a team hold a row's scores
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
@@ -124,12 +127,15 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         int row_warp = warp % ROW_WARPS, key_warp = warp / ROW_WARPS;
-        Span span = task.span();
-        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head),
+        const Lookout lookout{shared};
+        if (threadIdx.x == 0) lookout.note(task);
+        const Span span = span_of(task, lookout.look<ROWS>(task, 0, warp == 0), lookout);
+        Stream ring(shared + LOOKOUT + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
         Scoring scoring(args, at.alibi, 1);
         Vectors rows;
         rows.begin(at, args, task, row_warp * R, lane % LANES);
+        __syncthreads(); // the lookout is there
         const uint32_t count = task.item.rows;
         bool used = row_warp * R < count;
         for (int first = key_warp * KEYS; first < span.count; first += KEY_WARPS * KEYS) {
@@ -137,10 +143,11 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
             if (used) {
                 by_rows(count, [&](auto n) {
                     auto s = rows.score(n, keys, lane);
-                    rows.weigh(s, scoring, task.sight, span, first + lane / LANES, lane % LANES);
+                    rows.weigh(s, scoring, lookout, row_warp * R, span, first + lane / LANES, lane % LANES);
                 });
             }
-            const E *values = ring.values();
+            const E *values = keys;
+            if constexpr (!LATENT) values = ring.values();
             if (used) by_rows(count, [&](auto n) { rows.mix(n, values, lane); });
         }
         __syncthreads(); // the rings' memory is free
@@ -163,14 +170,11 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
 #pragma unroll
         for (int r = 0; r < R; r++) {
             Row row = task.row(first + r); // beyond the last: a row that nobody writes
-            Keys::load(q[r], static_cast<const T *>(at.q) + row.token * args.q_stride + int64_t(row.head) * KDIM, lane);
+            Keys::load(q[r], static_cast<const T *>(at.q) + row.token() * args.q_stride + int64_t(row.head) * KDIM, lane);
 #pragma unroll
             for (int i = 0; i < Values::HELD; i++) o[r][i] = 0;
         }
         by_rows(task.item.rows, [&](auto n) { spread = LANES / n.value; });
-        Row row = task.row(first + lane / spread);
-        slope = at.alibi ? at.alibi[row.head] : 0;
-        position = row.position;
         top = NEG_INF;
         sum = 0;
     }
@@ -193,13 +197,11 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
     }
 
     // weigh turns products into weights, and shrinks what was added up under a smaller top.
-    template <int N> __device__ void weigh(Weights<N> &s, const Scoring &scoring, const Sight &sight, const Span &span, int first, int lane) {
+    template <int N> __device__ void weigh(Weights<N> &s, const Scoring &scoring, const Lookout &lookout, int row, const Span &span, int first, int lane) {
         float high = top;
 #pragma unroll
         for (int i = 0; i < Weights<N>::HELD; i++) {
-            int n = first + Weights<N>::column(i, lane) * TEAMS, key = span.at(n);
-            bool seen = n < span.count && sight.sees(position, key);
-            s.at[i] = seen ? scoring.score(s.at[i], slope, key - position) : NEG_INF;
+            s.at[i] = lookout.score(s.at[i], scoring, row + lane / Weights<N>::SPREAD, span, first + Weights<N>::column(i, lane) * TEAMS);
             high = fmaxf(high, s.at[i]);
         }
 #pragma unroll
@@ -229,7 +231,7 @@ template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             float x[Values::HELD];
-            Values::load(x, values + (k * TEAMS + lane / LANES) * VDIM, lane % LANES);
+            Values::load(x, values + (k * TEAMS + lane / LANES) * VALUE_STRIDE, lane % LANES);
 #pragma unroll
             for (int r = 0; r < N; r++) {
                 float weight = s.of(r, k);

@@ -7,7 +7,7 @@
 
 namespace fkv {
 
-constexpr int MOST_DIM = 32 * UNIT; // of a row
+constexpr int MOST_DIM = 32 * UNIT; // of a row, and of a deck of a long one
 
 // Packed is a plane of a quantized type: codes and words; or, in place of codes, floats.
 struct Packed {
@@ -28,47 +28,63 @@ struct Packed {
     __device__ float factor(uint32_t head) const { return type.minifactors() ? __uint_as_float(scales[head]) : 1; }
 };
 
-// WarpRow is a row of at most MOST_DIM elements, of which lane l has those of unit l; lanes
-// behind the last have zeros. All lanes of a warp call the same methods.
-struct WarpRow {
-    float x[UNIT];
+// WarpRow is a row of at most DECKS*MOST_DIM elements, of which lane l has those of unit l of each deck, which is
+// MOST_DIM elements; lanes behind the last have zeros. All lanes of a warp call the same methods.
+template <int DECKS> struct WarpRow {
+    float x[DECKS][UNIT];
     int lane;
     uint32_t dim;
 
     __device__ explicit WarpRow(uint32_t row_dim) : lane(threadIdx.x % 32), dim(row_dim) {}
 
-    // mine tells whether the lane has elements.
-    __device__ bool mine() const { return lane * UNIT < dim; }
+    __device__ int unit(int deck) const { return deck * 32 + lane; }
+
+    // mine tells whether the lane has elements of a deck.
+    __device__ bool mine(int deck) const { return unit(deck) * UNIT < dim; }
 
     // load reads a row of T, of any alignment.
     template <class T> __device__ void load(const T *row) {
-        const T *unit = row + lane * UNIT;
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) load_deck(deck, row + deck * MOST_DIM);
+    }
+
+    // load_deck reads the elements of a deck that the row has.
+    template <class T> __device__ void load_deck(int deck, const T *from) {
+        const T *at = from + lane * UNIT;
         Run<T, UNIT> run = {};
-        if (mine() && aligned(row)) {
-            run = load_run<UNIT>(unit);
-        } else if (mine()) {
+        if (mine(deck) && aligned(from)) {
+            run = load_run<UNIT>(at);
+        } else if (mine(deck)) {
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) run.at[i] = unit[i];
+            for (int i = 0; i < UNIT; i++) run.at[i] = at[i];
         }
 #pragma unroll
-        for (int i = 0; i < UNIT; i++) x[i] = to_float(run.at[i]);
+        for (int i = 0; i < UNIT; i++) x[deck][i] = to_float(run.at[i]);
     }
 
-    // store writes a row of T, which all lanes have read before if it is the one that was loaded.
+    // store writes a row of T.
     template <class T> __device__ void store(T *row) const {
-        __syncwarp();
-        T *unit = row + lane * UNIT;
-        if (mine() && aligned(row)) {
-            fkv::store(unit, x);
-        } else if (mine()) {
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) unit[i] = from_float<T>(x[i]);
+        for (int deck = 0; deck < DECKS; deck++) store_deck(deck, row + deck * MOST_DIM);
+    }
+
+    // store_deck writes the elements of a deck that the row has; all lanes have read them before, if they
+    // are where they were loaded from.
+    template <class T> __device__ void store_deck(int deck, T *to) const {
+        __syncwarp();
+        T *at = to + lane * UNIT;
+        if (mine(deck) && aligned(to)) {
+            fkv::store(at, x[deck]);
+        } else if (mine(deck)) {
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) at[i] = from_float<T>(x[deck][i]);
         }
     }
 
-    // turn rotates the row's pairs, whose elements the lanes exchange in room for it.
+    // turn rotates the pairs of the last deck, whose elements the lanes exchange in room for it.
     __device__ void turn(const Turn &t, float *room) {
-        if (mine()) fkv::store(room + lane * UNIT, x);
+        float(&mine_of)[UNIT] = x[DECKS - 1];
+        if (mine(DECKS - 1)) fkv::store(room + lane * UNIT, mine_of);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
@@ -78,53 +94,32 @@ struct WarpRow {
                 const uint32_t pair = t.interleaved ? at / 2 : high ? at - t.pairs : at;
                 const float other = room[t.interleaved ? at ^ 1 : high ? pair : at + t.pairs];
                 const float cos = t.angles[2 * pair], sin = t.angles[2 * pair + 1] * t.sign;
-                x[i] = __fmul_rn(high ? other * sin + x[i] * cos : x[i] * cos - other * sin, t.magnitude);
+                mine_of[i] = __fmul_rn(high ? other * sin + mine_of[i] * cos : mine_of[i] * cos - other * sin, t.magnitude);
             }
         }
         __syncwarp(); // the room is free
     }
 
     // hadamard multiplies with the orthonormal Walsh-Hadamard matrix, in blocks of the largest
-    // power of two that divides the row. It is its own inverse.
-    __device__ void hadamard() {
-        const uint32_t size = dim & (0 - dim);
-#pragma unroll
-        for (int apart = 1; apart < UNIT; apart *= 2) {
-#pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                if (i & apart) continue;
-                const float a = x[i], b = x[i + apart];
-                x[i] = a + b, x[i + apart] = a - b;
-            }
-        }
-        for (uint32_t apart = 1; apart * UNIT < size; apart *= 2) {
-            const bool high = lane & apart;
-#pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                const float other = __shfl_xor_sync(FULL, x[i], apart);
-                x[i] = high ? other - x[i] : x[i] + other;
-            }
-        }
-        // 1/sqrt(size), from the nearest f32 to 1 or 1/sqrt(2) by halves
-        float shrink = size & 0xaaaaaaaa ? 0.70710678118654752f : 1;
-        for (uint32_t rest = size; rest > 3; rest /= 4) shrink *= 0.5f;
-#pragma unroll
-        for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(x[i], shrink);
-    }
+    // power of two that divides the row, which is a deck at most. It is its own inverse.
+    __device__ void hadamard() { transform(x[0]); }
 
     // unpack reads the row of a head at a place.
     __device__ void unpack(const Packed &p, const Place &place, uint32_t head) {
         const int64_t row = row_at(place, p.heads, head, p.block_size);
         if (p.type.plain()) return plain(p, row, [this](const auto *from) { load(from); });
-#pragma unroll
-        for (int i = 0; i < UNIT; i++) x[i] = 0;
-        if (!mine()) return;
-        const Codes codes = load_codes(p.unit(row, lane), p.type.nibbles());
         const uint32_t *words = p.words() + p.type.first(row, place.block * p.heads + head, head, dim);
-        if (p.type.channels()) {
-            channel_values(x, codes, words + lane * UNIT);
-        } else {
-            values(x, p.type, codes, words[lane >> p.type.spread()], lane, p.factor(head));
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) x[deck][i] = 0;
+            if (!mine(deck)) continue;
+            const Codes codes = load_codes(p.unit(row, unit(deck)), p.type.nibbles());
+            if (p.type.channels()) {
+                channel_values(x[deck], codes, words + unit(deck) * UNIT);
+            } else {
+                values(x[deck], p.type, codes, words[unit(deck) >> p.type.spread()], unit(deck), p.factor(head));
+            }
         }
     }
 
@@ -137,48 +132,103 @@ struct WarpRow {
             plain(p, row, [this](auto *to) { store(to); });
             return true;
         }
-        const uint32_t group = p.type.group(), units = 1u << group, first = lane >> group << group;
-        float size = 0;
-        bool good = true;
+        const uint32_t group = min(p.type.group(), 5u), units = 1u << group, first = lane >> group << group;
+        const bool whole = DECKS > 1 && p.type.group() > 5; // one group over all decks
+        float size[DECKS], low[DECKS], high[DECKS];
+        unsigned bad[DECKS];
 #pragma unroll
-        for (int i = 0; i < UNIT; i++) {
-            good = good && finite(x[i]);
-            if (finite(x[i])) size = fmaxf(size, fabsf(x[i]));
-        }
-        unsigned bad = __ballot_sync(FULL, !good);
-        if (bad != 0 && saturate) {
-            bad = 0;
-            size = p.type.heads() ? INFINITY : highest(size, units);
+        for (int deck = 0; deck < DECKS; deck++) {
+            bool good = true;
+            size[deck] = 0;
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) x[i] = saturated(x[i], size);
+            for (int i = 0; i < UNIT; i++) {
+                good = good && finite(x[deck][i]);
+                if (finite(x[deck][i])) size[deck] = fmaxf(size[deck], fabsf(x[deck][i]));
+            }
+            bad[deck] = __ballot_sync(FULL, !good);
         }
-        uint32_t *words = p.words() + p.type.first(row, 0, head, dim) + (lane >> p.type.spread());
+        if (whole) level(size, bad);
+        unsigned any = 0;
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+            if (bad[deck] != 0 && saturate) {
+                bad[deck] = 0;
+                size[deck] = p.type.heads() ? INFINITY : highest(size[deck], units);
+#pragma unroll
+                for (int i = 0; i < UNIT; i++) x[deck][i] = saturated(x[deck][i], size[deck]);
+            }
+            any |= bad[deck];
+            low[deck] = INFINITY, high[deck] = -INFINITY;
+#pragma unroll
+            for (int i = 0; mine(deck) && i < UNIT; i++) low[deck] = fminf(low[deck], x[deck][i]), high[deck] = fmaxf(high[deck], x[deck][i]);
+        }
+        if (whole) {
+#pragma unroll
+            for (int deck = 1; deck < DECKS; deck++) low[0] = fminf(low[0], low[deck]), high[0] = fmaxf(high[0], high[deck]);
+#pragma unroll
+            for (int deck = 1; deck < DECKS; deck++) low[deck] = low[0], high[deck] = high[0];
+        }
         const float factor = p.factor(head);
-        uint32_t word;
-        if (p.type.heads()) {
-            word = *words;
-        } else {
-            float low = INFINITY, high = -INFINITY;
 #pragma unroll
-            for (int i = 0; mine() && i < UNIT; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
-            word = p.type.word(-highest(-low, units), highest(high, units), factor);
-            if ((bad & (FULL >> (32 - units)) << first) != 0) word = p.type.no_number();
-            const bool quarters = p.type.quarters();
-            const uint32_t all = quarters ? gathered(word, group) : word;
-            if (mine() && (quarters ? lane % (4 * units) == 0 : lane == first)) *words = all;
-        }
-        const Scale scale = p.type.scale(word, factor);
-        uint32_t codes[UNIT];
+        for (int deck = 0; deck < DECKS; deck++) {
+            uint32_t *words = p.words() + p.type.first(row, 0, head, dim) + (unit(deck) >> p.type.spread());
+            uint32_t word;
+            if (p.type.heads()) {
+                word = *words;
+            } else {
+                word = p.type.word(-highest(-low[deck], units), highest(high[deck], units), factor);
+                if ((bad[deck] & (FULL >> (32 - units)) << first) != 0) word = p.type.no_number();
+                const bool quarters = p.type.quarters();
+                const uint32_t all = quarters ? gathered(word, group, mine(deck)) : word;
+                if (mine(deck) && (quarters ? lane % (4 * units) == 0 : lane == first) && !(whole && deck > 0)) *words = all;
+            }
+            const Scale scale = p.type.scale(word, factor);
+            uint32_t codes[UNIT];
 #pragma unroll
-        for (int i = 0; i < UNIT; i++) {
-            const bool lost = p.type.heads() && !saturate && !finite(x[i]); // the others' scale is NaN
-            codes[i] = p.type.code(lost ? NAN : x[i], scale);
+            for (int i = 0; i < UNIT; i++) {
+                const bool lost = p.type.heads() && !saturate && !finite(x[deck][i]); // the others' scale is NaN
+                codes[i] = p.type.code(lost ? NAN : x[deck][i], scale);
+            }
+            if (mine(deck)) store_codes(p.unit(row, unit(deck)), codes, p.type.nibbles());
         }
-        if (mine()) store_codes(p.unit(row, lane), codes, p.type.nibbles());
-        return bad == 0;
+        return any == 0;
     }
 
   private:
+    // level gives all decks the largest size, and the lanes that are bad in one.
+    __device__ static void level(float (&size)[DECKS], unsigned (&bad)[DECKS]) {
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) size[0] = fmaxf(size[0], size[deck]), bad[0] |= bad[deck];
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) size[deck] = size[0], bad[deck] = bad[0];
+    }
+
+    __device__ void transform(float (&y)[UNIT]) const {
+        const uint32_t size = dim & (0 - dim);
+#pragma unroll
+        for (int apart = 1; apart < UNIT; apart *= 2) {
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) {
+                if (i & apart) continue;
+                const float a = y[i], b = y[i + apart];
+                y[i] = a + b, y[i + apart] = a - b;
+            }
+        }
+        for (uint32_t apart = 1; apart * UNIT < size; apart *= 2) {
+            const bool high = lane & apart;
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) {
+                const float other = __shfl_xor_sync(FULL, y[i], apart);
+                y[i] = high ? other - y[i] : y[i] + other;
+            }
+        }
+        // 1/sqrt(size), from the nearest f32 to 1 or 1/sqrt(2) by halves
+        float shrink = size & 0xaaaaaaaa ? 0.70710678118654752f : 1;
+        for (uint32_t rest = size; rest > 3; rest /= 4) shrink *= 0.5f;
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) y[i] = __fmul_rn(y[i], shrink);
+    }
+
     // plain gives f a row of floats.
     template <class F> __device__ static void plain(const Packed &p, int64_t row, F f) {
         if (p.type.type & FKV_F32) {
@@ -198,11 +248,14 @@ struct WarpRow {
 
     // gathered is the word of the bytes of four groups, each of which all lanes of its group
     // have; groups behind the row's last one have 0.
-    __device__ uint32_t gathered(uint32_t byte, uint32_t group) const {
-        uint32_t word = mine() ? byte << 8 * (lane >> group & 3) : 0;
+    __device__ uint32_t gathered(uint32_t byte, uint32_t group, bool there) const {
+        uint32_t word = there ? byte << 8 * (lane >> group & 3) : 0;
         word |= __shfl_xor_sync(FULL, word, 1u << group);
         return word | __shfl_xor_sync(FULL, word, 2u << group);
     }
 };
+
+// LONG is the decks of the rows of a latent cache, whose last deck is what rotates.
+constexpr int LONG = 3;
 
 } // namespace fkv

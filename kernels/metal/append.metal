@@ -22,6 +22,9 @@ inline void append(const device Act *k, const device Act *v, device Act *q, cons
     const uint32_t k_units = fkv::head_units<W>(args.k_dim, pairs);
     const uint32_t v_units = fkv::head_units<W>(args.v_dim, 0);
     const uint32_t q_units = pairs / W;
+    const bool latent = args.flags & FKV_LATENT;
+    const uint32_t k_at = latent ? args.v_dim : 0, k_row = k_at + args.k_dim; // in the cache
+    const uint32_t v_row = latent ? k_row : args.v_dim;
     const uint32_t k_end = args.kv_heads * k_units;
     const uint32_t v_end = k_end + args.kv_heads * v_units;
     const uint32_t q_end = v_end + (with_queries ? args.q_heads * q_units : 0);
@@ -39,7 +42,7 @@ inline void append(const device Act *k, const device Act *v, device Act *q, cons
             fkv::Turn turn{angles, pairs, interleaved, 1, args.magnitude};
             if (unit >= v_end) {
                 const int64_t head = (unit - v_end) / q_units;
-                device Act *row = q + token * args.q_stride + head * args.k_dim;
+                device Act *row = q + token * args.q_stride + head * k_row + k_at;
                 fkv::turn_unit<W>(turn, (unit - v_end) % q_units, row, row);
             } else if (stored) {
                 const bool key = unit < k_end;
@@ -48,7 +51,7 @@ inline void append(const device Act *k, const device Act *v, device Act *q, cons
                 const uint32_t of_plane = key ? unit : unit - k_end, head = of_plane / units;
                 const device Act *row = key ? k + token * args.k_stride : v + token * args.v_stride;
                 const int64_t to_row = fkv::row_at(place, args.kv_heads, head, args.block_size);
-                device KV *to = (key ? kcache : vcache) + to_row * dim;
+                device KV *to = key ? kcache + k_at + to_row * k_row : vcache + to_row * v_row;
                 fkv::turn_unit<W>(turn, of_plane % units, row + static_cast<int64_t>(head) * dim, to);
             }
         }

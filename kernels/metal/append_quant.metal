@@ -9,6 +9,8 @@ namespace {
 
 constant constexpr uint THREADS = 128;
 constant constexpr uint SIMDGROUPS = THREADS / fkv::LANES;
+constant constexpr int DECKS = fkv::DECKS;
+constant constexpr bool LATENT = DECKS > 1; // there are no values: keys have both operands, the values first
 
 // Part is the keys, the values or the queries of a token: rows of as many heads, which are the
 // units of simdgroups from begin to end.
@@ -47,8 +49,10 @@ FKV_NAME(const device FKV_IN *k [[buffer(FKV_APPEND_QUANT_K)]],
     const uint lane = here.lane;
     const uint32_t pairs = with_rope ? args.rope_dims / 2 : 0;
     const bool interleaved = args.flags & FKV_INTERLEAVED, saturate = args.flags & FKV_SATURATE;
-    const Part keys(args.k_dim, args.kv_heads, 0, lane), values(args.v_dim, args.kv_heads, keys.end, lane);
-    const Part queries(args.k_dim, with_queries ? args.q_heads : 0, values.end, lane);
+    const uint32_t behind = LATENT ? args.v_dim : 0; // of a key, the elements before K and what rotates
+    const Part keys(behind + args.k_dim, args.kv_heads, 0, lane);
+    const Part values(args.v_dim, LATENT ? 0 : args.kv_heads, keys.end, lane);
+    const Part queries(behind + args.k_dim, with_queries ? args.q_heads : 0, values.end, lane);
 
     for (int64_t token = here.group.x; token < args.tokens; token += here.groups.x) {
         const int64_t slot = slots[token];
@@ -66,27 +70,35 @@ FKV_NAME(const device FKV_IN *k [[buffer(FKV_APPEND_QUANT_K)]],
             const Part part = query ? queries : value ? values : keys;
             const fkv::Seat seat(part.dim, lane);
             const uint32_t head = (unit - part.begin) * seat.rows + seat.row;
-            const bool there = seat.taken && head < part.heads;
-            const int64_t at = static_cast<int64_t>(head) * part.dim + seat.octet * fkv::OCTET; // in the token's row
-            float x[fkv::OCTET] = {};
-            if (there) {
-                const device FKV_IN *from = value ? v + token * args.v_stride : k + token * args.k_stride;
-                if (with_queries && query) from = q + token * args.q_stride;
-                fkv::load_octet(x, from + at, wide);
+            const bool there = head < part.heads;
+            const device FKV_IN *from = value ? v + token * args.v_stride : k + token * args.k_stride;
+            if (with_queries && query) from = q + token * args.q_stride;
+            from += static_cast<int64_t>(head) * (LATENT && !query ? args.k_dim : part.dim) + (query ? behind : 0);
+            float x[DECKS][fkv::OCTET] = {};
+#pragma unroll
+            for (int deck = 0; deck < DECKS; deck++) {
+                const bool last = deck == DECKS - 1;
+                if (!there || !seat.in_deck(deck).taken || (query && !last)) continue;
+                const device FKV_IN *row = v + token * args.v_stride + static_cast<int64_t>(head) * args.v_dim;
+                row = last ? from : row + deck * fkv::MOST_DIM;
+                fkv::load_octet(x[deck], row + seat.octet * fkv::OCTET, wide);
             }
             if (!value) {
-                fkv::turn_octet(x, seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
-                if (args.flags & FKV_HADAMARD) fkv::hadamard(x, part.dim, lane);
+                fkv::turn_octet(x[DECKS - 1], seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
+                if (!LATENT && (args.flags & FKV_HADAMARD)) fkv::hadamard(x[0], part.dim, lane);
             }
             if (query) {
-                if (with_queries && there) fkv::store_octet(q + token * args.q_stride + at, x, wide);
+                if (with_queries && there && seat.in_deck(DECKS - 1).taken) {
+                    device FKV_IN *row = q + token * args.q_stride + static_cast<int64_t>(head) * part.dim + behind;
+                    fkv::store_octet(row + seat.octet * fkv::OCTET, x[DECKS - 1], wide);
+                }
                 continue;
             }
             const fkv::Codes<uint> to(value ? vcache : kcache, value ? v_scales : k_scales,
                                       value ? args.v_storage : args.k_storage, part.dim, there ? head : 0,
                                       args.kv_heads);
             const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
-            const bool finite = fkv::put_octet(to, row, seat, there, x, saturate);
+            const bool finite = fkv::put_octets(to, row, seat, there, x, saturate);
             fkv::report(status, value ? FKV_VALUES : FKV_KEYS, finite, lane);
         }
     }

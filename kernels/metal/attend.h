@@ -6,6 +6,8 @@
 #include "sight.h"
 
 constant bool with_offsets [[function_constant(FKV_WITH_OFFSETS)]];
+constant bool with_views [[function_constant(FKV_WITH_VIEWS)]];
+constant bool with_tree [[function_constant(FKV_WITH_TREE)]];
 constant bool with_alibi [[function_constant(FKV_WITH_ALIBI)]];
 constant bool with_sinks [[function_constant(FKV_WITH_SINKS)]];
 constant bool with_softcap [[function_constant(FKV_WITH_SOFTCAP)]];
@@ -58,7 +60,7 @@ struct Stored {
 // Call is what a call reads, in the order of abi.h; what it has not is null.
 struct Call {
     const device void *q, *k, *v;
-    const device uint32_t *table, *context_lens, *query_offsets, *work;
+    const device uint32_t *table, *context_lens, *query_offsets, *views, *tree, *work;
     const device float *alibi, *sinks;
     const device uint *k_scales, *v_scales;
     constant fkv_attend_args *args;
@@ -71,12 +73,6 @@ struct Call {
 struct Results {
     device void *out;
     device float *lse, *partial, *partial_lse, *final_lse;
-};
-
-// Row is one query of one head: a row of an item.
-struct Row {
-    uint32_t token, head;
-    int position; // of the query in its sequence; -1 where a causal query comes before it
 };
 
 // Sequence is one of the call's, in numbers that were checked against it.
@@ -102,6 +98,17 @@ struct Sequence {
     }
 };
 
+// latent reports whether keys of kdim elements are those of a latent cache: heads are no longer than 256.
+constexpr bool latent(int kdim) { return kdim > 256; }
+
+// Row is one query of one head: a row of an item.
+struct Row {
+    Sequence of;
+    uint32_t query, head; // the query's number in its sequence
+
+    uint32_t token() const { return of.token + query; }
+};
+
 // Task is what one threadgroup does: an item for a KV head, in numbers that were checked
 // against the call. seq, rows and key ranges are good; base, part and parts are only
 // after writable or mergeable.
@@ -114,7 +121,6 @@ struct Task {
     Sequence own;   // else: theirs
     uint32_t slots; // of a sequence, as far as its table goes
     int ctx;
-    Sight sight;
 
     Task(Call c) : call(c) {}
 
@@ -139,7 +145,6 @@ struct Task {
             if (!own.read(call, seq, slots) || int64_t(item.row) + item.rows > own.queries * group) return false;
             ctx = own.ctx;
         }
-        sight = Sight(args, ctx);
         return true;
     }
 
@@ -153,7 +158,7 @@ struct Task {
     // mergeable reports whether all parts of the item are there.
     bool mergeable() const { return with_partials && !shared && item.parts > 0 && fits(item.parts); }
 
-    // row is row r of the item; one beyond its last sees nothing before a causal mask.
+    // row is row r of the item; one beyond its last is the last.
     Row row(uint32_t r) const {
         uint32_t packed = item.row + min(r, item.rows - 1);
         Sequence from = {};
@@ -164,16 +169,14 @@ struct Task {
         } else {
             from = own;
         }
-        const uint32_t query = packed / group;
-        const int64_t position = r < item.rows ? from.ctx - from.queries + query : -1;
-        const int64_t least = sight.causal ? -1 : -int64_t(MOST_KEYS);
-        return {from.token + query, kv_head * group + packed % group, int(position < least ? least : position)};
+        return {from, packed / group, kv_head * group + packed % group};
     }
 
-    // lowest and highest bound the positions of rows [r, last]: of one sequence they are
-    // exact, of several they are behind the item's keys.
-    int lowest(uint32_t r) const { return shared ? sight.after(ctx) : row(r).position; }
-    int highest(uint32_t last) const { return shared ? int(MOST_KEYS) - 1 : row(last).position; }
+    // drafts is the key of the first token of the sequence in this call.
+    int drafts() const {
+        const int64_t before = own.ctx - own.queries;
+        return before < 0 ? 0 : int(before);
+    }
 
     // partial is the row of the workspace that a part gives row r of the item.
     int64_t partial(uint32_t part, uint32_t r) const {
@@ -184,9 +187,6 @@ struct Task {
         }
         return at_row * call.args->kv_heads + kv_head;
     }
-
-    // span is the keys of the item that its rows see.
-    Span span() const { return sight.span(lowest(0), highest(item.rows - 1), item.key, item.key_end, ctx); }
 
   private:
     bool fits(uint64_t parts) const {
@@ -216,7 +216,7 @@ struct Task {
 // query is row r of the item in Q, whose type is T.
 template <class T> inline const device T *query(const thread Call &call, Row row) {
     constant fkv_attend_args &args = *call.args;
-    return static_cast<const device T *>(call.q) + row.token * args.q_stride + int64_t(row.head) * args.k_dim;
+    return static_cast<const device T *>(call.q) + row.token() * args.q_stride + int64_t(row.head) * args.k_dim;
 }
 
 } // namespace fkv
@@ -242,6 +242,8 @@ template <class T> inline const device T *query(const thread Call &call, Row row
         const device uint32_t *table [[buffer(FKV_ATTEND_TABLE), function_constant(with_table)]],                    \
         const device uint32_t *context_lens [[buffer(FKV_ATTEND_CONTEXT_LENS)]],                                     \
         const device uint32_t *query_offsets [[buffer(FKV_ATTEND_QUERY_OFFSETS), function_constant(with_offsets)]],  \
+        const device uint32_t *views [[buffer(FKV_ATTEND_VIEWS), function_constant(with_views)]],                    \
+        const device uint32_t *tree [[buffer(FKV_ATTEND_TREE), function_constant(with_tree)]],                       \
         const device uint32_t *work [[buffer(FKV_ATTEND_WORK)]],                                                     \
         const device float *alibi [[buffer(FKV_ATTEND_ALIBI), function_constant(with_alibi)]],                       \
         const device float *sinks [[buffer(FKV_ATTEND_SINKS), function_constant(with_sinks)]],                       \
@@ -256,8 +258,9 @@ template <class T> inline const device T *query(const thread Call &call, Row row
         device float *final_lse [[buffer(FKV_ATTEND_FINAL_LSE), function_constant(with_final_lse)]]
 
 #define FKV_CALL                                                                                                     \
-    fkv::Call{q, k, v, with_table ? table : nullptr, context_lens, with_offsets ? query_offsets : nullptr, work,     \
-              with_alibi ? alibi : nullptr, with_sinks ? sinks : nullptr, FKV_SCALES, &args}
+    fkv::Call{q, k, v, with_table ? table : nullptr, context_lens, with_offsets ? query_offsets : nullptr,           \
+              with_views ? views : nullptr, with_tree ? tree : nullptr, work, with_alibi ? alibi : nullptr,          \
+              with_sinks ? sinks : nullptr, FKV_SCALES, &args}
 
 #define FKV_WRITES                                                                                                   \
     fkv::Results{out, with_lse ? lse : nullptr, with_partials ? partial : nullptr,                                   \

@@ -5,38 +5,41 @@
 
 namespace fkv {
 
-// Four simdgroups have 4 rows each and walk the same tiles, so that each row of the cache
-// is read once.
+constant constexpr int THREADS = latent(FKV_KDIM) ? 256 : 128;
+
+// The simdgroups have 4 rows each, or 2 of a latent cache, and walk the same tiles, so that each row of the cache
+// is read once. In a latent cache values are the first elements of keys.
 struct Decode {
-    enum : int { SIMDGROUPS = 4, EACH = 4 };
+    enum : int { SIMDGROUPS = FKV_DECODE_ROWS / together(FKV_KDIM), EACH = 4 };
     using Cached = Plane<FKV_IN, FKV_OUT>;
     using Element = Cached::Type; // of a tile
     using Rows = Softmax<FKV_IN, 16 / sizeof(Element), FKV_KDIM, FKV_VDIM, EACH>;
     enum : int { TEAMS = Rows::TEAMS, KEYS = EACH * TEAMS };
-    using Tiles = Stream<Cached, FKV_KDIM, FKV_VDIM, KEYS, SIMDGROUPS * int(LANES), 0>;
+    using Tiles = Stream<Cached, FKV_KDIM, latent(FKV_KDIM) ? 0 : FKV_VDIM, KEYS, SIMDGROUPS * int(LANES), 0>;
     static_assert(int(Tiles::BYTES) <= 32 << 10, "what a threadgroup may have");
-    static_assert(SIMDGROUPS * int(Rows::R) == FKV_DECODE_ROWS, "all rows of an item");
-    using Keys = InTile<Element, FKV_KDIM, TEAMS>;
-    using Values = InTile<Element, FKV_VDIM, TEAMS>;
+    static_assert(SIMDGROUPS * int(LANES) == THREADS, "all rows of an item");
+    using Keys = InTile<Element, Tiles::KEY_STRIDE, TEAMS>;
+    using Values = InTile<Element, Tiles::VALUE_STRIDE, TEAMS>;
 
     static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
         const int from = here.simdgroup * Rows::R, lane = here.lane, team = lane / Rows::SIZE;
         const bool used = from < int(task.item.rows);
-        const Span span = task.span();
+        const Span span = span_of(task, lane);
         const Scoring scoring(*call.args);
         const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Cached keys_from(call.keys(task.kv_head), FKV_KDIM), values_from(call.values(task.kv_head), FKV_VDIM);
         Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
-        Rows rows(call, task, from, lane);
+        Rows rows(task, from, lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
-            const Keys keys = {tiles.keys() + team * FKV_KDIM};
+            const Keys keys = {tiles.keys() + team * Tiles::KEY_STRIDE};
             typename Rows::Weights s;
+            uint seen = 0;
             if (used) {
                 s = rows.rows.multiply(keys, lane);
-                rows.weigh(s, scoring, task.sight, span, begin + team);
+                seen = rows.weigh(s, scoring, span, begin + team);
             }
-            const Values values = {tiles.values() + team * FKV_VDIM};
-            if (used) rows.mix(s, values);
+            const Values values = {tiles.values() + team * Tiles::VALUE_STRIDE};
+            if (used) rows.mix(s, values, seen);
         }
         if (!used) return;
         rows.total(scoring);
@@ -46,7 +49,7 @@ struct Decode {
 
 } // namespace fkv
 
-FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
+FKV_ATTEND_KERNEL(fkv::THREADS, FKV_ATTEND_RESULTS) {
     threadgroup float4 shared[fkv::Decode::Tiles::BYTES / 16];
     fkv::Task task(FKV_CALL);
     if (!task.read(FKV_HERE, FKV_DECODE_ROWS) || !task.writable()) return;

@@ -7,21 +7,18 @@ namespace fkv {
 
 // Target is what a lane's row needs beside its query.
 struct Target {
-    int position;
-    float slope;
+    Lookout lookout;
     float lse; // -inf: the row counts for nothing
 
-    Target(const thread Call &call, const device float *final_lse, const thread Task &task, uint32_t r) {
+    Target(const device float *final_lse, const thread Task &task, uint32_t r) : lookout(task, r) {
         const Row row = task.row(r);
-        position = row.position;
-        slope = with_alibi ? call.alibi[row.head] : 0;
-        lse = r < task.item.rows ? final_lse[int64_t(row.token) * call.args->q_heads + row.head] : NEG_INF;
+        lse = r < task.item.rows ? final_lse[int64_t(row.token()) * task.call.args->q_heads + row.head] : NEG_INF;
     }
 
-    // weight is the probability that the row gives to a key of the context.
-    float weight(float product, Scoring scoring, Sight sight, int key) const {
-        if (lse == NEG_INF || !sight.sees(position, key)) return 0;
-        return weight_of((scoring.score(product, slope, key - position) * scoring.natural - lse) * LOG2E);
+    // weight is the probability that the row gives to key number i of the span.
+    float weight(float product, Scoring scoring, Span span, int i) const {
+        const float score = lookout.score(product, scoring, span, i);
+        return score == NEG_INF || lse == NEG_INF ? 0 : weight_of((score * scoring.natural - lse) * LOG2E);
     }
 };
 
@@ -44,16 +41,16 @@ template <class T, int KDIM> struct Matrices {
     Target target;
     int lane;
 
-    Matrices(const thread Call &call, const device float *final_lse, const thread Task &task, int from, int lane_at)
-        : queries(call, task, from, lane_at), target(call, final_lse, task, from + lane_row(lane_at)), lane(lane_at) {}
+    Matrices(const device float *final_lse, const thread Task &task, int from, int lane_at)
+        : queries(task, from, 0, lane_at), target(final_lse, task, from + lane_row(lane_at)), lane(lane_at) {}
 
-    void add(const thread Masses &to, const threadgroup T *keys, int begin, Scoring scoring, Sight sight) const {
+    void add(const thread Masses &to, const threadgroup T *keys, int begin, Scoring scoring) const {
         Matrix<float> s[1];
         queries.template multiply<KEYS>(s, keys, KDIM + PAD);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const int i = begin + lane_column(lane) + e;
-            float sum = target.weight(s[0].thread_elements()[e], scoring, sight, to.span.at(i));
+            float sum = target.weight(s[0].thread_elements()[e], scoring, to.span, i);
             sum += simd_shuffle_xor(sum, 2);
             sum += simd_shuffle_xor(sum, 4);
             sum += simd_shuffle_xor(sum, 16);
@@ -62,10 +59,10 @@ template <class T, int KDIM> struct Matrices {
     }
 };
 
-// Teams is the same in formats of f32: four rows, and a few keys for every team.
+// Teams is the same in formats of f32: a few rows, and a few keys for every team.
 template <class T, class S, int KDIM> struct Teams {
-    enum : int { EACH = 4, PAD = 0 };
-    using Rows = Four<T, 16 / sizeof(S), KDIM, EACH>;
+    enum : int { EACH = latent(KDIM) ? 2 : 4, PAD = 0 };
+    using Rows = Few<T, 16 / sizeof(S), KDIM, EACH>;
     using Products = typename Rows::Products;
     enum : int { ROWS = Rows::ROWS, SIZE = Rows::SIZE, TEAMS = int(LANES) / SIZE, KEYS = EACH * TEAMS };
 
@@ -73,18 +70,18 @@ template <class T, class S, int KDIM> struct Teams {
     Target target;
     int lane;
 
-    Teams(const thread Call &call, const device float *final_lse, const thread Task &task, int from, int lane_at)
-        : rows(call, task, from, lane_at), target(call, final_lse, task, from + lane_at % SIZE / Products::SPREAD),
+    Teams(const device float *final_lse, const thread Task &task, int from, int lane_at)
+        : rows(task, from, lane_at), target(final_lse, task, from + lane_at % SIZE / Products::SPREAD),
           lane(lane_at) {}
 
-    void add(const thread Masses &to, const threadgroup S *keys, int begin, Scoring scoring, Sight sight) const {
+    void add(const thread Masses &to, const threadgroup S *keys, int begin, Scoring scoring) const {
         const int team = lane / SIZE, at = lane % SIZE;
         const InTile<S, KDIM, TEAMS> mine = {keys + team * KDIM};
         const Products s = rows.multiply(mine, lane);
 #pragma unroll
         for (int j = 0; j < Products::HELD; j++) {
             const int i = begin + team + Products::column(j, at) * TEAMS;
-            float sum = target.weight(s.at[j], scoring, sight, to.span.at(i));
+            float sum = target.weight(s.at[j], scoring, to.span, i);
 #pragma unroll
             for (int apart = Products::SPREAD; apart < int(SIZE); apart *= 2) sum += simd_shuffle_xor(sum, apart);
             if (at < Products::SPREAD && at % Products::REPEATED == 0) to.add(i, sum);
@@ -93,9 +90,12 @@ template <class T, class S, int KDIM> struct Teams {
 };
 
 // Mass walks the keys of an item with four simdgroups: those of the same rows divide a
-// tile between them. Items of more rows than the simdgroups hold are walked again.
+// tile between them. Items of more rows than the simdgroups hold are walked again. Of keys of a
+// latent cache in 16 bits a tile has 16, 18688 bytes: there is no room for one of 32, so with up to 8 rows half
+// of the simdgroups only load.
 template <class Cached, int KDIM, class Rows> struct Mass {
-    enum : int { SIMDGROUPS = 4, KEYS = int(Rows::KEYS) * SIMDGROUPS, STRIDE = KDIM + int(Rows::PAD) };
+    enum : int { SIMDGROUPS = 4, SHARES = latent(KDIM) && int(Rows::KEYS) * SIMDGROUPS > 16 ? 2 : SIMDGROUPS };
+    enum : int { KEYS = int(Rows::KEYS) * SHARES, STRIDE = KDIM + int(Rows::PAD) };
     using Tiles = Stream<Cached, KDIM, 0, KEYS, SIMDGROUPS * int(LANES), Rows::PAD>;
     static_assert(int(Tiles::BYTES) <= 32 << 10, "what a threadgroup may have");
 
@@ -105,20 +105,20 @@ template <class Cached, int KDIM, class Rows> struct Mass {
         const int sets = count <= Rows::ROWS ? 1 : count <= 2 * Rows::ROWS ? 2 : SIMDGROUPS;
         const int set = here.simdgroup % sets, own = here.simdgroup / sets * Rows::KEYS;
         const int step = SIMDGROUPS / sets * Rows::KEYS;
-        const Span span = task.span();
+        const Span span = span_of(task, here.lane);
         const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Scoring scoring(*call.args);
         const Cached keys_from(call.keys(task.kv_head), KDIM);
         const Masses to = {mass, pages, span};
         for (int from = 0; from < count; from += sets * Rows::ROWS) {
             const int first = from + set * Rows::ROWS;
-            const Rows rows(call, final_lse, task, first, here.lane);
+            const Rows rows(final_lse, task, first, here.lane);
             threadgroup_barrier(mem_flags::mem_threadgroup); // the walk before is over
             Tiles tiles(shared, keys_from, keys_from, pages, span, here.index);
             for (int begin = 0; begin < span.count; begin += KEYS) {
                 const threadgroup typename Cached::Type *keys = tiles.keys();
                 for (int key = own; key < KEYS && first < count; key += step) {
-                    rows.add(to, keys + key * STRIDE, begin + key, scoring, task.sight);
+                    rows.add(to, keys + key * STRIDE, begin + key, scoring);
                 }
             }
         }

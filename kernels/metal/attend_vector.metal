@@ -17,11 +17,11 @@ struct Vector {
 
     static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
         const int simdgroup = here.simdgroup, lane = here.lane, team = lane / Rows::SIZE;
-        const Span span = task.span();
+        const Span span = span_of(task, lane);
         const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Scoring scoring(*call.args);
         const Cached keys_from(call.keys(task.kv_head), FKV_KDIM), values_from(call.values(task.kv_head), FKV_VDIM);
-        Rows rows(call, task, 0, lane);
+        Rows rows(task, 0, lane);
         for (int begin = simdgroup * KEYS; begin < span.count; begin += SIMDGROUPS * KEYS) {
             const int first = begin + team, left = (span.count - first + TEAMS - 1) / TEAMS; // of the team
             int64_t at[EACH];
@@ -30,8 +30,8 @@ struct Vector {
             const Keys keys(keys_from, pages, at, left, lane % Rows::SIZE);
             const Values values(values_from, pages, at, left, lane % Rows::SIZE); // on its way meanwhile
             typename Rows::Weights s = rows.rows.multiply(keys, lane);
-            rows.weigh(s, scoring, task.sight, span, first);
-            rows.mix(s, values);
+            const uint seen = rows.weigh(s, scoring, span, first);
+            rows.mix(s, values, seen);
         }
         join<SIMDGROUPS, 1>(rows, scoring, shared, simdgroup, 0, lane);
         if (simdgroup > 0) return;

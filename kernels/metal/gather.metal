@@ -29,7 +29,7 @@ inline void gather(const device KV *cache, const device uint32_t *table, device 
                     const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
                     const uint32_t column = unit % units * W;
                     const int64_t out_row = head * args.len + token;
-                    fkv::copy_run<W>(cache + row * args.dim + column, out + out_row * args.dim + column);
+                    fkv::copy_run<W>(cache + row * args.row + column, out + out_row * args.dim + column);
                 }
             }
         }
@@ -39,7 +39,7 @@ inline void gather(const device KV *cache, const device uint32_t *table, device 
 } // namespace
 
 // Grid: x over tiles of 32 tokens, y over KV heads; any grid is right. Without wide, which
-// asks that both sides are aligned to 16 bytes and that the dim is made of whole runs,
+// asks that both sides are aligned to 16 bytes and that rows and the dim are made of whole runs,
 // elements are copied one at a time.
 [[max_total_threads_per_threadgroup(THREADS)]] kernel void
 FKV_NAME(const device FKV_IN *cache [[buffer(FKV_GATHER_CACHE)]],

@@ -20,14 +20,14 @@ fkv_gather_quant(const device uint *cache [[buffer(FKV_GATHER_QUANT_CACHE)]],
                  constant fkv_gather_quant_args &args [[buffer(FKV_GATHER_QUANT_BUFFERS)]],
                  FKV_BUILTINS) {
     const fkv::Here here = FKV_HERE;
-    const fkv::Seat seat(args.dim, here.lane);
+    const fkv::Seat seat(args.row, here.lane);
     const bool turned = args.flags & FKV_HADAMARD;
     for (uint32_t head = here.group.y; head < args.kv_heads; head += here.groups.y) {
-        const fkv::Codes<const uint> codes(cache, scales, args.storage, args.dim, head, args.kv_heads);
+        const fkv::Codes<const uint> codes(cache, scales, args.storage, args.row, head, args.kv_heads);
         for (int64_t first = here.group.x * TOKENS; first < args.len; first += here.groups.x * TOKENS) {
             for (uint at = here.simdgroup * seat.rows; at < uint(TOKENS); at += SIMDGROUPS * seat.rows) {
                 const int64_t token = first + at + seat.row;
-                const bool there = seat.taken && token < args.len;
+                const bool there = token < args.len;
                 fkv::Place place = fkv::place_of(args.begin + token, args.block_size);
                 uint32_t block = args.block;
                 if (with_table) {
@@ -35,15 +35,16 @@ fkv_gather_quant(const device uint *cache [[buffer(FKV_GATHER_QUANT_CACHE)]],
                 }
                 const bool known = there && block < args.blocks;
                 place.block = block;
-                float x[fkv::OCTET] = {};
-                if (known) {
-                    const int64_t line = static_cast<int64_t>(place.block) * args.kv_heads + head;
-                    const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
-                    fkv::get_octet(x, codes, row, line, seat.octet);
+                const int64_t line = static_cast<int64_t>(place.block) * args.kv_heads + head;
+                const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
+                for (uint deck = 0; deck * fkv::MOST_DIM < args.dim; deck++) { // one, if they are turned
+                    const uint octet = seat.octet + deck * fkv::LANES, dim = octet * fkv::OCTET;
+                    const bool wanted = known && dim < args.dim;
+                    float x[fkv::OCTET] = {};
+                    if (wanted) fkv::get_octet(x, codes, row, line, octet);
+                    if (turned) fkv::hadamard(x, args.row, here.lane);
+                    if (wanted) fkv::store_octet(out + (head * args.len + token) * args.dim + dim, x, wide);
                 }
-                if (turned) fkv::hadamard(x, args.dim, here.lane);
-                const int64_t to = (head * args.len + token) * args.dim + seat.octet * fkv::OCTET;
-                if (known) fkv::store_octet(out + to, x, wide);
             }
         }
     }

@@ -1,5 +1,6 @@
 // Rows that become quantized, or stop being it, in registers: a lane holds an octet of a row,
-// and a simdgroup as many rows as there are lanes for.
+// and a simdgroup as many rows as there are lanes for. Of a row of a latent cache, which is longer, a simdgroup
+// has one, and a lane an octet of each deck.
 #pragma once
 
 #include "codes.h"
@@ -8,19 +9,35 @@
 
 namespace fkv {
 
-constant constexpr uint MOST_DIM = LANES * OCTET; // of a row; no head dim of attention is larger
+constant constexpr uint MOST_DIM = LANES * OCTET; // of a row, and of a deck of a long one
+
+// DECKS is how many a row has. The last deck of a long one is what rotates.
+#if FKV_LONG_ROWS
+constant constexpr int DECKS = 3;
+#else
+constant constexpr int DECKS = 1;
+#endif
 
 // Seat is a lane's place in the rows of a simdgroup. Lanes of a row are a power of two; those
 // behind its end take part in all that lanes do together.
 struct Seat {
     uint lanes;     // of a row
     uint rows, row; // how many there are, and which one is the lane's
+    uint octets;    // of a row
     uint octet;     // the one of the row that the lane holds
     bool taken;     // there is such a one
 
     Seat(uint dim, uint lane)
-        : lanes(dim > 128 ? 32 : dim > 64 ? 16 : 8), rows(LANES / lanes), row(lane / lanes),
-          octet(lane % lanes), taken(octet < dim / OCTET) {}
+        : lanes(dim > 128 ? 32 : dim > 64 ? 16 : 8), rows(LANES / lanes), row(lane / lanes), octets(dim / OCTET),
+          octet(lane % lanes), taken(octet < octets) {}
+
+    // in_deck is the lane's place in a deck of its row.
+    Seat in_deck(uint deck) const {
+        Seat other = *this;
+        other.octet = octet + deck * LANES;
+        other.taken = other.octet < octets;
+        return other;
+    }
 };
 
 // load_octet and store_octet move an octet's elements, 16 bytes at a time where from and to
@@ -171,27 +188,44 @@ template <class Word> inline void get_octet(thread float (&x)[OCTET], Codes<Word
     }
 }
 
-// put_octet stores rows whose scales are theirs or their head's, or floats, which have none. All
-// lanes call it; there says whether the lane's octet is to be stored. It returns false where one is
+// put_octets stores rows whose scales are theirs or their head's, or floats, which have none. All
+// lanes call it; there says whether the lane's row is to be stored. It returns false where an octet is
 // to be quantized and not finite.
-inline bool put_octet(Codes<uint> to, int64_t row, Seat seat, bool there, thread float (&x)[OCTET], bool saturate) {
+inline bool put_octets(Codes<uint> to, int64_t row, Seat seat, bool there, thread float (&x)[DECKS][OCTET],
+                       bool saturate) {
     const Coding c = to.coding;
-    if (c.plain()) {
-        if (there) put_plain(to, row, seat.octet, x);
-        return true;
-    }
-    const float4 reach = reach_together(x, seat, c);
-    const uint made = c.by_head() ? 0 : word_of(c, reach, saturate, to.factor);
-    const uint whole = c.quarters() ? gathered(made, seat, c) : made;
-    if (!there) return true;
-    device uint *scale = to.scale(row, seat.octet);
-    const uint word = c.by_head() ? *scale : c.quarters() ? to.step(made) : made;
-    if (!c.by_head() && seat.octet % (1u << c.shift) == 0) *scale = whole;
+    float4 reach[DECKS];
 #pragma unroll
-    for (uint i = 0; i < OCTET; i++) x[i] = storable(c, x[i], reach, saturate);
-    const uint4 words = uint4(word);
-    put_codes(to, row, seat.octet, x, words, words);
-    return saturate || is_finite(reach);
+    for (int deck = 0; deck < DECKS; deck++) {
+        const Seat at = seat.in_deck(deck);
+        if (c.plain() && there && at.taken) put_plain(to, row, at.octet, x[deck]);
+        reach[deck] = c.plain() ? NO_REACH : reach_together(x[deck], at, c);
+    }
+    if (c.plain()) return true;
+    if (1u << c.group > LANES) { // all decks share the scale
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) reach[0] = max(reach[0], reach[deck]);
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) reach[deck] = reach[0];
+    }
+    bool finite = true;
+#pragma unroll
+    for (int deck = 0; deck < DECKS; deck++) {
+        const Seat at = seat.in_deck(deck);
+        const uint made = c.by_head() ? 0 : word_of(c, reach[deck], saturate, to.factor);
+        const uint whole = c.quarters() ? gathered(made, at, c) : made;
+        if (there && at.taken) {
+            device uint *scale = to.scale(row, at.octet);
+            const uint word = c.by_head() ? *scale : c.quarters() ? to.step(made) : made;
+            if (!c.by_head() && at.octet % (1u << c.shift) == 0) *scale = whole;
+#pragma unroll
+            for (uint i = 0; i < OCTET; i++) x[deck][i] = storable(c, x[deck][i], reach[deck], saturate);
+            const uint4 words = uint4(word);
+            put_codes(to, row, at.octet, x[deck], words, words);
+            finite = finite && (saturate || is_finite(reach[deck]));
+        }
+    }
+    return finite;
 }
 
 // report adds what one lane found to the status word of the stream, of which most calls have

@@ -43,7 +43,7 @@ template <class T> struct Output {
 
     void final_lse(uint32_t r, float value) const {
         const Row row = task.row(r);
-        const int64_t i = int64_t(row.token) * call.args->q_heads + row.head;
+        const int64_t i = int64_t(row.token()) * call.args->q_heads + row.head;
         if (with_lse) to.lse[i] = value;
         if (with_final_lse) to.final_lse[i] = value;
     }
@@ -56,7 +56,7 @@ template <class T> struct Output {
 
     Line<T> final_line(uint32_t r) const {
         const Row row = task.row(r);
-        const int64_t at = row.token * call.args->out_stride + int64_t(row.head) * call.args->v_dim;
+        const int64_t at = row.token() * call.args->out_stride + int64_t(row.head) * call.args->v_dim;
         return {static_cast<device T *>(to.out) + at, nullptr};
     }
 };

@@ -19,20 +19,26 @@ struct Rows {
     bool more() const { return at < block_size; }
     void next() { at += SIMDGROUPS * seat.rows; }
     uint offset() const { return at + seat.row; }
-    bool there() const { return seat.taken && offset() < block_size; }
+    bool there() const { return offset() < block_size; }
 
-    // element is where the lane's octet begins, in a head that begins at row first.
-    int64_t element(int64_t first) const { return (first + offset()) * dim + seat.octet * fkv::OCTET; }
+    // element is where the lane's octet of a deck begins, in a head that begins at row first.
+    int64_t element(int64_t first, int deck) const {
+        return (first + offset()) * dim + seat.in_deck(deck).octet * fkv::OCTET;
+    }
 };
 
-// load is the octet of a lane, turned where flags say so; all lanes call it.
+// load is the octets of a lane, turned where flags say so; all lanes call it.
 template <class T>
-inline void load(thread float (&x)[fkv::OCTET], const thread Rows &rows, const device T *from, int64_t first,
+inline void load(thread float (&x)[fkv::DECKS][fkv::OCTET], const thread Rows &rows, const device T *from, int64_t first,
                  uint32_t flags, uint lane) {
 #pragma unroll
-    for (uint i = 0; i < fkv::OCTET; i++) x[i] = 0;
-    if (rows.there()) fkv::load_octet(x, from + rows.element(first), true);
-    if (flags & FKV_HADAMARD) fkv::hadamard(x, rows.dim, lane);
+    for (int deck = 0; deck < fkv::DECKS; deck++) {
+#pragma unroll
+        for (uint i = 0; i < fkv::OCTET; i++) x[deck][i] = 0;
+        const bool there = rows.there() && rows.seat.in_deck(deck).taken;
+        if (there) fkv::load_octet(x[deck], from + rows.element(first, deck), true);
+    }
+    if (fkv::DECKS == 1 && (flags & FKV_HADAMARD)) fkv::hadamard(x[0], rows.dim, lane);
 }
 
 // pack_channels codes one head of a block whose rows share scales by channel: a first walk
@@ -42,14 +48,16 @@ inline bool pack_channels(fkv::Codes<uint> codes, const device T *from, int64_t 
                           constant fkv_pack_blocks_args &args, fkv::Here here, threadgroup float4 *reaches) {
     const fkv::Seat seat = rows.seat;
     const bool saturate = args.flags & FKV_SATURATE;
-    float x[fkv::OCTET];
+    float x[fkv::DECKS][fkv::OCTET]; // one: long rows share no scales
     float4 reach[fkv::OCTET];
 #pragma unroll
     for (uint i = 0; i < fkv::OCTET; i++) reach[i] = fkv::NO_REACH;
     for (Rows walk = rows; walk.more(); walk.next()) {
         load(x, walk, from, first, args.flags, here.lane);
 #pragma unroll
-        for (uint i = 0; i < fkv::OCTET; i++) reach[i] = walk.there() ? max(reach[i], fkv::reach_of(x[i])) : reach[i];
+        for (uint i = 0; i < fkv::OCTET; i++) {
+            reach[i] = walk.there() && seat.taken ? max(reach[i], fkv::reach_of(x[0][i])) : reach[i];
+        }
     }
     for (uint apart = seat.lanes; apart < fkv::LANES; apart *= 2) {
 #pragma unroll
@@ -81,8 +89,10 @@ inline bool pack_channels(fkv::Codes<uint> codes, const device T *from, int64_t 
     for (Rows walk = rows; walk.more(); walk.next()) {
         load(x, walk, from, first, args.flags, here.lane);
 #pragma unroll
-        for (uint i = 0; i < fkv::OCTET; i++) x[i] = fkv::storable(codes.coding, x[i], reach[i], saturate);
-        if (walk.there()) fkv::put_codes(codes, line * args.block_size + walk.offset(), seat.octet, x, low, high);
+        for (uint i = 0; i < fkv::OCTET; i++) x[0][i] = fkv::storable(codes.coding, x[0][i], reach[i], saturate);
+        if (walk.there() && seat.taken) {
+            fkv::put_codes(codes, line * args.block_size + walk.offset(), seat.octet, x[0], low, high);
+        }
     }
     return saturate || finite || !seat.taken;
 }
@@ -112,15 +122,15 @@ FKV_NAME(const device FKV_IN *from [[buffer(FKV_PACK_BLOCKS_FROM)]],
             const int64_t first = (source * args.kv_heads + head) * args.block_size;
             const int64_t line = target * args.kv_heads + head;
             bool finite = true;
-            if (codes.coding.by_channel()) {
+            if (fkv::DECKS == 1 && codes.coding.by_channel()) {
                 finite = pack_channels(codes, from, first, line, rows, args, here, reaches);
             } else {
                 for (Rows walk = rows; walk.more(); walk.next()) {
-                    float x[fkv::OCTET];
+                    float x[fkv::DECKS][fkv::OCTET];
                     load(x, walk, from, first, args.flags, here.lane);
                     const int64_t row = line * args.block_size + walk.offset();
                     const bool saturate = args.flags & FKV_SATURATE;
-                    const bool good = fkv::put_octet(codes, row, rows.seat, walk.there(), x, saturate);
+                    const bool good = fkv::put_octets(codes, row, rows.seat, walk.there(), x, saturate);
                     finite = finite && good;
                 }
             }

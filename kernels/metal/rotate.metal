@@ -24,7 +24,8 @@ inline void turn_keys(device KV *k, const device int64_t *slots, const device in
         const fkv::Turn turn{angles, pairs, interleaved, delta < 0 ? -1.0f : 1.0f, 1};
         const fkv::Place place = fkv::place_of(slot, args.block_size);
         for (uint32_t unit = here.group.y * THREADS + here.index; unit < end; unit += here.groups.y * THREADS) {
-            device KV *row = k + fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim;
+            device KV *row = k + args.rope_at;
+            row += fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim;
             fkv::turn_unit<W>(turn, unit % units, row, row);
         }
     }
@@ -35,7 +36,7 @@ inline void turn_keys(device KV *k, const device int64_t *slots, const device in
 // Grid: x over slots, y over the units of a slot, 128 a threadgroup. A slot has
 // kv_heads*rope_dims/2/W of them; W is the elements in 16 bytes. Any grid is right.
 // Without wide, which asks that keys and table are aligned to 16 bytes and that W divides
-// the dim and the pairs, W is 1.
+// the dim, the element from which on it rotates and the pairs, W is 1.
 [[max_total_threads_per_threadgroup(THREADS)]] kernel void
 FKV_NAME(device FKV_IN *k [[buffer(FKV_ROTATE_K)]],
          const device int64_t *slots [[buffer(FKV_ROTATE_SLOTS)]],

@@ -13,13 +13,13 @@ constant constexpr uint SIMDGROUPS = THREADS / fkv::LANES;
 // time, and a threadgroup four simdgroups. Any grid is right. A key that moves by nothing
 // keeps its codes; one whose distance the table does not reach stays as well.
 [[max_total_threads_per_threadgroup(THREADS)]] kernel void
-fkv_rotate_quant(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
-                 device uint *scales [[buffer(FKV_ROTATE_QUANT_SCALES)]],
-                 const device int64_t *slots [[buffer(FKV_ROTATE_QUANT_SLOTS)]],
-                 const device int32_t *deltas [[buffer(FKV_ROTATE_QUANT_DELTAS)]],
-                 const device float *rope [[buffer(FKV_ROTATE_QUANT_ROPE)]],
-                 constant fkv_rotate_quant_args &args [[buffer(FKV_ROTATE_QUANT_BUFFERS)]],
-                 FKV_BUILTINS) {
+FKV_NAME(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
+         device uint *scales [[buffer(FKV_ROTATE_QUANT_SCALES)]],
+         const device int64_t *slots [[buffer(FKV_ROTATE_QUANT_SLOTS)]],
+         const device int32_t *deltas [[buffer(FKV_ROTATE_QUANT_DELTAS)]],
+         const device float *rope [[buffer(FKV_ROTATE_QUANT_ROPE)]],
+         constant fkv_rotate_quant_args &args [[buffer(FKV_ROTATE_QUANT_BUFFERS)]],
+         FKV_BUILTINS) {
     threadgroup float rows[SIMDGROUPS * fkv::MOST_DIM];
     const fkv::Here here = FKV_HERE;
     const fkv::Seat seat(args.k_dim, here.lane);
@@ -38,15 +38,19 @@ fkv_rotate_quant(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
         uint unit = here.group.y * SIMDGROUPS + here.simdgroup;
         for (; unit < units; unit += here.groups.y * SIMDGROUPS) {
             const uint32_t head = unit * seat.rows + seat.row;
-            const bool there = seat.taken && head < args.kv_heads;
+            const bool there = head < args.kv_heads;
             const fkv::Codes<uint> codes(k, scales, args.storage, args.k_dim, there ? head : 0, args.kv_heads);
             const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
-            float x[fkv::OCTET] = {};
-            if (there) fkv::get_octet(x, codes, row, 0, seat.octet);
-            if (turned) fkv::hadamard(x, args.k_dim, here.lane);
-            fkv::turn_octet(x, seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
-            if (turned) fkv::hadamard(x, args.k_dim, here.lane);
-            fkv::put_octet(codes, row, seat, there, x, false);
+            float x[fkv::DECKS][fkv::OCTET] = {};
+#pragma unroll
+            for (int deck = 0; deck < fkv::DECKS; deck++) {
+                const fkv::Seat at = seat.in_deck(deck);
+                if (there && at.taken) fkv::get_octet(x[deck], codes, row, 0, at.octet);
+            }
+            if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
+            fkv::turn_octet(x[fkv::DECKS - 1], seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
+            if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
+            fkv::put_octets(codes, row, seat, there, x, false);
         }
     }
 }

@@ -1,6 +1,7 @@
 // Attention on simdgroup matrices: a simdgroup and its 8 rows.
 #pragma once
 
+#include "outlook.h"
 #include "output.h"
 #include "tile.h"
 
@@ -28,13 +29,13 @@ inline float row_max(float x) {
     return max(x, simd_shuffle_xor(x, 8));
 }
 
-// Queries are 8 rows of an item, from its row from on, in registers. Behind the item's
-// last they repeat that one: what comes of it nobody writes.
+// Queries are 8 rows of an item, from its row from on, in registers: KDIM of their elements, from element dim
+// on. Behind the item's last they repeat that one: what comes of it nobody writes.
 template <class T, int KDIM> struct Queries {
     Matrix<T> at[KDIM / 8];
 
-    Queries(const thread Call &call, const thread Task &task, int from, int lane) {
-        const device T *row = query<T>(call, task.row(from + lane_row(lane))) + lane_column(lane);
+    Queries(const thread Task &task, int from, int dim, int lane) {
+        const device T *row = query<T>(task.call, task.row(from + lane_row(lane))) + dim + lane_column(lane);
 #pragma unroll
         for (int d = 0; d < KDIM / 8; d++) {
             const vec<T, 2> pair = *reinterpret_cast<const device vec<T, 2> *>(row + d * 8);
@@ -61,42 +62,37 @@ template <class T, int KDIM> struct Queries {
 };
 
 // Strip is the softmax of 8 rows over the keys that a simdgroup has met, KEYS of every
-// tile, and what the rows have gathered.
-template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
+// tile, and what the rows have gathered of VDIM elements of their values.
+template <class T, int VDIM, int KEYS> struct Strip {
     enum : int { FLOATS = VDIM / 8 * 2 + 2 }; // of a lane, for join
+    static_assert(KEYS <= 32, "a bit for each key");
 
-    Queries<T, KDIM> queries;
     Matrix<float> o[VDIM / 8];
-    float top, sum, slope; // of the lane's row; the sum is of its columns until total
-    int position, lane;
-    int first, final; // positions of the first and the last of the strip's rows
-    bool used;        // is there any
+    Lookout lookout; // of the lane's row
+    Extent extent;   // of all 8
+    float top, sum;  // of the lane's row; the sum is of its columns until total
+    int lane;
 
-    // The strip has rows [from, from+8) of the item.
-    Strip(const thread Call &call, const thread Task &task, int from, int lane_at)
-        : queries(call, task, from, lane_at), top(NEG_INF), sum(0), lane(lane_at) {
-        const int rows = int(task.item.rows);
-        const Row row = task.row(from + lane_row(lane));
-        used = from < rows;
-        first = task.lowest(from);
-        final = task.highest(min(from + STRIP_ROWS, rows) - 1);
-        position = row.position;
-        slope = with_alibi ? call.alibi[row.head] : 0;
+    // The rows are [from, from+8) of the item.
+    Strip(const thread Task &task, int from, int lane_at)
+        : lookout(task, from + lane_row(lane_at)),
+          extent(Extent::around(lookout.row, uint32_t(from + lane_row(lane_at)) < task.item.rows, task)), top(NEG_INF),
+          sum(0), lane(lane_at) {
 #pragma unroll
         for (int n = 0; n < VDIM / 8; n++) o[n] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
 
-    // weigh makes weights of keys, which are number begin of the span and on, and shrinks
-    // what was added up under a smaller top. It returns false, and there is nothing to
-    // mix, where no row of the strip sees any of them.
-    bool weigh(thread Matrix<float> (&s)[KEYS / 8], const threadgroup T *keys, int stride, Scoring scoring,
-               Sight sight, Span span, int begin) {
-        if (!used || begin >= span.count) return false;
-        const int oldest = span.at(begin), newest = span.at(min(begin + KEYS, span.count) - 1);
-        if (sight.none(first, final, oldest, newest)) return false;
-        queries.template multiply<KEYS>(s, keys, stride);
-        if (!scoring.plain || begin + KEYS > span.count || !sight.all(first, final, oldest, newest)) {
-            complete(s, scoring, sight, span, begin);
+    // none reports whether no row sees a key of those from number begin of the span on.
+    bool none(Span span, int begin) const {
+        return begin >= span.count || extent.none(span.at(begin), span.at(min(begin + KEYS, span.count) - 1));
+    }
+
+    // weigh makes weights of products with keys, which are number begin of the span and on, and shrinks
+    // what was added up under a smaller top. It returns the keys that some row sees, a bit each.
+    uint weigh(thread Matrix<float> (&s)[KEYS / 8], Scoring scoring, Span span, int begin) {
+        uint seen = ALL_SEEN;
+        if (!scoring.plain || begin + KEYS > span.count || !extent.all(span.at(begin), span.at(begin + KEYS - 1))) {
+            seen = complete(s, scoring, span, begin);
         }
         float high = top;
 #pragma unroll
@@ -113,21 +109,26 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
                 sum += weight;
             }
         }
-        return true;
+        return seen;
     }
 
     // mix adds the keys' values by their weights, rounded to T. A row that does not see a
-    // key adds 0 times its value, so an infinite one shows there too.
-    void mix(thread Matrix<float> (&s)[KEYS / 8], const threadgroup T *values, int stride) {
+    // key that another one sees adds 0 times its value, so an infinite one shows there too.
+    void mix(thread Matrix<float> (&s)[KEYS / 8], const threadgroup T *values, int stride, uint seen) {
 #pragma unroll
         for (int k = 0; k < KEYS / 8; k++) {
             Matrix<T> a;
             a.thread_elements()[0] = from_float<T>(s[k].thread_elements()[0]);
             a.thread_elements()[1] = from_float<T>(s[k].thread_elements()[1]);
+            const bool kept = !asked() || (seen >> (k * 8 + lane_row(lane)) & 1) != 0; // the key of the lane's values
 #pragma unroll
             for (int n = 0; n < VDIM / 8; n++) {
                 Matrix<T> b;
                 simdgroup_load(b, values + k * 8 * stride + n * 8, stride);
+                if (asked()) {
+                    b.thread_elements()[0] = kept ? b.thread_elements()[0] : T(0);
+                    b.thread_elements()[1] = kept ? b.thread_elements()[1] : T(0);
+                }
                 simdgroup_multiply_accumulate(o[n], a, b, o[n]);
             }
         }
@@ -136,7 +137,7 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
     // total adds up the sums of a row's lanes.
     void total() { sum = row_sum(sum); }
 
-    // give and take hand the strip's state from one simdgroup to another, see join.
+    // give and take hand the state from one simdgroup to another, see join.
     void give(threadgroup float *to) {
         to[0] = top;
         to[LANES] = sum;
@@ -159,33 +160,38 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
         }
     }
 
-    // write writes the rows, the first of which is row from of the item.
-    void write(Output<T> out, Scoring scoring, int from) {
+    // write writes the rows' elements from dim on; the first row is row from of the item.
+    void write(Output<T> out, Scoring scoring, int from, int dim) {
         const uint32_t r = from + lane_row(lane);
         if (r >= out.task.item.rows) return;
         const Finish finish(top, sum, scoring.natural, out.sink(r));
-        if (lane_column(lane) == 0) out.lse(r, finish.lse);
+        if (dim == 0 && lane_column(lane) == 0) out.lse(r, finish.lse);
         const Line<T> line = out.line(r);
 #pragma unroll
         for (int n = 0; n < VDIM / 8; n++) {
             const float2 pair = {o[n].thread_elements()[0], o[n].thread_elements()[1]};
-            line.put(n * 8 + lane_column(lane), pair * finish.factor);
+            line.put(dim + n * 8 + lane_column(lane), pair * finish.factor);
         }
     }
 
   private:
-    // complete makes scores of products, -inf where a row does not see the key.
-    void complete(thread Matrix<float> (&s)[KEYS / 8], Scoring scoring, Sight sight, Span span, int begin) const {
+    // complete makes scores of products, -inf where a row does not see the key, and returns the keys that
+    // some row sees; without a need, all.
+    uint complete(thread Matrix<float> (&s)[KEYS / 8], Scoring scoring, Span span, int begin) const {
+        uint seen = 0;
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                const int i = begin + n * 8 + lane_column(lane) + e, key = span.at(i);
-                const bool seen = (i < span.count) & sight.sees(position, key);
-                const float score = scoring.score(s[n].thread_elements()[e], slope, key - position);
-                s[n].thread_elements()[e] = seen ? score : NEG_INF;
+                const int i = n * 8 + lane_column(lane) + e;
+                const float score = lookout.score(s[n].thread_elements()[e], scoring, span, begin + i);
+                s[n].thread_elements()[e] = score;
+                seen |= uint(score != NEG_INF) << i;
             }
         }
+        if (!asked()) return ALL_SEEN;
+        for (ushort apart = 1; apart < LANES; apart *= 2) seen |= simd_shuffle_xor(seen, apart);
+        return seen;
     }
 
     void shrink(float factor) {
@@ -205,7 +211,7 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int ST
     enum : int { PARTS = SIMDGROUPS / STRIPS, OWN = KEYS / PARTS };
     using Cached = Plane<T, S>;
     using Tiles = Stream<Cached, KDIM, VDIM, KEYS, SIMDGROUPS * int(LANES), STRIP_PAD>;
-    using Rows = Strip<T, KDIM, VDIM, OWN>;
+    using Rows = Strip<T, VDIM, OWN>;
     enum : int { JOINED = joined<PARTS, STRIPS, Rows>(), TILES = Tiles::BYTES };
     enum : int { SHARED = int(JOINED) > int(TILES) ? int(JOINED) : int(TILES) };
     static_assert(OWN % 8 == 0, "whole matrices for every simdgroup");
@@ -213,22 +219,28 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int ST
 
     static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
         const int set = here.simdgroup % STRIPS, part = here.simdgroup / STRIPS, own = part * OWN;
-        const Span span = task.span();
+        const Span span = span_of(task, here.lane);
         const Scoring scoring(*call.args);
         const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Cached keys_from(call.keys(task.kv_head), KDIM), values_from(call.values(task.kv_head), VDIM);
         Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
-        Rows rows(call, task, set * STRIP_ROWS, here.lane);
+        const Queries<T, KDIM> queries(task, set * STRIP_ROWS, 0, here.lane);
+        Rows rows(task, set * STRIP_ROWS, here.lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             Matrix<float> s[OWN / 8];
+            uint seen = 0;
             const threadgroup T *keys = tiles.keys() + own * Tiles::KEY_STRIDE;
-            const bool seen = rows.weigh(s, keys, Tiles::KEY_STRIDE, scoring, task.sight, span, begin + own);
+            const bool met = !rows.none(span, begin + own);
+            if (met) {
+                queries.template multiply<OWN>(s, keys, Tiles::KEY_STRIDE);
+                seen = rows.weigh(s, scoring, span, begin + own);
+            }
             const threadgroup T *values = tiles.values() + own * Tiles::VALUE_STRIDE;
-            if (seen) rows.mix(s, values, Tiles::VALUE_STRIDE);
+            if (met) rows.mix(s, values, Tiles::VALUE_STRIDE, seen);
         }
         rows.total();
         join<PARTS, STRIPS>(rows, scoring, shared, part, set, here.lane);
-        if (part == 0) rows.write(Output<T>{call, results, task}, scoring, set * STRIP_ROWS);
+        if (part == 0) rows.write(Output<T>{call, results, task}, scoring, set * STRIP_ROWS, 0);
     }
 };
 

@@ -1,6 +1,7 @@
-// Attention by vector arithmetic in f32: rows four at a time.
+// Attention by vector arithmetic in f32: rows four at a time, or two.
 #pragma once
 
+#include "outlook.h"
 #include "output.h"
 #include "run.h"
 
@@ -69,14 +70,14 @@ template <class Cached, int DIM, int SIZE, int EACH> struct InCache {
     }
 };
 
-// InTile is rows of a tile, of which a team has every TEAMS-th.
-template <class T, int DIM, int TEAMS> struct InTile {
+// InTile is rows of a tile, STRIDE elements apart, of which a team has every TEAMS-th.
+template <class T, int STRIDE, int TEAMS> struct InTile {
     using Type = T;
 
     const threadgroup T *first;
 
     uint4 bits(int k, int dim) const {
-        return *reinterpret_cast<const threadgroup uint4 *>(first + k * TEAMS * DIM + dim);
+        return *reinterpret_cast<const threadgroup uint4 *>(first + k * TEAMS * STRIDE + dim);
     }
 };
 
@@ -147,19 +148,24 @@ template <int ROWS, int EACH, int SIZE> struct Scores {
 template <class T> struct InRegisters { using Type = float; };
 template <> struct InRegisters<half> { using Type = half; };
 
-// Four is 4 rows of an item as a team sees them, and products with EACH keys of a tile.
-template <class T, int N, int DIM, int EACH> struct Four {
-    enum : int { ROWS = 4, SIZE = team_size(DIM), KEYS = EACH * int(LANES) / SIZE };
+// together is how many rows a team has: 4, of which long keys leave registers for 2.
+constexpr int together(int kdim) { return latent(kdim) ? 2 : 4; }
+
+// Few is a few rows of an item as a team sees them, and products with EACH keys of a tile.
+template <class T, int N, int DIM, int EACH> struct Few {
+    enum : int { ROWS = together(DIM), SIZE = team_size(DIM), KEYS = EACH * int(LANES) / SIZE };
     using Keys = Team<N, DIM, SIZE>;
     using Products = Scores<ROWS, EACH, SIZE>;
 
     typename InRegisters<T>::Type q[ROWS][Keys::HELD];
 
-    // The rows are [from, from+4) of the item; behind its last they repeat that one, and
+    // The rows are those of the item from row from on; behind its last they repeat that one, and
     // what comes of it nobody writes.
-    Four(const thread Call &call, const thread Task &task, int from, int lane) {
+    Few(const thread Task &task, int from, int lane) {
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) Keys::load(q[r], InCall<T>{query<T>(call, task.row(from + r))}, 0, lane % SIZE);
+        for (int r = 0; r < ROWS; r++) {
+            Keys::load(q[r], InCall<T>{query<T>(task.call, task.row(from + r))}, 0, lane % SIZE);
+        }
     }
 
     // multiply takes key k of the team from row k of a source.
@@ -180,10 +186,10 @@ template <class T, int N, int DIM, int EACH> struct Four {
     }
 };
 
-// Softmax is 4 rows and what they have gathered. Every team has its own over the keys that
+// Softmax is a few rows and what they have gathered. Every team has its own over the keys that
 // it met, until total adds them up.
 template <class T, int N, int KDIM, int VDIM, int EACH> struct Softmax {
-    using Rows = Four<T, N, KDIM, EACH>;
+    using Rows = Few<T, N, KDIM, EACH>;
     using Weights = typename Rows::Products;
     enum : int { R = Rows::ROWS, SIZE = Rows::SIZE, TEAMS = int(LANES) / SIZE, SPREAD = SIZE / R };
     using Values = Team<N, VDIM, SIZE>;
@@ -191,14 +197,13 @@ template <class T, int N, int KDIM, int VDIM, int EACH> struct Softmax {
 
     Rows rows;
     float o[R][HELD];
-    float top, sum, slope; // of the row whose scores this lane holds
-    int position, lane;
+    Lookout lookout; // of the row whose scores this lane holds
+    float top, sum;  // of it, too
+    int lane;
 
-    Softmax(const thread Call &call, const thread Task &task, int from, int lane_at)
-        : rows(call, task, from, lane_at), top(NEG_INF), sum(0), lane(lane_at) {
-        const Row row = task.row(from + lane % SIZE / SPREAD);
-        slope = with_alibi ? call.alibi[row.head] : 0;
-        position = row.position;
+    Softmax(const thread Task &task, int from, int lane_at)
+        : rows(task, from, lane_at), lookout(task, from + lane_at % SIZE / SPREAD), top(NEG_INF), sum(0),
+          lane(lane_at) {
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
@@ -207,16 +212,19 @@ template <class T, int N, int KDIM, int VDIM, int EACH> struct Softmax {
     }
 
     // weigh turns products into weights, and shrinks what was added up under a smaller
-    // top. The team's keys are number begin of the span and every TEAMS-th from there.
-    void weigh(thread Weights &s, Scoring scoring, Sight sight, Span span, int begin) {
+    // top. The team's keys are number begin of the span and every TEAMS-th from there. It returns those
+    // that some row sees, a bit each.
+    uint weigh(thread Weights &s, Scoring scoring, Span span, int begin) {
         float high = top;
+        uint seen = 0;
 #pragma unroll
         for (int i = 0; i < Weights::HELD; i++) {
-            const int n = begin + Weights::column(i, lane % SIZE) * TEAMS, key = span.at(n);
-            const bool seen = n < span.count && sight.sees(position, key);
-            s.at[i] = seen ? scoring.score(s.at[i], slope, key - position) : NEG_INF;
+            const int k = Weights::column(i, lane % SIZE);
+            s.at[i] = lookout.score(s.at[i], scoring, span, begin + k * TEAMS);
             high = max(high, s.at[i]);
+            seen |= uint(s.at[i] != NEG_INF) << k;
         }
+        for (ushort apart = SIZE / 2; asked() && apart > 0; apart /= 2) seen |= simd_shuffle_xor(seen, apart);
 #pragma unroll
         for (int apart = SPREAD / 2; apart > 0; apart /= 2) high = max(high, simd_shuffle_xor(high, apart));
         if (simd_any(high != top)) shrink(scoring.weight(top, high));
@@ -226,14 +234,18 @@ template <class T, int N, int KDIM, int VDIM, int EACH> struct Softmax {
             s.at[i] = scoring.weight(s.at[i], high);
             sum += s.at[i];
         }
+        return seen;
     }
 
-    // mix adds the keys' values by their weights.
-    template <class Source> void mix(const thread Weights &s, const thread Source &values) {
+    // mix adds the keys' values by their weights, but for those that no row sees.
+    template <class Source> void mix(const thread Weights &s, const thread Source &values, uint seen) {
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             float x[HELD];
             Values::load(x, values, k, lane % SIZE);
+            const bool kept = !asked() || (seen >> k & 1) != 0;
+#pragma unroll
+            for (int i = 0; i < HELD; i++) x[i] = kept ? x[i] : 0;
 #pragma unroll
             for (int r = 0; r < R; r++) {
                 const float weight = s.of(r, k, lane);

@@ -101,7 +101,8 @@ template <class T> struct Plane<T, Quantized> {
 };
 
 // Stream brings the tiles of a walk, KEYS rows of keys and then of values each, through
-// threadgroup memory, so that each row of the cache is read once; with VDIM 0 keys alone.
+// threadgroup memory, so that each row of the cache is read once; with VDIM 0 keys alone, whose
+// first elements are values, if there are any.
 // All threads of the threadgroup call the same methods. Rows have PAD elements behind
 // them, so that matrix loads of 8 rows hit all banks. What is no key of the span reads
 // as 0.
@@ -118,7 +119,7 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
         SLOTS = 2 * SLOT * sizeof(S) <= 20 << 10 ? 2 : 1, // more would leave a core one threadgroup
         BYTES = SLOTS * SLOT * sizeof(S),
         KEY_STRIDE = KDIM + PAD,
-        VALUE_STRIDE = VDIM + PAD,
+        VALUE_STRIDE = (VDIM ? VDIM : KDIM) + PAD,
         LOADS = (KEYS * (MOST_DIM / N) + THREADS - 1) / THREADS, // of a thread for a step
         AHEAD = LOADS < 4 ? LOADS : 4,                           // as registers allow
         ROWS_KEPT = KDIM == VDIM && AHEAD <= 2, // a thread's values lie in the rows of its keys
@@ -153,7 +154,8 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
 
     // values is its values [KEYS, VALUE_STRIDE], and the end of the tile.
     const threadgroup S *values() {
-        const threadgroup S *here = place<VDIM>(values_from);
+        if (VDIM == 0) return memory + (SLOTS - 1 - slot) * SLOT; // where the keys are
+        const threadgroup S *here = place<VDIM ? VDIM : KDIM>(values_from);
         tile += KEYS;
         fetch<KDIM, false>(keys_from);
         return here;

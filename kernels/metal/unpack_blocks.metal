@@ -30,13 +30,18 @@ FKV_NAME(const device uint *from [[buffer(FKV_UNPACK_BLOCKS_FROM)]],
             const int64_t first = (target * args.kv_heads + head) * args.block_size;
             for (uint at = here.simdgroup * seat.rows; at < args.block_size; at += SIMDGROUPS * seat.rows) {
                 const int64_t offset = at + seat.row;
-                const bool there = seat.taken && offset < args.block_size;
-                float x[fkv::OCTET] = {};
-                if (there) {
-                    codes.decode(x, codes.fetch<fkv::OCTET>(line * args.block_size + offset, line, seat.octet), 0, seat.octet);
+#pragma unroll
+                for (int deck = 0; deck < fkv::DECKS; deck++) {
+                    const fkv::Seat place = seat.in_deck(deck);
+                    const bool there = place.taken && offset < args.block_size;
+                    const int64_t row = line * args.block_size + offset;
+                    float x[fkv::OCTET] = {};
+                    if (there) {
+                        codes.decode(x, codes.fetch<fkv::OCTET>(row, line, place.octet), 0, place.octet);
+                    }
+                    if (fkv::DECKS == 1 && (args.flags & FKV_HADAMARD)) fkv::hadamard(x, args.dim, here.lane);
+                    if (there) fkv::store_octet(to + (first + offset) * args.dim + place.octet * fkv::OCTET, x, true);
                 }
-                if (args.flags & FKV_HADAMARD) fkv::hadamard(x, args.dim, here.lane);
-                if (there) fkv::store_octet(to + (first + offset) * args.dim + seat.octet * fkv::OCTET, x, true);
             }
         }
     }

@@ -49,7 +49,7 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setQHeads, &c.Model.QHeads, 0, c.Model.KVHeads)
 	settle(&c, setVHeadDim, &c.Model.VHeadDim, 0, c.Model.HeadDim)
 	settle(&c, setK, &c.Storage.K, env.DType, DefaultDType)
-	settle(&c, setV, &c.Storage.V, backend.Invalid, c.Storage.K.Coding().Values)
+	settle(&c, setV, &c.Storage.V, backend.Invalid, c.valueType())
 	act := backend.F16
 	if c.Storage.K.Float() {
 		act = c.Storage.K
@@ -61,7 +61,11 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 		if c.Storage.Residual > 0 && c.Memory.StepTokens == 0 {
 			c.Memory.StepTokens = DefaultStepTokens
 		}
-		settle(&c, setPrefix, &c.Memory.Prefix, env.Prefix, prefix.Adaptive)
+		if c.Model.NonCausal { // what tokens alone do not say is not reused
+			settle(&c, setPrefix, &c.Memory.Prefix, 0, prefix.Off)
+		} else {
+			settle(&c, setPrefix, &c.Memory.Prefix, env.Prefix, prefix.Adaptive)
+		}
 	} else {
 		settle(&c, setPrefix, &c.Memory.Prefix, 0, prefix.Off)
 	}
@@ -99,6 +103,14 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	return c, nil
 }
 
+// valueType is the default type of values.
+func (c *Config) valueType() backend.DType {
+	if c.Model.Latent {
+		return c.Storage.K
+	}
+	return c.Storage.K.Coding().Values
+}
+
 // settle keeps what the caller chose, or an earlier Resolve, else takes the
 // environment's value, else the default.
 func settle[T comparable](c *Config, s setting, field *T, env, def T) {
@@ -133,7 +145,23 @@ func (c *Config) checkFilled() error {
 	if err := c.Storage.checkFilled(&c.Model); err != nil {
 		return err
 	}
+	if err := c.checkNonCausal(); err != nil {
+		return err
+	}
 	return c.Memory.checkFilled(&c.Storage)
+}
+
+// checkNonCausal checks what does not go with tokens that see those behind them.
+func (c *Config) checkNonCausal() error {
+	switch {
+	case !c.Model.NonCausal:
+		return nil
+	case c.Memory.Prefix != prefix.Off:
+		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "keys and values of a model with NonCausal depend on tokens behind them, so that equal prefixes have different ones; accepts off"}
+	case c.Storage.Residual > 0:
+		return badConfig("Storage.Residual", c.Storage.Residual, "does not go with Model.NonCausal, where every token is as near to those behind it")
+	}
+	return nil
 }
 
 func badConfig(name string, value int, why string) error {

@@ -49,6 +49,12 @@ func (c *Config) layerText(l int) (t keytext.Text) {
 	c.Model.content(&t, l)
 	c.Attention.content(&t, f.K)
 	c.storageContent(&t, f, l)
+	if chunk := c.Model.MaskOf(l).Chunk; chunk > 0 {
+		t.Line("chunk", keytext.Number(chunk))
+	}
+	if c.Model.NonCausal {
+		t.Line("non-causal", keytext.Flag(true))
+	}
 	return t
 }
 
@@ -76,9 +82,16 @@ func (c *Config) storageContent(t *keytext.Text, f backend.Format, l int) {
 	t.Line("key-scales", c.scalesText(f.K, s.KScales, l))
 	t.Line("hadamard", keytext.Flag(c.HadamardOf(l)))
 	t.Line("values", formatText(f.V))
-	t.Line("value-scales", c.scalesText(f.V, s.VScales, l))
+	valueScales := keytext.Absent // of values that are parts of the keys
+	if !c.Model.Latent {
+		valueScales = c.scalesText(f.V, s.VScales, l)
+	}
+	t.Line("value-scales", valueScales)
 	t.Line("saturate", keytext.Flag(s.Saturate && (f.K.Quantized() || f.V.Quantized())))
 	t.Line("residual", keytext.Number(s.Residual))
+	if c.Model.Latent {
+		t.Line("latent", keytext.Flag(true))
+	}
 }
 
 // scalesText is the scales of a layer's heads where those are the configuration's.

@@ -30,6 +30,9 @@ type Group struct {
 	HeadDim  int     `json:"head_dim,omitzero"`
 	VHeadDim int     `json:"v_head_dim,omitzero"`
 	Scale    float32 `json:"scale,omitzero"`
+	// Latent makes the keys of these layers latents: see Model.Latent. In the paged layout all groups that attend are latent,
+	// or none.
+	Latent bool `json:"latent,omitzero"`
 	// K and V are how keys and values are stored, but for layers of Storage.SkipLayers.
 	K backend.DType `json:"k,omitzero"`
 	V backend.DType `json:"v,omitzero"`
@@ -96,6 +99,18 @@ func (g *Group) check(name string, m *Model) error {
 		want(group.Chunked, "Chunk", g.Chunk, 1), want(group.State, "StateBytes", g.StateBytes, 1),
 	} {
 		if err != nil {
+			return err
+		}
+	}
+	if g.Latent && !g.attends() {
+		return backend.ErrConfig{Name: name + ".Latent", Value: "true", Why: fmt.Sprintf("is for groups with keys; this one is of kind %v", g.Kind)}
+	}
+	if g.attends() && (g.Latent || m.Latent) {
+		scale := g.Scale
+		if scale == 0 {
+			scale = m.Scale
+		}
+		if err := checkLatent(name, orElse(g.HeadDim, m.HeadDim), orElse(g.VHeadDim, m.VHeadDim), scale); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func TestGroupsAreChecked(t *testing.T) {
 		"Memory.RetainEvery":          {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{RetainEvery: -1}},
 		"Memory.RetainShare":          {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{RetainShare: 101}},
 		"Storage.Residual":            {Model: withGroups(full(0, 1, 2), Group{Kind: group.State, Layers: []int{3}, StateBytes: 1}).Model, Storage: Storage{K: backend.Int8, Residual: 16}, Memory: Memory{Layout: Paged}},
-		"Model.Groups[1].Kind":        {Model: withGroups(full(0, 1, 2), Group{Kind: group.Chunked, Layers: []int{3}, Chunk: 64}).Model},
+		"Model.Groups[1].Kind":        {Model: withGroups(full(0, 1, 2), Group{Kind: group.State, Layers: []int{3}, StateBytes: 64}).Model},
 		"Model.Groups[0].KVHeads":     withGroups(Group{Layers: []int{0, 1, 2, 3}, KVHeads: 1 << 40}),
 		"Model.Groups[0].StateBytes ": withGroups(Group{Layers: []int{0, 1, 2, 3}, StateBytes: 4}),
 		"Model.Groups[0].Window ":     withGroups(Group{Layers: []int{0, 1, 2, 3}, Window: 4}),

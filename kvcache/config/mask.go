@@ -16,10 +16,13 @@ type Mask struct {
 	// Window > 0 is how many tokens a query sees, its own included: the sliding_window of
 	// Hugging Face and vLLM, and 1 more than the left window of FlashAttention, which does
 	// not count the query's own token.
-	Window     int       `json:"window,omitzero"`
-	SinkTokens int       `json:"sink_tokens,omitzero"` // with Window: first tokens that every query sees, too
-	SoftCap    float32   `json:"soft_cap,omitzero"`    // > 0: logit = SoftCap * tanh(logit/SoftCap)
-	ALiBi      []float32 `json:"alibi,omitempty"`      // [QHeads] slopes, or empty
+	Window     int `json:"window,omitzero"`
+	SinkTokens int `json:"sink_tokens,omitzero"` // with Window: first tokens that every query sees, too
+	// Chunk > 0 cuts the sequence into chunks of so many tokens: a query sees those of its own one only. Without a Window; for
+	// devices with backend.Caps.Chunk. A group of kind chunked gives the memory of earlier chunks back, and needs no such device.
+	Chunk   int       `json:"chunk,omitzero"`
+	SoftCap float32   `json:"soft_cap,omitzero"` // > 0: logit = SoftCap * tanh(logit/SoftCap)
+	ALiBi   []float32 `json:"alibi,omitempty"`   // [QHeads] slopes, or empty
 	// SinkLogits is [QHeads], or empty: a logit for each head that takes part in the softmax and
 	// has no value. For a head without one use a logit without weight, such as −1e30.
 	SinkLogits []float32 `json:"sink_logits,omitempty"`
@@ -40,6 +43,9 @@ func (m *Model) MaskOf(layer int) Mask {
 func (m *Model) checkMasks() error {
 	for i, mask := range m.Masks {
 		name := fmt.Sprintf("Model.Masks[%d]", i)
+		if mask.Chunk < 0 || mask.Chunk > 0 && (mask.Window != 0 || mask.SinkTokens != 0) {
+			return badConfig(name+".Chunk", mask.Chunk, "need 0 or more, and no Window or SinkTokens with one")
+		}
 		if mask.Window < 0 || mask.SinkTokens < 0 || !(mask.SoftCap >= 0) || math.IsInf(float64(mask.SoftCap), 0) {
 			return backend.ErrConfig{Name: name, Value: fmt.Sprint(mask.Window, " ", mask.SinkTokens, " ", mask.SoftCap), Why: "window, sink tokens and soft-cap must be finite and not negative"}
 		}

@@ -56,7 +56,7 @@ const (
 // Keys and values do not depend on it.
 type Memory struct {
 	Layout Layout `json:"layout,omitzero"` // prefixes are reused in the paged layout only
-	// BlockSize is the tokens of a block, a power of two. Paged only.
+	// BlockSize is the tokens of a block: a power of two, or on the CPU any number (backend.Caps.SupportsBlockSize). Paged only.
 	BlockSize int `json:"block_size,omitzero"`
 	// Capacity is the most tokens a sequence may have. A paged sequence takes memory only for the
 	// tokens that it has, on the device and on the host.
@@ -114,8 +114,6 @@ func (m *Memory) check() error {
 // checkFilled checks the part once its fields are filled in.
 func (m *Memory) checkFilled(s *Storage) error {
 	switch {
-	case m.Layout == Paged && m.BlockSize&(m.BlockSize-1) != 0:
-		return badConfig("Memory.BlockSize", m.BlockSize, "must be a power of two")
 	case m.Layout == Contiguous && m.BlockSize != 0:
 		return badConfig("Memory.BlockSize", m.BlockSize, "applies to the paged layout only")
 	case m.Layout == Contiguous && m.Blocks != 0 && m.Blocks != m.MaxSeqs: // as Resolve fills it in

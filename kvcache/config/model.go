@@ -18,11 +18,20 @@ type Model struct {
 	// HeadDim is the size of a query and key head; VHeadDim that of a value head, 0: HeadDim.
 	HeadDim  int `json:"head_dim"`
 	VHeadDim int `json:"v_head_dim,omitzero"`
+	// Latent says that keys are the latents of multi-head latent attention (MLA; DeepSeek-V2, arXiv:2405.04434), absorbed
+	// form, each followed by what is rotated: their first VHeadDim elements are the values, too, and there is one plane
+	// of HeadDim elements, 576 with a VHeadDim of 512. KVHeads is usually 1. Storage.K says how they are stored. VHeadDim
+	// and Scale must be set: the usual scale goes by the dims of a query head before it was absorbed. RoPE turns what comes
+	// behind the latent. See docs/latents.md.
+	Latent bool `json:"latent,omitzero"`
 	// Act is the type of activations: queries, new keys and values, and outputs. Unset: Storage.K if that is
 	// F32, F16 or BF16, else F16.
 	Act backend.DType `json:"act,omitzero"`
 	// Scale is the factor of query·key; 0: 1/√HeadDim.
 	Scale float32 `json:"scale,omitzero"`
+	// NonCausal lets a token see those behind it, too (encoders): all that are added in one call, which the tokens of later
+	// ones do not change. Keys and values then depend on more than what comes before them: no prefixes are reused.
+	NonCausal bool `json:"non_causal,omitzero"`
 	// Masks has one entry for all layers, or one for each; none: causal.
 	Masks []Mask `json:"masks,omitempty"`
 	// Groups are the layers that keep the same of a sequence's tokens, where not all keep everything; none: all do. A Mask
@@ -46,7 +55,34 @@ func (m *Model) check() error {
 	if err != nil {
 		return err
 	}
+	if m.Latent {
+		if err := checkLatent("Model", m.HeadDim, m.VHeadDim, m.Scale); err != nil {
+			return err
+		}
+	}
 	return m.checkGroups()
+}
+
+// checkLatent checks what layers of latents must be given.
+func checkLatent(name string, keyDim, valueDim int, scale float32) error {
+	switch {
+	case valueDim == 0:
+		return badConfig(name+".VHeadDim", 0, "must be set with Latent: the first elements of a key that are its value, such as 512")
+	case valueDim > keyDim:
+		return badConfig(name+".VHeadDim", valueDim, fmt.Sprintf("accepts 1 to HeadDim, %d: with Latent values are the first elements of keys", keyDim))
+	case scale == 0:
+		return backend.ErrConfig{Name: name + ".Scale", Value: "0", Why: "must be set with Latent: 1/√(the dims of a query head before it was absorbed), such as 1/√192"}
+	}
+	return nil
+}
+
+// RotatedDims is how many elements of a key come in the rows of new keys, where RoPE can turn them: all, or with Latent
+// those behind the value, which comes in the rows of values.
+func (m *Model) RotatedDims() int {
+	if m.Latent {
+		return m.HeadDim - m.VHeadDim
+	}
+	return m.HeadDim
 }
 
 // fillHeads takes heads and dims that only groups have from the first group that attends; of a model without one they
@@ -87,7 +123,7 @@ func (m *Model) checkFilled() error {
 		return err
 	}
 	if m.RoPE != nil {
-		if _, err := m.RoPE.Resolve(m.HeadDim); err != nil {
+		if _, err := m.RoPE.Resolve(m.RotatedDims()); err != nil {
 			return backend.ErrConfig{Name: "Model.RoPE", Value: fmt.Sprintf("%+v", *m.RoPE), Why: err.Error()}
 		}
 	}
@@ -114,11 +150,11 @@ func (m *Model) ropeContent(t *keytext.Text) {
 		t.Line("rope", keytext.Absent)
 		return
 	}
-	r, _ := m.RoPE.Resolve(m.HeadDim) // as it did when the configuration was checked
+	r, _ := m.RoPE.Resolve(m.RotatedDims()) // as it did when the configuration was checked
 	yarn, llama3 := r.Scaling == backend.YaRNScaling, r.Scaling == backend.Llama3Scaling
 	attention, own := keytext.Real(r.AttentionFactor), r
 	own.AttentionFactor = 0
-	if own, _ = own.Resolve(m.HeadDim); yarn && math.Abs(own.AttentionFactor-r.AttentionFactor) < 1e-12 {
+	if own, _ = own.Resolve(m.RotatedDims()); yarn && math.Abs(own.AttentionFactor-r.AttentionFactor) < 1e-12 {
 		attention = r.Scaling.String()
 	}
 	t.Line("rope", r.Pairing.String())

@@ -12,7 +12,7 @@ import (
 // beside another's, with the same scales of heads.
 func (p *Part) Alike(layer int) string {
 	f := p.FormatOf(layer)
-	of := fmt.Sprint(p.Model.KVHeads, " ", p.Model.HeadDim, " ", p.Model.VHeadDim, " ", f.K, " ", f.V, " ", p.each, " ", p.Model.Act)
+	of := fmt.Sprint(p.Model.KVHeads, " ", p.Model.HeadDim, " ", p.Model.VHeadDim, " ", f.K, " ", f.V, " ", p.each, " ", p.Model.Act, " ", p.Model.Latent)
 	for _, s := range [...]struct {
 		dt   backend.DType
 		list []float32

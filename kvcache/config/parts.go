@@ -111,11 +111,11 @@ func (c *Config) divide() error {
 	return nil
 }
 
-// apart is divide in the contiguous layout: a window is a mask there, and each part has its own blocks.
+// apart is divide in the contiguous layout: a window or a chunk is a mask there, and each part has its own blocks.
 func (c *Config) apart(classes []class) error {
 	m := &memory{entry: c.Memory.Capacity}
 	for _, k := range classes {
-		if kind := c.Model.Groups[k.of].Kind; kind > group.Window {
+		if kind := c.Model.Groups[k.of].Kind; kind > group.Chunked {
 			return backend.ErrConfig{Name: fmt.Sprintf("Model.Groups[%d].Kind", k.of), Value: kind.String(), Why: "needs the paged layout"}
 		}
 		m.parts = append(m.parts, Part{Config: k.sub, Of: k.of, Layers: k.layers, Rule: group.Rule{Block: c.Memory.Capacity}})
@@ -173,12 +173,13 @@ func (c *Config) classes() (all []class, err error) {
 				if err := k.sub.checkFilled(); err != nil {
 					return nil, fmt.Errorf("Model.Groups[%d]: %w", i, err)
 				}
-				f := k.sub.FormatOf(0)
-				var ok [2]bool
-				k.keys, ok[0] = k.sub.kernelBytes(plane{f.K, k.sub.Model.HeadDim})
-				k.vals, ok[1] = k.sub.kernelBytes(plane{f.V, k.sub.Model.VHeadDim})
-				if !ok[0] || !ok[1] {
-					return nil, c.tooLarge()
+				bytes := [...]*int64{&k.keys, &k.vals}
+				for j, p := range k.sub.planes(k.sub.FormatOf(0)) {
+					n, ok := k.sub.kernelBytes(p)
+					if !ok {
+						return nil, c.tooLarge()
+					}
+					*bytes[j] = n
 				}
 			}
 			all = append(all, k)
@@ -224,6 +225,10 @@ const mostEach = 1 << 12
 // state has room in.
 func (m *memory) size(c *Config, classes []class) error {
 	state, attends := 0, false
+	latent, err := allLatent(classes)
+	if err != nil {
+		return err
+	}
 	for i := range classes {
 		k := &classes[i]
 		if k.state > 0 {
@@ -231,13 +236,19 @@ func (m *memory) size(c *Config, classes []class) error {
 			continue
 		}
 		attends = true
-		m.keys, m.vals = m.keys/gcd(m.keys, k.keys)*k.keys, m.vals/gcd(m.vals, k.vals)*k.vals
-		if m.keys/k.keys > mostEach || m.vals/k.vals > mostEach {
+		m.keys = m.keys / gcd(m.keys, k.keys) * k.keys
+		if !latent {
+			m.vals = m.vals / gcd(m.vals, k.vals) * k.vals
+		}
+		if m.keys/k.keys > mostEach || !latent && m.vals/k.vals > mostEach {
 			return backend.ErrConfig{Name: fmt.Sprintf("Model.Groups[%d]", k.of), Value: fmt.Sprint(k.keys, "+", k.vals, " bytes"), Why: "blocks of all groups take the same memory, and those of this one have no small multiple in common with the others'; choose other formats"}
 		}
 	}
+	if latent {
+		m.vals = 0
+	}
 	for i := range classes {
-		if k := &classes[i]; k.state == 0 && m.keys/k.keys != m.vals/k.vals {
+		if k := &classes[i]; k.state == 0 && !latent && m.keys/k.keys != m.vals/k.vals {
 			return backend.ErrConfig{Name: fmt.Sprintf("Model.Groups[%d]", k.of), Value: fmt.Sprint(k.keys, "+", k.vals, " bytes"), Why: "keys and values of a block must be in the same proportion in all groups, for blocks of all groups take the same memory; choose other formats or value dims"}
 		}
 	}
@@ -249,12 +260,34 @@ func (m *memory) size(c *Config, classes []class) error {
 		m.keys, m.vals = int64(state+stateAlign-1)/stateAlign*stateAlign, 0
 		return nil
 	}
+	if latent { // which a state lies in as it is
+		m.keys = (int64(state) + m.keys - 1) / m.keys * m.keys
+		return nil
+	}
 	if m.keys != m.vals {
 		return backend.ErrConfig{Name: "Storage.V", Value: c.Storage.V.String(), Why: "keys and values must take the same memory in a pool with states, which lie where blocks of both do"}
 	}
 	n := (int64(state) + 2*m.keys - 1) / (2 * m.keys)
 	m.keys, m.vals = n*m.keys, n*m.vals
 	return nil
+}
+
+// allLatent reports whether the layers that attend have all their values in their keys. Blocks of all parts take the same
+// memory, that of keys and values in two places: layers of either kind do not go together.
+func allLatent(classes []class) (bool, error) {
+	latent, first := false, true
+	for i := range classes {
+		k := &classes[i]
+		if k.state > 0 {
+			continue
+		}
+		if of := k.sub.Model.Latent; first {
+			latent, first = of, false
+		} else if of != latent {
+			return false, backend.ErrConfig{Name: fmt.Sprintf("Model.Groups[%d].Latent", k.of), Value: fmt.Sprint(of), Why: "blocks of all groups take the same memory, and latent ones have one plane: in the paged layout all groups that attend are latent, or none"}
+		}
+	}
+	return latent, nil
 }
 
 // stateAlign is what the bytes of a state are rounded up to where nothing else decides.
@@ -276,7 +309,7 @@ func (m *memory) part(c *Config, k class, layers []int) Part {
 		p.Config.each, p.Memory.BlockSize = p.Config.each/2, p.Memory.BlockSize*2
 	}
 	p.Config.stride = p.Config.each
-	if m.interleaved {
+	if m.interleaved && m.vals > 0 {
 		p.Config.stride *= 2
 	}
 	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback())
@@ -297,6 +330,7 @@ func (c *Config) of(g *Group, layers []int) Config {
 	if g.VHeadDim == 0 && c.sources[setVHeadDim] == FromDefault {
 		s.VHeadDim = s.HeadDim
 	}
+	s.Latent = m.Latent || g.Latent
 	switch {
 	case g.Scale > 0:
 		s.Scale = g.Scale
@@ -314,11 +348,17 @@ func (c *Config) of(g *Group, layers []int) Config {
 		if g.Kind == group.Window {
 			mask.Window, mask.SinkTokens = g.Window, g.Sinks
 		}
+		if g.Kind == group.Chunked && c.Memory.Layout == Contiguous {
+			mask.Chunk = g.Chunk
+		}
 		s.Masks = append(s.Masks, mask)
 	}
 	t := &sub.Storage
 	if g.K != backend.Invalid {
 		t.K, t.V = g.K, g.K.Coding().Values
+	}
+	if s.Latent {
+		t.V = t.K
 	}
 	if g.V != backend.Invalid {
 		t.V = g.V
@@ -333,7 +373,7 @@ func (c *Config) of(g *Group, layers []int) Config {
 	if t.K.HeadFactors() && len(c.Storage.KScales) > 0 {
 		t.KScales = c.scalesOf(c.Storage.KScales, layers, s.KVHeads)
 	}
-	if t.V.HeadFactors() && len(c.Storage.VScales) > 0 {
+	if t.V.HeadFactors() && len(c.Storage.VScales) > 0 && !s.Latent {
 		t.VScales = c.scalesOf(c.Storage.VScales, layers, s.KVHeads)
 	}
 	return sub

@@ -215,7 +215,7 @@ func (c Config) costs() (fixed, perBlock int64, err error) {
 	}
 	floats := 0
 	if c.Model.RoPE != nil {
-		r, err := c.Model.RoPE.Resolve(c.Model.HeadDim)
+		r, err := c.Model.RoPE.Resolve(c.Model.RotatedDims())
 		if err != nil {
 			return 0, 0, err
 		}
@@ -235,8 +235,7 @@ func (c Config) costs() (fixed, perBlock int64, err error) {
 func (c Config) largest() (all []plane) {
 	formats := c.Formats()
 	for _, f := range formats {
-		planes := c.planes(f)
-		all = append(all, planes[:]...)
+		all = append(all, c.planes(f)...)
 	}
 	return all
 }

@@ -74,9 +74,13 @@ func (c Config) countFormats() (all []backend.Format, layers []int) {
 	return all, layers
 }
 
-// planes are the keys and the values of layers of a format.
-func (c Config) planes(f backend.Format) [2]plane {
-	return [2]plane{{f.K, c.Model.HeadDim}, {f.V, c.Model.VHeadDim}}
+// planes are the keys and, where they are not in those, the values of layers of a format.
+func (c Config) planes(f backend.Format) []plane {
+	planes := []plane{{f.K, c.Model.HeadDim}, {f.V, c.Model.VHeadDim}}
+	if c.Model.Latent {
+		return planes[:1]
+	}
+	return planes
 }
 
 // HadamardOf reports whether a layer's keys and queries are transformed (Storage.Hadamard).
@@ -120,6 +124,21 @@ func (c Config) headScales(list []float32, layer int) []float32 {
 	return out
 }
 
+// checkLatent checks what does not go with keys that have the values in them.
+func (s *Storage) checkLatent(m *Model) error {
+	switch {
+	case s.K.Coding().Scope == backend.ByChannel:
+		return backend.ErrConfig{Name: "Storage.K", Value: s.K.String(), Why: "is for keys that are not values, too; with Model.Latent take int4"}
+	case s.V != s.K:
+		return backend.ErrConfig{Name: "Storage.V", Value: s.V.String(), Why: fmt.Sprintf("with Model.Latent values are parts of the keys, of %s: leave it unset", s.K)}
+	case len(s.VScales) > 0:
+		return backend.ErrConfig{Name: "Storage.VScales", Value: fmt.Sprint(len(s.VScales), " scales"), Why: "with Model.Latent values are parts of the keys: KScales are theirs"}
+	case s.Hadamard:
+		return backend.ErrConfig{Name: "Storage.Hadamard", Value: "true", Why: "does not go with Model.Latent: values would be transformed, too"}
+	}
+	return nil
+}
+
 func (s *Storage) check() error {
 	return checkRanges("Storage", []bounded{{"Residual", s.Residual, 0}})
 }
@@ -132,6 +151,11 @@ func (s *Storage) checkFilled(m *Model) error {
 	}{{"Storage.K", s.K}, {"Storage.V", s.V}} {
 		if !t.dt.Float() && !t.dt.Quantized() {
 			return backend.ErrConfig{Name: t.name, Value: t.dt.String(), Why: "accepts " + kvTypeNames()}
+		}
+	}
+	if m.Latent {
+		if err := s.checkLatent(m); err != nil {
+			return err
 		}
 	}
 	if s.V.Coding().Values != s.V {

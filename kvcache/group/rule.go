@@ -110,6 +110,17 @@ func (r *Rule) Keeps(block, every int) bool {
 	return block >= r.First(border*r.Block)
 }
 
+// Sees is the first token, those of sinks aside, that the query at a position sees.
+func (r *Rule) Sees(position int) int {
+	switch r.Kind {
+	case Window:
+		return max(position-(r.Window-1), 0)
+	case Chunked:
+		return position - position%r.Chunk
+	}
+	return 0
+}
+
 // MarshalText returns the kind's name.
 func (k Kind) MarshalText() ([]byte, error) {
 	if k > None {

@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 7
+	Version = 8
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -27,6 +27,8 @@ const (
 	WithLSE
 	WithFinalLSE
 	WithPartials
+	WithViews
+	WithTree
 	Constants
 )
 
@@ -56,8 +58,9 @@ const (
 )
 
 const (
-	RoPE        = 1 // rotate; POSITIONS [tokens] and ROPE [rope_positions, rope_dims/2, 2] are there
-	Interleaved = 2 // pairs are (2i, 2i+1), not (i, i + rope_dims/2)
+	RoPE        = 1  // rotate; POSITIONS [tokens] and ROPE [rope_positions, rope_dims/2, 2] are there
+	Interleaved = 2  // pairs are (2i, 2i+1), not (i, i + rope_dims/2)
+	Latent      = 16 // V is the first elements of keys, K those behind them, both in KCACHE; Q is as long as keys, and its last k_dim rotate
 )
 
 // AppendArgs is struct fkv_append_args.
@@ -82,7 +85,8 @@ func (a *AppendArgs) Encode() []byte {
 
 // append_quant: append to caches of quantized types, or of floats whose keys are turned. With
 // FKV_HADAMARD keys, and all rows of Q, are turned by the Walsh-Hadamard matrix after their
-// rotation. The scales of floats are not read.
+// rotation. The scales of floats are not read. append_quant_long, of a latent cache, has keys as FKV_LATENT says,
+// of 512 elements and up to 256 behind them.
 const (
 	AppendQuantK = iota
 	AppendQuantV
@@ -124,7 +128,7 @@ func (a *AppendQuantArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim].
+// gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim], of rows the first dim elements.
 const (
 	GatherCache = iota
 	GatherTable
@@ -138,6 +142,8 @@ type GatherArgs struct {
 	Block                           uint32 // without TABLE: the block that holds the sequence
 	Begin, Len                      int64
 	Blocks, KVHeads, BlockSize, Dim uint32
+	Row                             uint32 // elements of a row of the plane
+	_                               uint32
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
@@ -162,7 +168,9 @@ type GatherQuantArgs struct {
 	Block                           uint32 // without TABLE: the block that holds the sequence
 	Begin, Len                      int64
 	Blocks, KVHeads, BlockSize, Dim uint32
+	Row                             uint32 // elements of a row of the plane
 	Storage, Flags                  uint32
+	_                               uint32
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
@@ -174,7 +182,8 @@ func (a *GatherQuantArgs) Encode() []byte {
 
 // pack_blocks, unpack_blocks: block pairs[i][0] of one plane becomes block pairs[i][1] of
 // another, which is quantized, or the first of which is. With FKV_HADAMARD rows are
-// turned on the way. of is FKV_KEYS or FKV_VALUES.
+// turned on the way. of is FKV_KEYS or FKV_VALUES. pack_blocks_long and unpack_blocks_long are for rows of
+// more than 256 elements, whose channels have no words and which are not turned.
 const (
 	PackBlocksFrom = iota
 	PackBlocksTo
@@ -315,6 +324,8 @@ type RotateArgs struct {
 	Slots                       int64
 	N, KVHeads, KDim, BlockSize uint32
 	RoPEDims, RoPEPositions     uint32
+	RoPEAt                      uint32 // the element of a key from which on it rotates
+	_                           uint32
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
@@ -325,6 +336,7 @@ func (a *RotateArgs) Encode() []byte {
 }
 
 // rotate_quant: rotate of keys that are quantized, row by row, or turned; with FKV_HADAMARD turned back meanwhile.
+// rotate_quant_long: of keys of a latent cache, whose elements from 512 on rotate.
 const (
 	RotateQuantK = iota
 	RotateQuantScales
@@ -491,7 +503,8 @@ func (a *ProbeReadArgs) Encode() []byte {
 // attend: every attention kernel takes these. The rows of a sequence are its
 // queries times the heads of one group: row r is query r/group and head
 // kv_head*group + r%group, group = q_heads/kv_heads. A block of the grid is item
-// blockIdx.x of a launch and KV head blockIdx.y.
+// blockIdx.x of a launch and KV head blockIdx.y. VIEWS is [tokens, 2], TREE [tokens, tree_words]: see
+// backend.Ragged, and backend.Mask for what a query sees.
 const (
 	AttendQ = iota
 	AttendK
@@ -499,6 +512,8 @@ const (
 	AttendTable
 	AttendContextLens
 	AttendQueryOffsets
+	AttendViews
+	AttendTree
 	AttendWork
 	AttendALiBi
 	AttendSinks
@@ -535,6 +550,7 @@ type AttendArgs struct {
 	KStorage, VStorage          uint32  // in kernels of quantized caches, which have scales, too
 	SharedAt, SharedRows        uint32  // the word of WORK where shared rows begin, and their number
 	Recent                      uint32  // the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none
+	Chunk, TreeWords            uint32  // chunk 0: none
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
@@ -593,6 +609,6 @@ const (
 
 // What no kernel exceeds.
 const (
-	MaxBuffers = 17  // buffers of a kernel
-	MaxArgs    = 112 // bytes of a kernel's scalars
+	MaxBuffers = 19  // buffers of a kernel
+	MaxArgs    = 120 // bytes of a kernel's scalars
 )

@@ -36,7 +36,7 @@ const ShareShift = 28
 
 // mostDim is the largest dim of a row that kernels know. Rows whose elements all share a word do so
 // in as many octets.
-const mostDim = 256
+const mostDim = 1024
 
 // storages is the words of all types.
 var storages = func() (words [backend.NumDTypes]uint32) {

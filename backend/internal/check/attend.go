@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -63,7 +64,8 @@ func queries[B backend.Buffer](c *checker, caps *backend.Caps, p *backend.Attend
 	c.heads(p.QHeads, p.Cache.KVHeads)
 	batch(c, caps, &p.Batch, &p.Cache)
 	c.positive("scale", p.Scale)
-	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens, p.Mask.Part, p.Mask.Residual)
+	see := sightOf(&p.Batch, &p.Mask)
+	c.visibility(caps, &see)
 	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
 		c.shape("soft-cap: have %v, need 0 or a finite number from %v", m, leastFactor)
 	}
@@ -116,8 +118,8 @@ func batch[B backend.Buffer](c *checker, caps *backend.Caps, r *backend.Ragged[B
 	if r.Table.Set {
 		c.least("table stride", r.TableStride, 1)
 		required(c, "block table", r.Table, backend.U32, c.product("block table", r.Seqs, r.TableStride))
-		if r.TableStride > 1 && !blockSize(caps, v.BlockSize) {
-			c.unsupported("a block table over blocks of %d slots", v.BlockSize)
+		if r.TableStride > 1 && !caps.SupportsBlockSize(v.BlockSize) {
+			c.unsupported("a block table over blocks of %d slots: the device takes %s", v.BlockSize, blockSizes(caps))
 		}
 	} else if r.Seqs > v.Blocks {
 		c.shape("sequences: %d without a block table, need at most the %d blocks", r.Seqs, v.Blocks)
@@ -128,14 +130,19 @@ func batch[B backend.Buffer](c *checker, caps *backend.Caps, r *backend.Ragged[B
 	} else if r.Tokens != r.Seqs {
 		c.shape("tokens: have %d without query offsets, need one for each of %d sequences", r.Tokens, r.Seqs)
 	}
+	if r.Views.Set {
+		operand(c, "views", r.Views.Buf, backend.U32, c.product("views", r.Tokens, 2))
+	}
+	if r.Tree.Set {
+		c.least("tree words", r.TreeWords, 1)
+		operand(c, "tree", r.Tree.Buf, backend.U32, c.product("tree", r.Tokens, r.TreeWords))
+	}
 }
 
-// blockSize reports whether the device takes paged blocks of n slots.
-func blockSize(caps *backend.Caps, n int) bool {
-	for _, have := range caps.BlockSizes {
-		if have == n {
-			return true
-		}
+// blockSizes is what a device takes, in words.
+func blockSizes(caps *backend.Caps) string {
+	if caps.BlockSizes == nil {
+		return "powers of two"
 	}
-	return caps.BlockSizes == nil && n&(n-1) == 0
+	return fmt.Sprint("blocks of ", caps.BlockSizes)
 }

@@ -26,7 +26,8 @@ func dense(dt backend.DType, n int) backend.Rows[*fake] { return backend.Dense(b
 var (
 	f16  = backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
 	i8   = backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}
-	caps = backend.Caps{Formats: []backend.Format{f16, i8}, HeadDims: [][2]int{{8, 6}}, BlockSizes: []int{4, 16}}
+	caps = backend.Caps{Formats: []backend.Format{f16, i8}, HeadDims: [][2]int{{8, 6}}, BlockSizes: []int{4, 16},
+		Chunk: true, Views: true, TreeWords: 2}
 )
 
 // Every valid call below needs exactly what its buffers have: one element less is
@@ -58,11 +59,12 @@ func appendParams(f backend.Format) backend.AppendParams[*fake] {
 
 func attendParams(f backend.Format) backend.AttendParams[*fake] {
 	return backend.AttendParams[*fake]{Cache: view(f), QHeads: 4, Scale: 1, Q: dense(f.Act, 3*32),
-		Batch: backend.Ragged[*fake]{Seqs: 2, Tokens: 3, Table: some(backend.U32, 2*3), TableStride: 3, ContextLens: buf(backend.U32, 2), QueryOffsets: some(backend.U32, 3)},
-		Mask:  backend.Mask[*fake]{Window: 9, SinkTokens: 2, SoftCap: 3, ALiBi: some(backend.F32, 4), SinkLogits: some(backend.F32, 4)},
-		Out:   backend.Outputs[*fake]{Rows: dense(f.Act, 3*24), LSE: some(backend.F32, 2+12), LSEOffset: 2, Scores: some(backend.F32, 5*2*4)},
-		Plan:  backend.AttendPlan{Work: make([]uint32, 9), Items: 1, Workspace: 11, Scores: true},
-		Work:  some(backend.U32, 9), Workspace: some(backend.F32, 11)}
+		Batch: backend.Ragged[*fake]{Seqs: 2, Tokens: 3, Table: some(backend.U32, 2*3), TableStride: 3, ContextLens: buf(backend.U32, 2), QueryOffsets: some(backend.U32, 3),
+			Views: some(backend.U32, 6), Tree: some(backend.U32, 6), TreeWords: 2},
+		Mask: backend.Mask[*fake]{Window: 9, SinkTokens: 2, SoftCap: 3, ALiBi: some(backend.F32, 4), SinkLogits: some(backend.F32, 4)},
+		Out:  backend.Outputs[*fake]{Rows: dense(f.Act, 3*24), LSE: some(backend.F32, 2+12), LSEOffset: 2, Scores: some(backend.F32, 5*2*4)},
+		Plan: backend.AttendPlan{Work: make([]uint32, 9), Items: 1, Workspace: 11, Scores: true},
+		Work: some(backend.U32, 9), Workspace: some(backend.F32, 11)}
 }
 
 func attendMassParams(f backend.Format) backend.AttendScoresParams[*fake] {
@@ -137,7 +139,7 @@ func TestBuffersFitExactly(t *testing.T) {
 		p := attendParams(f)
 		exact(t, "attend", func() error { return Attend(&caps, &p) }, append(scaleBuffers(p.Cache),
 			p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Scores.Buf, p.Batch.Table.Buf, p.Batch.ContextLens,
-			p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)...)
+			p.Batch.QueryOffsets.Buf, p.Batch.Views.Buf, p.Batch.Tree.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)...)
 		w := attendMassParams(f)
 		exact(t, "attend scores", func() error { return AttendScores(&caps, &w) }, append(scaleBuffers(w.Cache),
 			w.Cache.K.Data, w.Cache.V.Data, w.Q.Buf, w.LSE, w.Scores, w.Batch.Table.Buf, w.Batch.ContextLens, w.Batch.QueryOffsets.Buf, w.Work.Buf)...)
@@ -237,29 +239,28 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"scale: have 1e+35":                      spoilAttend(func(p att) { p.Scale = 1e35 }),
 		"window: have -1":                        spoilAttend(func(p att) { p.Mask.Window = -1 }),
 		"sink tokens: have -1":                   spoilAttend(func(p att) { p.Mask.SinkTokens = -1 }),
-		"not supported: a window or sink tokens": spoilAttend(func(p att) { p.Mask.NonCausal = true }),
 		"part: have 3":                           spoilAttend(func(p att) { p.Mask.Part = 3 }),
 		"recent tokens: have 5 with all keys":    spoilAttend(func(p att) { p.Mask.Residual = 5 }),
 		"recent tokens: have 0, need at least 1": spoilAttend(func(p att) { p.Mask.Part = backend.OlderKeys }),
 		"keys without a causal mask": spoilAttend(func(p att) {
-			p.Mask = backend.Mask[*fake]{NonCausal: true, Part: backend.OlderKeys, Residual: 5}
+			p.Mask, p.Batch.Views.Set, p.Batch.Tree.Set = backend.Mask[*fake]{NonCausal: true, Part: backend.OlderKeys, Residual: 5}, false, false
 		}),
 		"sequences: have -1":                   spoilAttend(func(p att) { p.Batch.Seqs = -1 }),
 		"table stride: have 0":                 spoilAttend(func(p att) { p.Batch.TableStride = 0 }),
 		"block table: the number":              spoilAttend(func(p att) { p.Batch.TableStride = math.MaxInt }),
 		"sequences: 6 without a block table":   spoilAttend(func(p att) { p.Batch.Table.Set = false; p.Batch.Seqs = 6 }),
 		"tokens: have 3 without query offsets": spoilAttend(func(p att) { p.Batch.QueryOffsets.Set = false }),
-		"a block table over blocks of 2 slots": spoilAttend(func(p att) { p.Cache.BlockSize = 2 }),
-		"log-sum-exp offset: have -1":          spoilAttend(func(p att) { p.Out.LSEOffset = -1 }),
-		"log-sum-exp: the number of elements":  spoilAttend(func(p att) { p.Out.LSEOffset = math.MaxInt }),
-		"plan: was not made for a call with":   spoilAttend(func(p att) { p.Plan.Scores = false }),
-		"plan: has no work for 3 tokens":       spoilAttend(func(p att) { p.Plan.Items = 0 }),
-		"plan workspace: have -1":              spoilAttend(func(p att) { p.Plan.Workspace = -1 }),
-		"work: missing":                        spoilAttend(func(p att) { p.Work.Set = false }),
-		"workspace: missing":                   spoilAttend(func(p att) { p.Workspace.Set = false }),
-		"out: overlaps q in one buffer":        spoilAttend(func(p att) { p.Out.Rows.Buf = p.Q.Buf; p.Out.Rows.Offset = 8 }),
-		"out: is memory of the cache":          spoilAttend(func(p att) { p.Out.Rows.Buf = p.Cache.K.Data }),
-		"attend: query heads: have 0":          spoilAttend(func(p att) { p.QHeads = 0 }),
+		"a block table over blocks of 2 slots: the device takes blocks of [4 16]": spoilAttend(func(p att) { p.Cache.BlockSize = 2 }),
+		"log-sum-exp offset: have -1":         spoilAttend(func(p att) { p.Out.LSEOffset = -1 }),
+		"log-sum-exp: the number of elements": spoilAttend(func(p att) { p.Out.LSEOffset = math.MaxInt }),
+		"plan: was not made for a call with":  spoilAttend(func(p att) { p.Plan.Scores = false }),
+		"plan: has no work for 3 tokens":      spoilAttend(func(p att) { p.Plan.Items = 0 }),
+		"plan workspace: have -1":             spoilAttend(func(p att) { p.Plan.Workspace = -1 }),
+		"work: missing":                       spoilAttend(func(p att) { p.Work.Set = false }),
+		"workspace: missing":                  spoilAttend(func(p att) { p.Workspace.Set = false }),
+		"out: overlaps q in one buffer":       spoilAttend(func(p att) { p.Out.Rows.Buf = p.Q.Buf; p.Out.Rows.Offset = 8 }),
+		"out: is memory of the cache":         spoilAttend(func(p att) { p.Out.Rows.Buf = p.Cache.K.Data }),
+		"attend: query heads: have 0":         spoilAttend(func(p att) { p.QHeads = 0 }),
 
 		"attend scores: query heads: have 0":                            spoilMass(func(p wei) { p.QHeads = 0 }),
 		"attend scores: log-sum-exp offset: have -1":                    spoilMass(func(p wei) { p.LSEOffset = -1 }),

@@ -119,35 +119,18 @@ func (c *checker) heads(qHeads, kvHeads int) {
 }
 
 // dims checks the head dims of keys and values.
-func (c *checker) dims(caps *backend.Caps, kDim, vDim int) {
+func (c *checker) dims(caps *backend.Caps, kDim, vDim int, latent bool) {
 	c.least("key dim", kDim, 1)
 	c.least("value dim", vDim, 1)
-	if c.err == nil && !caps.SupportsDims(kDim, vDim) {
+	switch {
+	case c.err != nil:
+	case latent && vDim > kDim:
+		c.shape("value dim: have %d, a latent cache has at most the %d of its keys", vDim, kDim)
+	case latent && !caps.Latent:
+		c.unsupported("latent caches")
+	case latent && !caps.SupportsLatent(kDim, vDim):
+		c.unsupported("latent caches of %d key and %d value dims", kDim, vDim)
+	case !latent && !caps.SupportsDims(kDim, vDim):
 		c.unsupported("heads of %d key and %d value dims", kDim, vDim)
 	}
-}
-
-// visibility checks which keys a query sees.
-func (c *checker) visibility(nonCausal bool, window, sinkTokens int, part backend.Part, recent int) {
-	c.least("window", window, 0)
-	c.least("sink tokens", sinkTokens, 0)
-	if nonCausal && (window > 0 || sinkTokens > 0) {
-		c.unsupported("a window or sink tokens without a causal mask")
-	}
-	if part != backend.AllKeys || recent != 0 {
-		c.part(nonCausal, part, recent)
-	}
-}
-
-// part checks which part of its keys a query sees, where it is not all of them.
-func (c *checker) part(nonCausal bool, part backend.Part, recent int) {
-	switch {
-	case part > backend.ResidualKeys:
-		c.shape("part: have %d, need all, older or recent keys", part)
-	case part == backend.AllKeys:
-		c.shape("recent tokens: have %d with all keys, need 0", recent)
-	case nonCausal:
-		c.shape("part: older or recent keys without a causal mask")
-	}
-	c.least("recent tokens", recent, 1)
 }

@@ -7,14 +7,18 @@ import "github.com/ferrumkv/ferrumkv/backend"
 func (o *Operands[B, O]) cacheView(p *backend.CacheView[B]) {
 	o.Buf("keys", p.K.Data)
 	o.opt("key scales", p.K.Scales)
-	o.Buf("values", p.V.Data)
-	o.opt("value scales", p.V.Scales)
+	if !p.Latent {
+		o.Buf("values", p.V.Data)
+		o.opt("value scales", p.V.Scales)
+	}
 }
 
 func (o *Operands[B, O]) ragged(p *backend.Ragged[B]) {
 	o.opt("block table", p.Table)
 	o.Buf("context lengths", p.ContextLens)
 	o.opt("query offsets", p.QueryOffsets)
+	o.opt("views", p.Views)
+	o.opt("tree", p.Tree)
 }
 
 func (o *Operands[B, O]) rotaryTable(p *backend.RotaryTable[B]) {

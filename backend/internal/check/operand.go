@@ -92,21 +92,44 @@ func cache[B backend.Buffer](c *checker, caps *backend.Caps, v *backend.CacheVie
 	c.least("blocks", v.Blocks, 1)
 	c.least("KV heads", v.KVHeads, 1)
 	c.least("block size", v.BlockSize, 1)
-	c.dims(caps, v.K.Dim, v.V.Dim)
-	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
+	c.dims(caps, v.K.Dim, v.V.Dim, v.Latent)
+	c.storage(caps, v.K.Data.DType(), valueType(v))
 	slots := c.product("cache slots", c.product("cache slots", v.Blocks, v.KVHeads), v.BlockSize)
-	if c.err == nil {
-		plane(c, "keys", "key scales", v, &v.K, slots)
-		plane(c, "values", "value scales", v, &v.V, slots)
-		if v.V.Hadamard {
-			c.shape("values: are not stored with a Hadamard rotation, keys are")
-		}
+	if c.err != nil {
+		return
 	}
+	if plane(c, "keys", "key scales", v, &v.K, slots); v.Latent {
+		latent(c, v)
+	} else {
+		plane(c, "values", "value scales", v, &v.V, slots)
+	}
+	if v.V.Hadamard {
+		c.shape("values: are not stored with a Hadamard rotation, keys are")
+	}
+}
+
+// latent checks what the keys of a latent cache are besides a plane: its values.
+func latent[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
+	dt := v.K.Data.DType()
+	if v.K.Hadamard {
+		c.unsupported("a latent cache stored with a Hadamard rotation, which would be one of its values")
+	}
+	if v.V.Dim*dt.Bits()%8 != 0 {
+		c.shape("values: the first %d dims of %s do not fill whole bytes", v.V.Dim, dt)
+	}
+}
+
+// valueType is the type of a cache's values.
+func valueType[B backend.Buffer](v *backend.CacheView[B]) backend.DType {
+	if v.Latent {
+		return v.K.Data.DType()
+	}
+	return v.V.Data.DType()
 }
 
 // formatOf is the types of a cache and of the activations beside it.
 func formatOf[B backend.Buffer](act backend.DType, v *backend.CacheView[B]) backend.Format {
-	return backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()}
+	return backend.Format{Act: act, K: v.K.Data.DType(), V: valueType(v)}
 }
 
 // plane checks one plane's memory, of the cache's slots for all heads, and, for a quantized
@@ -134,17 +157,29 @@ func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheVi
 
 // slotwise checks that the slots of a cache can be written one by one.
 func slotwise[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
-	for _, p := range [...]*backend.Plane[B]{&v.K, &v.V} {
-		if c.err == nil && p.Data.DType().Coding().Scope == backend.ByChannel {
-			c.unsupported("single slots of %s, whose blocks share scales; convert whole blocks", p.Data.DType())
+	for _, dt := range [...]backend.DType{v.K.Data.DType(), valueType(v)} {
+		if c.err == nil && dt.Coding().Scope == backend.ByChannel {
+			c.unsupported("single slots of %s, whose blocks share scales; convert whole blocks", dt)
 		}
 	}
 }
 
+// rotated is how many elements of a key can be rotated: those behind the latent, or all.
+func rotated[B backend.Buffer](v *backend.CacheView[B]) int {
+	if v.Latent {
+		return v.K.Dim - v.V.Dim
+	}
+	return v.K.Dim
+}
+
 // rope checks a rotation that is set.
-func rope[B backend.Buffer](c *checker, r backend.RotaryTable[B], kDim int) {
-	if r.Dims < 2 || r.Dims%2 != 0 || r.Dims > kDim {
-		c.shape("rope dims: have %d, need an even number from 2 to the key dim %d", r.Dims, kDim)
+func rope[B backend.Buffer](c *checker, r backend.RotaryTable[B], v *backend.CacheView[B]) {
+	if most := rotated(v); r.Dims < 2 || r.Dims%2 != 0 || r.Dims > most {
+		what := "the key dim"
+		if v.Latent {
+			what = "what a key has behind its latent,"
+		}
+		c.shape("rope dims: have %d, need an even number from 2 to %s %d", r.Dims, what, most)
 	}
 	if r.Pairing > backend.Interleaved {
 		c.shape("rope pairing: %d is unknown", r.Pairing)

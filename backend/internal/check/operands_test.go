@@ -49,9 +49,9 @@ func checkedCalls() map[string]checked {
 	b, s, c, r, z := copyParams(i8), moveParams(i8), convertParams(), rotateParams(i8), clearParams()
 	return map[string]checked{
 		"append": {&a, func(o *Operands[*fake, asking]) error { return o.Append(&a) }, with("k", "v", "slots", "rope table", "positions", "q")},
-		"attend": {&t, func(o *Operands[*fake, asking]) error { return o.Attend(&t) }, with("block table", "context lengths", "query offsets",
+		"attend": {&t, func(o *Operands[*fake, asking]) error { return o.Attend(&t) }, with("block table", "context lengths", "query offsets", "views", "tree",
 			"q", "ALiBi slopes", "sink logits", "out", "log-sum-exp", "attention scores", "work", "workspace")},
-		"attend scores": {&w, func(o *Operands[*fake, asking]) error { return o.AttendScores(&w) }, with("block table", "context lengths", "query offsets",
+		"attend scores": {&w, func(o *Operands[*fake, asking]) error { return o.AttendScores(&w) }, with("block table", "context lengths", "query offsets", "views", "tree",
 			"q", "ALiBi slopes", "sink logits", "log-sum-exp", "attention scores", "work")},
 		"merge":          {&m, func(o *Operands[*fake, asking]) error { return o.Merge(&m) }, []string{"in", "log-sum-exp", "out", "out log-sum-exp"}},
 		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v", "cache scores", "scores")},

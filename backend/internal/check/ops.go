@@ -18,8 +18,11 @@ func Append[B backend.Buffer](caps *backend.Caps, p *backend.AppendParams[B]) er
 	if c.err != nil {
 		return c.err
 	}
-	heads, dim := p.Cache.KVHeads, p.Cache.K.Dim
-	kWidth, vWidth, qWidth := c.product("k", heads, dim), c.product("v", heads, p.Cache.V.Dim), c.product("q", p.QHeads, dim)
+	heads, dim, given := p.Cache.KVHeads, p.Cache.K.Dim, p.Cache.K.Dim
+	if p.Cache.Latent {
+		given -= p.Cache.V.Dim
+	}
+	kWidth, vWidth, qWidth := c.product("k", heads, given), c.product("v", heads, p.Cache.V.Dim), c.product("q", p.QHeads, dim)
 	rows(c, "k", p.K, p.Tokens, kWidth, act)
 	rows(c, "v", p.V, p.Tokens, vWidth, act)
 	if p.QHeads > 0 {
@@ -30,7 +33,7 @@ func Append[B backend.Buffer](caps *backend.Caps, p *backend.AppendParams[B]) er
 	}
 	operand(c, "slots", p.Slots, backend.I64, p.Tokens)
 	if p.Rotary.Table.Set {
-		rope(c, p.Rotary, dim)
+		rope(c, p.Rotary, &p.Cache)
 		c.positive("rope magnitude", p.Rotary.Magnitude)
 		required(c, "positions", p.Positions, backend.U32, p.Tokens)
 	} else if p.Positions.Set {
@@ -45,15 +48,21 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	c.least("KV heads", s.KVHeads, 1)
 	c.least("block size", s.BlockSize, 1)
 	c.heads(s.QHeads, s.KVHeads)
-	c.dims(&caps, s.KDim, s.VDim)
-	c.format(&caps, s.Format)
-	c.visibility(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Residual)
+	c.dims(&caps, s.KDim, s.VDim, s.Latent)
+	if c.format(&caps, s.Format); s.Latent && s.Format.K != s.Format.V {
+		c.shape("format: values of %s in latent keys of %s, need the same", s.Format.V, s.Format.K)
+	}
+	c.visibility(&caps, &sight{s.NonCausal, s.Window, s.SinkTokens, s.Chunk, s.Part, s.Residual, s.Views != nil, s.TreeWords})
 	if len(s.ContextLens) != len(s.QueryLens) {
 		c.shape("query lengths: %d sequences, need %d as in context lengths", len(s.QueryLens), len(s.ContextLens))
 	}
 	tokens := 0
 	for _, n := range s.QueryLens {
 		tokens = c.sum("query lengths", tokens, int(n))
+	}
+	c.least("tree words", s.TreeWords, 0)
+	if s.Views != nil {
+		views(c, &s, tokens)
 	}
 	c.volume("out", tokens, s.QHeads, max(s.KDim, s.VDim))
 	c.least("fewest shared tokens", s.MinShared, 0)
@@ -127,8 +136,8 @@ func Gather[B backend.Buffer](caps *backend.Caps, p *backend.GatherParams[B]) er
 	case end > p.Cache.BlockSize:
 		c.shape("length: tokens to %d without a block table, need at most the block's %d", end, p.Cache.BlockSize)
 	}
-	gathered(c, "k", p.K, &p.Cache, &p.Cache.K, p.Len)
-	gathered(c, "v", p.V, &p.Cache, &p.Cache.V, p.Len)
+	gathered(c, "k", p.K, &p.Cache, p.Cache.K.Data.DType(), p.Cache.K.Dim, p.Len)
+	gathered(c, "v", p.V, &p.Cache, valueType(&p.Cache), p.Cache.V.Dim, p.Len)
 	mass(c, "cache scores", p.CacheScores, &p.Cache)
 	if c.least("scores offset", p.ScoresOffset, 0); p.Scores.Set && c.err == nil {
 		if !p.CacheScores.Set {
@@ -152,17 +161,16 @@ func ClearScores[B backend.Buffer](_ *backend.Caps, p *backend.ClearScoresParams
 }
 
 // gathered checks a destination: what is stored, bit for bit, or f32.
-func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *backend.CacheView[B], p *backend.Plane[B], n int) {
+func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *backend.CacheView[B], dt backend.DType, dim, n int) {
 	if !o.Set {
 		return
 	}
-	dt := p.Data.DType()
 	if o.Buf.DType() == backend.F32 {
 		dt = backend.F32
 	} else if dt.Quantized() {
 		c.unsupported("%s of %s in its storage type; gather it as f32", name, dt)
 	}
-	operand(c, name, o.Buf, dt, c.volume(name, v.KVHeads, n, p.Dim))
+	operand(c, name, o.Buf, dt, c.volume(name, v.KVHeads, n, dim))
 }
 
 // CopyBlocks checks p against its buffers and caps.
@@ -176,7 +184,7 @@ func CopyBlocks[B backend.Buffer](caps *backend.Caps, p *backend.CopyBlocksParam
 		if !p.FromScores.Set {
 			c.shape("attention scores: missing, and nothing else is to be copied")
 		}
-	} else if from.K.Data.DType() != to.K.Data.DType() || from.V.Data.DType() != to.V.Data.DType() || from.K.Hadamard != to.K.Hadamard {
+	} else if from.K.Data.DType() != to.K.Data.DType() || valueType(from) != valueType(to) || from.K.Hadamard != to.K.Hadamard {
 		c.shape("caches: %s in one, %s in the other, need equal ones; convert the blocks", holding(from), holding(to))
 	}
 	masses(c, p.FromScores, p.ToScores, from, to)
@@ -190,7 +198,7 @@ func holding[B backend.Buffer](v *backend.CacheView[B]) string {
 	if v.K.Hadamard {
 		turned = "turned "
 	}
-	return fmt.Sprintf("%skeys of %s and values of %s", turned, v.K.Data.DType(), v.V.Data.DType())
+	return fmt.Sprintf("%skeys of %s and values of %s", turned, v.K.Data.DType(), valueType(v))
 }
 
 // sameBlocks checks that blocks of two caches have the same rows.
@@ -198,6 +206,9 @@ func sameBlocks[B backend.Buffer](c *checker, from, to *backend.CacheView[B]) {
 	if from.KVHeads != to.KVHeads || from.BlockSize != to.BlockSize || from.K.Dim != to.K.Dim || from.V.Dim != to.V.Dim {
 		c.shape("caches: blocks [%d, %d, %d+%d] and [%d, %d, %d+%d], need equal ones", from.KVHeads, from.BlockSize, from.K.Dim, from.V.Dim,
 			to.KVHeads, to.BlockSize, to.K.Dim, to.V.Dim)
+	}
+	if from.Latent != to.Latent {
+		c.shape("caches: one is latent and the other is not")
 	}
 }
 
@@ -252,9 +263,9 @@ func ConvertBlocks[B backend.Buffer](caps *backend.Caps, p *backend.ConvertBlock
 		plain, packed = to, from
 	}
 	act := plain.K.Data.DType()
-	if !act.Float() || plain.V.Data.DType() != act || !packed.K.Data.DType().Quantized() || !packed.V.Data.DType().Quantized() {
+	if !act.Float() || valueType(plain) != act || !packed.K.Data.DType().Quantized() || !valueType(packed).Quantized() {
 		c.unsupported("%s and %s to %s and %s; one cache is of one activation type, the other quantized",
-			from.K.Data.DType(), from.V.Data.DType(), to.K.Data.DType(), to.V.Data.DType())
+			from.K.Data.DType(), valueType(from), to.K.Data.DType(), valueType(to))
 	}
 	c.format(caps, formatOf(act, packed))
 	return c.err
@@ -268,6 +279,6 @@ func Rotate[B backend.Buffer](caps *backend.Caps, p *backend.RotateParams[B]) er
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	operand(c, "deltas", p.Deltas, backend.I32, p.N)
-	rope(c, p.Rotary, p.Cache.K.Dim)
+	rope(c, p.Rotary, &p.Cache)
 	return c.err
 }

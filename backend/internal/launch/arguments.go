@@ -49,6 +49,30 @@ func plane[B Buffer](a *arguments, name string, p backend.Plane[B]) Place {
 	return a.aligned(name, p.Data.Place(), 0)
 }
 
+// values is the plane that a cache's values are in, of which they are the first elements.
+func values[B Buffer](v *backend.CacheView[B]) *backend.Plane[B] {
+	if v.Latent {
+		return &v.K
+	}
+	return &v.V
+}
+
+// rest is the elements of a key behind its latent, or all.
+func rest[B Buffer](v *backend.CacheView[B]) int {
+	if v.Latent {
+		return v.K.Dim - v.V.Dim
+	}
+	return v.K.Dim
+}
+
+// latent is the flag of appends to a latent cache.
+func latent[B Buffer](v *backend.CacheView[B]) uint32 {
+	if v.Latent {
+		return abi.Latent
+	}
+	return 0
+}
+
 // rows is where vectors of width elements of size bytes start, and the elements from one to the next.
 func rows[B Buffer](r backend.Rows[B], width int, size int64) (at Place, stride int64) {
 	if r.Stride == 0 {

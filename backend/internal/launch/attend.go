@@ -76,9 +76,12 @@ func AttendScores[B Buffer](c *Calls, p *backend.AttendScoresParams[B]) error {
 // bind resolves checked parameters, but for what attention writes beside the mass and its workspace.
 func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
 	v, b := &p.Cache, &p.Batch
-	t.format = backend.Format{Act: p.Q.Buf.DType(), K: v.K.Data.DType(), V: v.V.Data.DType()}
+	t.format = backend.Format{Act: p.Q.Buf.DType(), K: v.K.Data.DType(), V: values(v).Data.DType()}
 	call := plan.Call{Op: t.op, QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
-		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: plan.Visible(&p.Mask, v.BlockSize), Mass: p.Plan.Scores}
+		Cache: plan.Cache{Format: t.format, Latent: v.Latent}, Seqs: b.Seqs, Tokens: b.Tokens, See: plan.Visible(&p.Mask, v.BlockSize), Views: b.Views.Set, Mass: p.Plan.Scores}
+	if b.Tree.Set {
+		call.TreeWords = b.TreeWords
+	}
 	if err := t.work.Read(p.Plan.Work, &call); err != nil {
 		return err
 	}
@@ -92,6 +95,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
 	a.KDim, a.VDim = uint32(v.K.Dim), uint32(v.V.Dim)
 	a.Blocks, a.BlockSize, a.TableStride = t.count("blocks", v.Blocks), t.count("block size", v.BlockSize), 1
 	a.Window, a.SinkTokens, a.Recent = uint32(see.Window), uint32(see.SinkTokens), uint32(see.Residual)
+	a.Chunk, a.TreeWords = uint32(see.Chunk), uint32(call.TreeWords)
 	a.Scale, a.Softcap = p.Scale, p.Mask.SoftCap
 	a.KStorage, a.VStorage = abi.Storage(t.format.K), abi.Storage(t.format.V)
 	a.PartialRows, a.SharedAt, a.SharedRows = int64(t.work.PartialRows), t.work.Shared.First, t.work.Shared.Count
@@ -105,9 +109,10 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
 		t.args.TableStride = t.count("table stride", b.TableStride)
 	}
 	at := &t.buffers
-	at[abi.AttendK], at[abi.AttendV] = plane(&t.arguments, "keys", v.K), plane(&t.arguments, "values", v.V)
-	at[abi.AttendKscales], at[abi.AttendVscales] = optional(v.K.Scales), optional(v.V.Scales)
+	at[abi.AttendK], at[abi.AttendV] = plane(&t.arguments, "keys", v.K), plane(&t.arguments, "values", *values(v))
+	at[abi.AttendKscales], at[abi.AttendVscales] = optional(v.K.Scales), optional(values(v).Scales)
 	at[abi.AttendTable], at[abi.AttendContextLens], at[abi.AttendQueryOffsets] = optional(b.Table), b.ContextLens.Place(), optional(b.QueryOffsets)
+	at[abi.AttendViews], at[abi.AttendTree] = optional(b.Views), optional(b.Tree)
 	at[abi.AttendWork], at[abi.AttendMass] = p.Work.Buf.Place(), optional(p.Out.Scores)
 	at[abi.AttendALiBi], at[abi.AttendSinks] = optional(p.Mask.ALiBi), optional(p.Mask.SinkLogits)
 	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim, elementSize(t.format.Act))
@@ -147,7 +152,8 @@ func (t *attention) constants() uint32 {
 		with(abi.WithTable, t.buffers[abi.AttendTable]) | with(abi.WithOffsets, t.buffers[abi.AttendQueryOffsets]) |
 		with(abi.WithALiBi, t.buffers[abi.AttendALiBi]) | with(abi.WithSinks, t.buffers[abi.AttendSinks]) |
 		with(abi.WithLSE, t.buffers[abi.AttendLSE]) | with(abi.WithFinalLSE, t.buffers[abi.AttendFinalLSE]) |
-		with(abi.WithPartials, t.buffers[abi.AttendPartial])
+		with(abi.WithPartials, t.buffers[abi.AttendPartial]) |
+		with(abi.WithViews, t.buffers[abi.AttendViews]) | with(abi.WithTree, t.buffers[abi.AttendTree])
 }
 
 // add adds a call for a list of items, if it has any.

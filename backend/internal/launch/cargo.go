@@ -29,8 +29,12 @@ const scoresPair = 2
 // the planes, their scales, and the attention scores.
 func copyRegions[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B], heads, slots int) (all [3]kvPair) {
 	rows := int64(heads) * int64(slots)
-	all[0] = kvPair{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
-	all[1] = kvPair{scalesOf(v.K, v.KVHeads, heads, slots), scalesOf(v.V, v.KVHeads, heads, slots)}
+	all[0] = kvPair{{plane(a, "keys", v.K), rows * rowBytes(v.K)}}
+	all[1] = kvPair{scalesOf(v.K, v.KVHeads, heads, slots)}
+	if !v.Latent {
+		all[0][1] = copyRegion{plane(a, "values", v.V), rows * rowBytes(v.V)}
+		all[1][1] = scalesOf(v.V, v.KVHeads, heads, slots)
+	}
 	all[0].fill()
 	all[1].fill()
 	all[scoresPair] = massOf(mass, heads, slots)

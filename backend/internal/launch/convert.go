@@ -45,10 +45,12 @@ func packBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksParams
 		}
 		buffers := [abi.PackBlocksBuffers]Place{abi.PackBlocksFrom: plane(a, name, *from), abi.PackBlocksTo: plane(a, name, *to),
 			abi.PackBlocksScales: to.Scales.Buf.Place(), abi.PackBlocksPairs: pairs, abi.PackBlocksStatus: status}
-		c.add(Kernel{Op: OpPackBlocks, In: from.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
+		c.add(Kernel{Op: OpPackBlocks.long(p.To.Latent), In: from.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
 	}
 	pack("keys", abi.Keys, &from.K, &to.K)
-	pack("values", abi.Values, &from.V, &to.V)
+	if !to.Latent {
+		pack("values", abi.Values, &from.V, &to.V)
+	}
 }
 
 func unpackBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksParams[B]) {
@@ -60,10 +62,12 @@ func unpackBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksPara
 		args.Dim, args.Storage, args.Flags = uint32(to.Dim), abi.Storage(from.Data.DType()), hadamard(*from)^hadamard(*to)
 		buffers := [abi.UnpackBlocksBuffers]Place{abi.UnpackBlocksFrom: plane(a, name, *from), abi.UnpackBlocksTo: plane(a, name, *to),
 			abi.UnpackBlocksScales: from.Scales.Buf.Place(), abi.UnpackBlocksPairs: pairs}
-		c.add(Kernel{Op: OpUnpackBlocks, In: to.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
+		c.add(Kernel{Op: OpUnpackBlocks.long(p.To.Latent), In: to.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
 	}
 	unpack("keys", &from.K, &to.K)
-	unpack("values", &from.V, &to.V)
+	if !to.Latent {
+		unpack("values", &from.V, &to.V)
+	}
 }
 
 // convertGrid is the grid over the rows of all blocks.

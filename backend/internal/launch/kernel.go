@@ -38,13 +38,22 @@ func Word(dt backend.DType) string {
 	return dt.String()
 }
 
+// long is the op for the rows of a latent cache, which are longer than others.
+func (o Op) long(latent bool) Op {
+	if latent {
+		return o + 1
+	}
+	return o
+}
+
 // Op is what a kernel does.
 type Op uint8
 
-// The kernels of kernels/abi.h.
+// The kernels of kernels/abi.h. That for long rows is behind the one for others.
 const (
 	OpAppend Op = iota
 	OpAppendQuant
+	OpAppendQuantLong
 	OpAttendVector
 	OpAttendDecode
 	OpAttendPrefill
@@ -62,17 +71,21 @@ const (
 	OpMoveSlots
 	OpMoveSlotsNarrow
 	OpPackBlocks
+	OpPackBlocksLong
 	OpProbeMMA
 	OpProbeRead
 	OpRotate
 	OpRotateQuant
+	OpRotateQuantLong
 	OpUnpackBlocks
+	OpUnpackBlocksLong
 	Ops
 )
 
 var opNames = [...]string{
 	OpAppend:           "fkv_append",
 	OpAppendQuant:      "fkv_append_quant",
+	OpAppendQuantLong:  "fkv_append_quant_long",
 	OpAttendVector:     "fkv_attend_vector",
 	OpAttendDecode:     "fkv_attend_decode",
 	OpAttendPrefill:    "fkv_attend_prefill",
@@ -90,11 +103,14 @@ var opNames = [...]string{
 	OpMoveSlots:        "fkv_move_slots",
 	OpMoveSlotsNarrow:  "fkv_move_slots_narrow",
 	OpPackBlocks:       "fkv_pack_blocks",
+	OpPackBlocksLong:   "fkv_pack_blocks_long",
 	OpProbeMMA:         "fkv_probe_mma",
 	OpProbeRead:        "fkv_probe_read",
 	OpRotate:           "fkv_rotate",
 	OpRotateQuant:      "fkv_rotate_quant",
+	OpRotateQuantLong:  "fkv_rotate_quant_long",
 	OpUnpackBlocks:     "fkv_unpack_blocks",
+	OpUnpackBlocksLong: "fkv_unpack_blocks_long",
 }
 
 // Symbol is the kernel's name in its module: fkv_attend_decode_f16_f16_128_128.

@@ -24,8 +24,8 @@ func Prepared(p backend.Preparation, all bool) []Kernel {
 		s.attend(f)
 		s.add(Kernel{Op: OpMerge, In: f.Act, Out: f.Act})
 		if f.K.Quantized() {
-			s.add(Kernel{Op: OpPackBlocks, In: f.Act})
-			s.later(Kernel{Op: OpUnpackBlocks, In: f.Act}) // a rejected draft, or a prefix that was found
+			s.add(Kernel{Op: OpPackBlocks.long(p.Latent), In: f.Act})
+			s.later(Kernel{Op: OpUnpackBlocks.long(p.Latent), In: f.Act}) // a rejected draft, or a prefix that was found
 		}
 	}
 	if p.Scores {
@@ -62,7 +62,7 @@ func (s *prepared) append(f backend.Format, hadamard bool) {
 	switch {
 	case f.K.Coding().Scope == backend.ByChannel:
 	case f.K.Quantized() || hadamard:
-		s.add(Kernel{Op: OpAppendQuant, In: f.Act})
+		s.add(Kernel{Op: OpAppendQuant.long(s.Latent), In: f.Act})
 	default:
 		s.add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
 	}
@@ -70,11 +70,12 @@ func (s *prepared) append(f backend.Format, hadamard bool) {
 
 // attend are the kernels that read a cache.
 func (s *prepared) attend(f backend.Format) {
-	decode := plan.KindOf(f, s.group)
+	of := plan.Cache{Format: f, Latent: s.Latent}
+	decode := of.KindOf(s.group)
 	for kind := range plan.Kinds {
 		if k := Attention(kind, f, s.KDim, s.VDim); kind == decode {
 			s.add(k)
-		} else if plan.Has(kind, f) {
+		} else if of.Has(kind) {
 			s.later(k)
 		}
 	}

@@ -11,19 +11,19 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	v, act := &p.Cache, p.K.Buf.DType()
 	a, size := arguments{op: "append"}, elementSize(act)
 	args := abi.AppendQuantArgs{
-		Flags: hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize),
+		Flags: hadamard(v.K) | latent(v), Slots: int64(v.Blocks) * int64(v.BlockSize),
 		Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
-		KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
-		KStorage: abi.Storage(v.K.Data.DType()), VStorage: abi.Storage(v.V.Data.DType()),
+		KDim: uint32(rest(v)), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
+		KStorage: abi.Storage(v.K.Data.DType()), VStorage: abi.Storage(values(v).Data.DType()),
 	}
 	if p.Saturate {
 		args.Flags |= abi.Saturate
 	}
 	buffers := [abi.AppendQuantBuffers]Place{
-		abi.AppendQuantSlots: p.Slots.Place(), abi.AppendQuantKCache: plane(&a, "keys", v.K), abi.AppendQuantVCache: plane(&a, "values", v.V),
-		abi.AppendQuantKscales: wordsOf(v.K), abi.AppendQuantVscales: wordsOf(v.V),
+		abi.AppendQuantSlots: p.Slots.Place(), abi.AppendQuantKCache: plane(&a, "keys", v.K), abi.AppendQuantVCache: plane(&a, "values", *values(v)),
+		abi.AppendQuantKscales: wordsOf(v.K), abi.AppendQuantVscales: wordsOf(*values(v)),
 	}
-	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim, size)
+	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*rest(v), size)
 	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim, size)
 	if r := &p.Rotary; r.Table.Set {
 		args.Flags |= abi.RoPE | pairing(r.Pairing)
@@ -31,6 +31,9 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		buffers[abi.AppendQuantRoPE], buffers[abi.AppendQuantPositions] = r.Table.Buf.Place(), p.Positions.Buf.Place()
 	}
 	units := 2 * int64(v.KVHeads) // of a token: rows
+	if v.Latent {
+		units = int64(v.KVHeads)
+	}
 	if p.QHeads > 0 && args.Flags&(abi.RoPE|abi.Hadamard) != 0 {
 		args.QHeads = a.heads("query heads", p.QHeads)
 		buffers[abi.AppendQuantQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim, size)
@@ -43,9 +46,9 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		return a.err
 	}
 	constants := with(abi.WithRoPE, buffers[abi.AppendQuantRoPE]) | with(abi.WithQueries, buffers[abi.AppendQuantQ]) |
-		wide(act, act, args.KStride|args.VStride|args.QStride|int64(v.K.Dim)|int64(v.V.Dim),
+		wide(act, act, args.KStride|args.VStride|args.QStride|int64(v.K.Dim)|int64(v.V.Dim)|int64(rest(v)),
 			buffers[abi.AppendQuantK], buffers[abi.AppendQuantV], buffers[abi.AppendQuantQ])
-	c.add(Kernel{Op: OpAppendQuant, In: act}, gridOf(int64(p.Tokens), 1, units, unitRows), constants, args.Encode(), buffers[:]...)
+	c.add(Kernel{Op: OpAppendQuant.long(v.Latent), In: act}, gridOf(int64(p.Tokens), 1, units, unitRows), constants, args.Encode(), buffers[:]...)
 	return nil
 }
 
@@ -65,7 +68,7 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	if a.err != nil {
 		return a.err
 	}
-	c.add(Kernel{Op: OpRotateQuant}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
+	c.add(Kernel{Op: OpRotateQuant.long(v.Latent)}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
 	return nil
 }
 

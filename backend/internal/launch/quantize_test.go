@@ -174,7 +174,7 @@ func TestGatherQuantCalls(t *testing.T) {
 	require.Len(t, c.List(), 2)
 	for i, want := range []abi.GatherQuantArgs{{Storage: abi.Storage(backend.Int4Channel), Flags: abi.Hadamard}, {Storage: abi.Storage(backend.Int8)}} {
 		call := &c.List()[i]
-		want.Len, want.Blocks, want.KVHeads, want.BlockSize, want.Dim = 33, 8, 2, 16, 64
+		want.Len, want.Blocks, want.KVHeads, want.BlockSize, want.Dim, want.Row = 33, 8, 2, 16, 64, 64
 		want.Encode()
 		require.Equal(t, want, argsOf[abi.GatherQuantArgs](call))
 		require.Equal(t, Kernel{Op: OpGatherQuant}, call.Kernel)
@@ -204,8 +204,8 @@ func TestAttendQuantCalls(t *testing.T) {
 	require.ErrorContains(t, Attend(c, &other), "plan: was not made for these heads and types")
 	for kind := range plan.Kinds {
 		f32 := backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}
-		require.Equal(t, kind != plan.Prefill, plan.Has(kind, f32), "as for f32 itself")
-		require.Equal(t, kind != plan.Vector, plan.Has(kind, f), "codes are for matrix units")
+		require.Equal(t, kind != plan.Prefill, plan.Cache{Format: f32}.Has(kind), "as for f32 itself")
+		require.Equal(t, kind != plan.Vector, plan.Cache{Format: f}.Has(kind), "codes are for matrix units")
 	}
 }
 

@@ -35,7 +35,13 @@ func formats() []backend.Format {
 
 // HeadDims are the head dims of keys and values that there are kernels for. Not to
 // be modified.
-var HeadDims = [][2]int{{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 192}, {256, 256}, {192, 128}}
+var HeadDims = [][2]int{{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {192, 192}, {256, 256}, {192, 128}}
+
+// LatentDims are those of latent caches.
+var LatentDims = [][2]int{{576, 512}}
+
+// TreeWords bounds the words of a row of a tree of drafts: kernels look through those of each query.
+const TreeWords = 32
 
 // Reachable is every kernel that some call asks for, each once.
 func Reachable() []Kernel {
@@ -47,13 +53,14 @@ func Reachable() []Kernel {
 			kernels = append(kernels, k)
 		}
 	}
-	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpClearMass, OpGatherQuant, OpRotateQuant} {
+	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpClearMass, OpGatherQuant, OpRotateQuant, OpRotateQuantLong} {
 		add(Kernel{Op: op})
 	}
 	for _, f := range Formats {
 		if f.K.Quantized() {
 			for _, op := range []Op{OpAppendQuant, OpPackBlocks, OpUnpackBlocks} {
 				add(Kernel{Op: op, In: f.Act})
+				add(Kernel{Op: op.long(true), In: f.Act})
 			}
 		} else {
 			add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
@@ -66,11 +73,17 @@ func Reachable() []Kernel {
 		for _, from := range []backend.DType{f.Act, backend.F32} {
 			add(Kernel{Op: OpMerge, In: from, Out: f.Act})
 		}
-		for _, dims := range HeadDims {
-			add(attentionMass(f, dims[0], dims[1]))
-			for kind := range plan.Kinds {
-				if plan.Has(kind, f) {
-					add(Attention(kind, f, dims[0], dims[1]))
+		for _, latent := range []bool{false, true} {
+			dims := HeadDims
+			if latent {
+				dims = LatentDims
+			}
+			for _, d := range dims {
+				add(attentionMass(f, d[0], d[1]))
+				for kind := range plan.Kinds {
+					if (plan.Cache{Format: f, Latent: latent}).Has(kind) {
+						add(Attention(kind, f, d[0], d[1]))
+					}
 				}
 			}
 		}

@@ -25,11 +25,14 @@ func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	buffers := [abi.RotateBuffers]Place{
 		abi.RotateK: plane(&a, "keys", v.K), abi.RotateSlots: p.Slots.Place(), abi.RotateDeltas: p.Deltas.Place(), abi.RotateRoPE: p.Rotary.Table.Buf.Place(),
 	}
+	if v.Latent {
+		args.RoPEAt = uint32(v.V.Dim)
+	}
 	if a.err != nil {
 		return a.err
 	}
 	pairs := int64(p.Rotary.Dims / 2)
-	constants := wide(stored, stored, int64(v.K.Dim)|pairs, buffers[abi.RotateK], buffers[abi.RotateRoPE])
+	constants := wide(stored, stored, int64(v.K.Dim)|int64(args.RoPEAt)|pairs, buffers[abi.RotateK], buffers[abi.RotateRoPE])
 	grid := gridOf(int64(p.N), 1, int64(v.KVHeads)*pairs, perRun(stored, stored)*UnitThreads)
 	c.add(Kernel{Op: OpRotate, In: stored}, grid, constants, args.Encode(), buffers[:]...)
 	return nil

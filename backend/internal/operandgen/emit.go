@@ -49,15 +49,36 @@ func unwrap(s *Struct, to, from string) string {
 		default:
 			line = fmt.Sprintf("%s = %s", dst, src)
 		}
-		b.WriteString(f.when(from, line))
+		line = f.when(from, line)
+		if _, unless := f.unless(); unless && f.Kind == Nested { // what is not an operand is still told
+			line = fmt.Sprintf("%s else {\n%s\n}\n", strings.TrimSuffix(line, "\n"), f.Struct.plain(dst, src))
+		}
+		b.WriteString(line)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// plain copies what is neither an operand nor has one.
+func (s *Struct) plain(to, from string) string {
+	var lines []string
+	for _, f := range s.Fields {
+		if f.Kind == Plain {
+			lines = append(lines, fmt.Sprintf("%s.%s = %s.%s", to, f.Name, from, f.Name))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unless is the flag with which the field is no operand.
+func (f Field) unless() (flag string, ok bool) { return strings.CutPrefix(f.When, "!") }
 
 // when is a line about an operand that may not be one.
 func (f Field) when(of, line string) string {
 	if f.When == "" {
 		return line + "\n"
+	}
+	if flag, ok := f.unless(); ok {
+		return fmt.Sprintf("if !%s.%s {\n%s\n}\n", of, flag, line)
 	}
 	return fmt.Sprintf("if %s.%s != 0 {\n%s\n}\n", of, f.When, line)
 }

@@ -40,6 +40,8 @@ type FoldRowsParams[B Buffer] struct {
 type Wide[B Buffer] struct {
 	Low        Rows[B] "operand:\"low rows\""
 	BlockTable Opt[B]
+	High       Rows[B] "operand:\"high rows\" when:\"!Folded\""
+	Folded     bool
 }
 
 type Shape struct {
@@ -75,7 +77,17 @@ own.Plan = p.Plan`, unwrap(ops[0], "own", "p"))
 	require.Equal(t, []string{"Rows", "Wide"}, []string{parts[0].Name, parts[1].Name})
 	require.True(t, parts[0].Held())
 	require.False(t, parts[1].Held())
-	require.Equal(t, "o.Buf(\"low rows\", p.Low.Buf)\no.opt(\"block table\", p.BlockTable)", walk(parts[1], "p"))
+	require.Equal(t, `o.Buf("low rows", p.Low.Buf)
+o.opt("block table", p.BlockTable)
+if !p.Folded {
+o.Buf("high rows", p.High.Buf)
+}`, walk(parts[1], "p"))
+	require.Contains(t, unwrap(parts[1], "own", "p"), `if !p.Folded {
+u.rows(&own.High, &p.High)
+} else {
+own.High.Offset = p.High.Offset
+own.High.Stride = p.High.Stride
+}`)
 }
 
 // What would be left out is refused.
@@ -92,6 +104,7 @@ func TestRejected(t *testing.T) {
 		"embedded":            {"Plan", "embeds Plan"},
 		"name of no operand":  {`N int "operand:\"n\""`, "AParams.N: has a tag and is no operand"},
 		"no such count":       {`Q Rows[B] "when:\"Heads\""`, "AParams.Q: when: AParams has no count Heads"},
+		"no such flag":        {`Q Rows[B] "when:\"!Folded\""`, "AParams.Q: when: AParams has no flag Folded"},
 		"count is an operand": {"Heads B\nQ Rows[B] \"when:\\\"Heads\\\"\"", "no count Heads"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,17 +79,21 @@ func (p *reader) read(t *ast.TypeSpec) (*Struct, error) {
 	return of, nil
 }
 
-// count reports whether a tag when names a plain field.
+// count is an error where a tag when does not name a plain field.
 func (s *Struct) count(when string) error {
 	if when == "" {
 		return nil
 	}
+	name, unless := strings.CutPrefix(when, "!")
 	for _, f := range s.Fields {
-		if f.Name == when && f.Kind == Plain {
+		if f.Name == name && f.Kind == Plain {
 			return nil
 		}
 	}
-	return fmt.Errorf("when: %s has no count %s", s.Name, when)
+	if unless {
+		return fmt.Errorf("when: %s has no flag %s", s.Name, name)
+	}
+	return fmt.Errorf("when: %s has no count %s", s.Name, name)
 }
 
 func (p *reader) field(name string, f *ast.Field) (Field, error) {

@@ -15,3 +15,11 @@ func (f Fingerprint) Add(numbers ...int) Fingerprint {
 	}
 	return f
 }
+
+// AddWords is the fingerprint of words after the numbers of f.
+func (f Fingerprint) AddWords(words []uint32) Fingerprint {
+	for _, word := range words {
+		f = (f ^ Fingerprint(word)) * 1099511628211
+	}
+	return f
+}

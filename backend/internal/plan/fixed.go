@@ -21,14 +21,14 @@ func (p *planner) room(s *backend.AttendShape, capacity Capacity) (r room) {
 	var most [Kinds]int // rows of a tile
 	for seq := range p.queries {
 		rows := int(p.queries[seq]) * p.group
-		kind := KindOf(p.format, rows)
+		kind := p.cache.KindOf(rows)
 		tiles := ceilDiv(rows, tileRows[kind])
 		r.items[kind] += tiles
 		r.merges += tiles
 		most[kind] = max(most[kind], min(rows, tileRows[kind]))
 	}
 	if Shares(s) {
-		kind := largest(p.format)
+		kind := p.cache.largest()
 		r.items[kind] += len(p.queries) // see pays
 		r.shared = len(p.queries) * tileRows[kind]
 		most[kind] = tileRows[kind]

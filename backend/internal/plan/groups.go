@@ -11,29 +11,37 @@ const leastSaved = 8 << 20
 
 // rules are those of a GPU.
 var rules = Rules{
-	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[KindOf(s.Format, rows)] },
-	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(s.Format, rows, s.Fixed)] },
+	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[cacheOf(s).KindOf(rows)] },
+	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(cacheOf(s), rows, s.Fixed)] },
 	Pays:      pays,
 }
 
 // pays is Rules.Pays, by the bytes that are read and written.
 func pays(s *backend.AttendShape, g Sizes) bool {
 	const written = 2 * 4 // partial rows are f32, and read again
-	heads, key := float64(s.KVHeads), float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits())/8
+	heads, key := float64(s.KVHeads), float64(elements(s))/8
 	saved, cost := heads*key*float64(g.Keys)*float64(g.Seqs-g.Tiles), heads*written*float64(g.Rows)*float64(s.VDim)
 	return g.Keys >= minKeys && saved >= leastSaved+cost
 }
 
-// groupKind is the kind of the tiles of a group of that many rows. In a plan of fixed size all
-// groups have the largest tiles, so that they are one launch.
-func groupKind(f backend.Format, rows int, fixed bool) Kind {
-	if fixed {
-		return largest(f)
+// elements is the bits of a key and a value.
+func elements(s *backend.AttendShape) int {
+	if s.Latent {
+		return s.KDim * s.Format.K.Bits()
 	}
-	return KindOf(f, rows)
+	return s.KDim*s.Format.K.Bits() + s.VDim*s.Format.V.Bits()
 }
 
-func (p *planner) kindOf(g *Group) Kind { return groupKind(p.format, g.Rows, p.fixed) }
+// groupKind is the kind of the tiles of a group of that many rows. In a plan of fixed size all
+// groups have the largest tiles, so that they are one launch.
+func groupKind(c Cache, rows int, fixed bool) Kind {
+	if fixed {
+		return c.largest()
+	}
+	return c.KindOf(rows)
+}
+
+func (p *planner) kindOf(g *Group) Kind { return groupKind(p.cache, g.Rows, p.fixed) }
 
 // cut divides the keys of the groups into parts of at most that many keys, by their kinds.
 func (p *planner) cut(chunks *[Kinds]int) {

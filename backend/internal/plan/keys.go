@@ -49,6 +49,7 @@ func (k Keys) Or(o Keys) Keys {
 	if u.Lo == u.Hi {
 		u.Lo, u.Hi = u.Sinks, u.Sinks
 	}
+	u.Hi = max(u.Hi, u.Sinks) // one may end before the other's sink tokens do
 	u.Sinks = min(u.Sinks, u.Lo)
 	u.First = min(u.First, u.Sinks)
 	return u

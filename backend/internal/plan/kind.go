@@ -19,34 +19,47 @@ const (
 
 var tileRows = [Kinds]int{Vector: abi.VectorRows, Decode: abi.DecodeRows, Prefill: abi.PrefillRows}
 
-// Has reports whether there are kernels of a kind for a format. Codes are always multiplied by
-// matrix units where activations have 16 bits: making elements of them is work enough.
-func Has(k Kind, f backend.Format) bool {
-	switch k {
-	case Vector:
-		return f.Act == backend.F32 || !f.K.Quantized()
-	case Prefill:
-		return f.Act != backend.F32
+// Cache is what kernels of attention differ by, but for dims.
+type Cache struct {
+	backend.Format
+	Latent bool
+}
+
+// Has reports whether there are kernels of a kind. Codes are always multiplied by matrix units where activations
+// have 16 bits: making elements of them is work enough. The long keys of latent caches leave room for one tile of rows.
+func (c Cache) Has(k Kind) bool {
+	switch {
+	case c.Latent:
+		return k == Decode
+	case k == Vector:
+		return c.Act == backend.F32 || !c.K.Quantized()
+	case k == Prefill:
+		return c.Act != backend.F32
 	}
 	return true
 }
 
 // KindOf is the kind for the rows of a sequence. Matrix units take 16-bit
 // activations, and pay from four rows on.
-func KindOf(f backend.Format, rows int) Kind {
+func (c Cache) KindOf(rows int) Kind {
 	switch {
-	case f.Act == backend.F32 && rows <= abi.VectorRows, rows < abi.VectorRows && Has(Vector, f):
+	case c.Latent:
+		return Decode
+	case c.Act == backend.F32 && rows <= abi.VectorRows, rows < abi.VectorRows && c.Has(Vector):
 		return Vector
-	case f.Act == backend.F32 || rows <= abi.DecodeRows:
+	case c.Act == backend.F32 || rows <= abi.DecodeRows:
 		return Decode
 	}
 	return Prefill
 }
 
 // largest is the kind with the largest tiles.
-func largest(f backend.Format) Kind {
-	if Has(Prefill, f) {
+func (c Cache) largest() Kind {
+	if c.Has(Prefill) {
 		return Prefill
 	}
 	return Decode
 }
+
+// cacheOf is that of a shape.
+func cacheOf(s *backend.AttendShape) Cache { return Cache{s.Format, s.Latent} }

@@ -44,10 +44,10 @@ func (c Capacity) Resident(k Kind) (int, error) { return c[k], nil }
 // blocks of a kind's kernel the whole device runs at once; it is asked for the kinds that the step
 // contains, as the answer may have to be compiled first.
 func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.AttendPlan, error) {
-	p := planner{queries: s.QueryLens, contexts: s.ContextLens, format: s.Format, group: s.QHeads / s.KVHeads,
-		block: s.BlockSize, fixed: s.Fixed, see: Planned(&s)}
-	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
-		Seqs: len(s.QueryLens), See: p.see, Mass: s.Scores}
+	p := planner{queries: s.QueryLens, contexts: s.ContextLens, cache: cacheOf(&s), group: s.QHeads / s.KVHeads,
+		block: s.BlockSize, fixed: s.Fixed, places: PlacesOf(&s)}
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: p.cache,
+		Seqs: len(s.QueryLens), See: p.places.See, Views: s.Views != nil, TreeWords: s.TreeWords, Mass: s.Scores}
 	var err error
 	if c.Tokens, err = p.count(); err != nil {
 		return backend.AttendPlan{}, err
@@ -55,6 +55,7 @@ func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.At
 	p.sharing = sharings.Get().(*sharing)
 	defer sharings.Put(p.sharing)
 	p.sharing.Find(&s, rules)
+	p.sharing.number(s.QueryLens)
 	var capacity Capacity
 	for kind, found := range p.kinds(&s) {
 		if !found {
@@ -97,10 +98,10 @@ func shapeError(format string, args ...any) error {
 // planner is a plan in the making.
 type planner struct {
 	queries, contexts []uint32
-	format            backend.Format
+	cache             Cache
 	group, block      int // query heads of a KV head, and slots of a block
 	fixed             bool
-	see               Visibility
+	places            Places
 	*sharing
 
 	work        []uint32
@@ -111,10 +112,21 @@ type planner struct {
 // sharing is who shares what in a plan, and other memory that is kept to be used again.
 type sharing struct {
 	Sharing
+	first   []uint32 // of each sequence's tokens
 	lengths []uint32 // of the tiles of a kind, in keys
 	keys    []uint64 // by which items are sorted
 	sorted  []uint64 // room for as many
 	items   []abi.AttendItem
+}
+
+// number notes which token of the step is each sequence's first one.
+func (sh *sharing) number(queries []uint32) {
+	sh.first = sh.first[:0]
+	tokens := uint32(0)
+	for _, n := range queries {
+		sh.first = append(sh.first, tokens)
+		tokens += n
+	}
 }
 
 var sharings = sync.Pool{New: func() any { return new(sharing) }}
@@ -128,7 +140,7 @@ func (p *planner) count() (tokens int, err error) {
 		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
-		tiles += ceilDiv(rows, tileRows[KindOf(p.format, rows)])
+		tiles += ceilDiv(rows, tileRows[p.cache.KindOf(rows)])
 		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
@@ -140,14 +152,14 @@ func (p *planner) count() (tokens int, err error) {
 func (p *planner) kinds(s *backend.AttendShape) (found [Kinds]bool) {
 	for _, n := range p.queries {
 		if n > 0 {
-			found[KindOf(p.format, int(n)*p.group)] = true
+			found[p.cache.KindOf(int(n)*p.group)] = true
 		}
 	}
 	for i := range p.sharing.Groups {
 		found[p.kindOf(&p.sharing.Groups[i])] = true
 	}
 	if p.fixed && Shares(s) {
-		found[largest(p.format)] = true
+		found[p.cache.largest()] = true
 	}
 	return found
 }
@@ -155,7 +167,7 @@ func (p *planner) kinds(s *backend.AttendShape) (found [Kinds]bool) {
 // rowsOf is the rows of a sequence, 0 if they are of another kind.
 func (p *planner) rowsOf(seq int, kind Kind) int {
 	rows := int(p.queries[seq]) * p.group
-	if KindOf(p.format, rows) != kind {
+	if p.cache.KindOf(rows) != kind {
 		return 0
 	}
 	return rows
@@ -163,7 +175,7 @@ func (p *planner) rowsOf(seq int, kind Kind) int {
 
 // keysOf is what rows [row, end) of a sequence see together, but for the keys of its groups.
 func (p *planner) keysOf(seq, row, end int) Keys {
-	keys := p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
+	keys := p.places.Of(int(p.sharing.first[seq]), int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
 	if keys.Lo > 0 { // at the edges of a window leaves are whole, as kernels move them
 		keys.Lo = max(keys.Lo/abi.LeafKeys*abi.LeafKeys, keys.First)
 		keys.Sinks = min(roundUp(keys.Sinks, abi.LeafKeys), keys.Lo)

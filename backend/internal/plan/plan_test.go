@@ -27,7 +27,7 @@ func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uin
 
 // callOf is the call that a plan for s serves.
 func callOf(s backend.AttendShape) Call {
-	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format, Seqs: len(s.QueryLens),
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: cacheOf(&s), Seqs: len(s.QueryLens),
 		See: Planned(&s), Mass: s.Scores}
 	for _, n := range s.QueryLens {
 		c.Tokens += int(n)
@@ -143,7 +143,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
 			window, sinks := rapid.IntRange(1, 1000).Draw(r, "narrower window"), rapid.IntRange(0, s.SinkTokens).Draw(r, "fewer sinks")
 			if s.Window == 0 || window <= s.Window {
-				c.See = visible(false, window, sinks, s.Part, s.Residual, s.BlockSize)
+				c.See = visible(false, window, sinks, 0, s.Part, s.Residual, s.BlockSize)
 			}
 		}
 		work, err := readWork(plan.Work, c)
@@ -163,7 +163,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 					requireShared(r, s, it, rows, Kind(kind))
 				} else {
 					all := int(s.QueryLens[it.Seq]) * group
-					require.Equal(r, Kind(kind), KindOf(s.Format, all))
+					require.Equal(r, Kind(kind), cacheOf(&s).KindOf(all))
 					require.Zero(r, int(it.Row)%tileRows[kind])
 					require.EqualValues(r, min(tileRows[kind], all-int(it.Row)), it.Rows)
 					require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
@@ -275,13 +275,13 @@ func TestPartsAndMerges(t *testing.T) {
 // The kind of a sequence changes at the borders that the kernels have.
 func TestKinds(t *testing.T) {
 	for rows, want := range map[int]Kind{1: Vector, 3: Vector, 4: Decode, 5: Decode, 16: Decode, 17: Prefill, 64: Prefill, 65: Prefill} {
-		require.Equal(t, want, KindOf(f16, rows), "%d rows", rows)
-		require.Equal(t, want, KindOf(backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, rows), "%d rows", rows)
-		require.Equal(t, max(want, Decode), KindOf(backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{f16, false}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, false}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, max(want, Decode), Cache{backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, false}.KindOf(rows), "%d rows of codes", rows)
 	}
 	for rows, want := range map[int]Kind{1: Vector, 4: Vector, 5: Decode, 16: Decode, 17: Decode, 1000: Decode} {
-		require.Equal(t, want, KindOf(f32, rows), "%d rows", rows)
-		require.Equal(t, want, KindOf(backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{f32, false}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, false}.KindOf(rows), "%d rows of codes", rows)
 	}
 
 	// 1 + 16 + 17 + 129 rows of one head are 1 + 1 + 1 + 3 tiles, or 1 + 1 + 2 + 9 in f32.

@@ -25,8 +25,8 @@ type Rules struct {
 // these are, and the keys that it would read once for each tile.
 type Sizes struct{ Seqs, Rows, Tiles, Keys int }
 
-// A Group is sequences whose tables are the same over a run of keys, all of which are
-// before their queries. Its keys are read once for all of their rows, as parts of each of
+// A Group is sequences whose tables are the same over a run of keys, all of which their
+// queries see. Its keys are read once for all of their rows, as parts of each of
 // them (ChunkAttention, arXiv:2402.15220; Hydragen, arXiv:2402.05099). Groups nest: what
 // some of a group share beyond it is a group of their own.
 type Group struct {
@@ -68,10 +68,10 @@ type Sharing struct {
 	tiles int
 }
 
-// Shares reports whether a step may have groups. A window cuts off what is shared, as recent keys
+// Shares reports whether a step may have groups. Windows and chunks cut off what is shared, as recent keys
 // do, and who lies in one block shares no whole one.
 func Shares(s *backend.AttendShape) bool {
-	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && s.Part != backend.ResidualKeys && len(s.QueryLens) > 1
+	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && s.Chunk == 0 && s.Part != backend.ResidualKeys && len(s.QueryLens) > 1
 }
 
 // Find finds the groups of a step, of which nothing is retained.
@@ -83,11 +83,12 @@ func (sh *Sharing) Find(s *backend.AttendShape, rules Rules) {
 		return
 	}
 	sh.step, sh.rules = *s, rules
-	group := s.QHeads / s.KVHeads
-	for seq := range sh.Members {
+	group, places, first := s.QHeads/s.KVHeads, PlacesOf(s), 0
+	for seq, n := range s.QueryLens {
 		m := &sh.Members[seq]
-		m.rows = int(s.QueryLens[seq]) * group
-		if m.common = sh.common(seq, m.rows); m.common > 0 {
+		m.rows = int(n) * group
+		m.common = sh.common(seq, m.rows, &places, first)
+		if first += int(n); m.common > 0 {
 			sh.order = append(sh.order, uint64(seq))
 			sh.most += maxNested * m.rows
 		}
@@ -96,19 +97,15 @@ func (sh *Sharing) Find(s *backend.AttendShape, rules Rules) {
 	sh.step = backend.AttendShape{}
 }
 
-// common is how many blocks of a sequence others may share: whole ones before its queries, of
-// which all of those see them, if it is a single tile. One of more tiles reads its keys for a
-// tile's worth of rows anyway.
-func (sh *Sharing) common(seq, rows int) int {
+// common is how many blocks of a sequence others may share: whole ones that all of its queries, from
+// token first on, see, if it is a single tile. One of more tiles reads its keys for a tile's worth of rows
+// anyway.
+func (sh *Sharing) common(seq, rows int, places *Places, first int) int {
 	if rows == 0 || rows > sh.rules.Tile(&sh.step, rows) {
 		return 0
 	}
-	before := int(sh.step.ContextLens[seq]) - int(sh.step.QueryLens[seq])
-	if sh.step.Part == backend.OlderKeys {
-		see := Planned(&sh.step)
-		before = see.Edge(before)
-	}
-	return min(max(before, 0)/sh.step.BlockSize, sh.step.TableStride)
+	keys := places.Common(first, int(sh.step.ContextLens[seq]), int(sh.step.QueryLens[seq]))
+	return min(max(keys, 0)/sh.step.BlockSize, sh.step.TableStride)
 }
 
 // tableOf is the blocks of a sequence from the one at depth on.

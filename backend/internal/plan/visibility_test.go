@@ -12,7 +12,7 @@ import (
 )
 
 func TestVisible(t *testing.T) {
-	require.Equal(t, Visibility{Window: math.MaxUint32, SinkTokens: math.MaxUint32}, visible(false, math.MaxInt, math.MaxInt, 0, 0, 16))
+	require.Equal(t, Visibility{Window: math.MaxUint32, SinkTokens: math.MaxUint32}, visible(false, math.MaxInt, math.MaxInt, 0, 0, 0, 16))
 	require.Equal(t, Keys{Hi: 10}, sees(true, 0, 0).Of(10, 3, 0, 1))
 	require.Equal(t, Keys{Hi: 8}, sees(false, 0, 0).Of(10, 3, 0, 1))
 	require.Equal(t, Keys{Hi: 0}, sees(false, 0, 0).Of(2, 5, 0, 3), "queries before the first token")
@@ -46,7 +46,7 @@ func naive(v Visibility, p, key int) bool {
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		few := rapid.IntRange(1, 20)
-		v := visible(false, rapid.IntRange(0, 25).Draw(r, "window"), rapid.IntRange(0, 25).Draw(r, "sinks"),
+		v := visible(false, rapid.IntRange(0, 25).Draw(r, "window"), rapid.IntRange(0, 25).Draw(r, "sinks"), 0,
 			backend.Part(rapid.IntRange(0, 2).Draw(r, "part")), few.Draw(r, "recent"), few.Draw(r, "block"))
 		ctx, n := rapid.IntRange(0, 50).Draw(r, "context"), few.Draw(r, "queries")
 		q0 := rapid.IntRange(0, n-1).Draw(r, "first")
@@ -85,7 +85,7 @@ func TestParts(t *testing.T) {
 
 // Numbers that no context has are those that show nothing more.
 func TestPartsOfHugeNumbers(t *testing.T) {
-	v := visible(false, 0, 0, backend.OlderKeys, math.MaxInt, math.MaxInt)
+	v := visible(false, 0, 0, 0, backend.OlderKeys, math.MaxInt, math.MaxInt)
 	require.Equal(t, Visibility{Part: backend.OlderKeys, Residual: math.MaxUint32, Block: math.MaxUint32}, v)
 	require.Zero(t, v.Of(math.MaxUint32, 1, 0, 1).Count())
 	v.Part = backend.ResidualKeys

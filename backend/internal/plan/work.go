@@ -31,10 +31,12 @@ var _ [abi.WorkHeader - headerEnd]struct{} // the header has room for all words
 type Call struct {
 	Op                          string // that asks, in errors
 	QHeads, KVHeads, KDim, VDim int
-	Format                      backend.Format
-	Seqs, Tokens                int
-	See                         Visibility // of a call: the same as planned, or narrower
-	Mass                        bool       // of the plan
+	Cache
+	Seqs, Tokens int
+	See          Visibility // of a call: the same as planned, or narrower
+	Views        bool       // there are any
+	TreeWords    int
+	Mass         bool // of the plan
 }
 
 func (c *Call) fingerprint() Fingerprint {
@@ -45,7 +47,13 @@ func (c *Call) fingerprint() Fingerprint {
 	if c.Mass {
 		flags |= 2
 	}
-	return NewFingerprint(c.QHeads, c.KVHeads, c.KDim, c.VDim, int(c.Format.Act), int(c.Format.K), int(c.Format.V), flags)
+	if c.Views {
+		flags |= 4
+	}
+	if c.Latent {
+		flags |= 8
+	}
+	return NewFingerprint(c.QHeads, c.KVHeads, c.KDim, c.VDim, int(c.Format.Act), int(c.Format.K), int(c.Format.V), flags, c.TreeWords)
 }
 
 // List is a run of items: Count of them from item First on.

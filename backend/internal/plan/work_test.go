@@ -22,7 +22,7 @@ func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
 }
 
 func sees(nonCausal bool, window, sinkTokens int) *Visibility {
-	v := visible(nonCausal, window, sinkTokens, backend.AllKeys, 0, 0)
+	v := visible(nonCausal, window, sinkTokens, 0, backend.AllKeys, 0, 0)
 	return &v
 }
 

@@ -101,7 +101,7 @@ const (
 	storedWanted  = 64
 	storedFactors = 72
 	storedRows    = 80
-	storedSize    = 104
+	storedSize    = 112
 )
 
 // ofRun loads where the rows of a run are, where those are that are wanted next, and how many bytes

@@ -44,7 +44,7 @@ type mixer struct {
 }
 
 func (m *mixer) write(name string) {
-	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale int)",
+	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale, row int)",
 		"is a mixer.")
 	m.text, m.bits, m.word, m.from, m.perRow, m.least = m, m.t.bits, 4, "p", []string{"shrink"}, unit
 	free := m.prepare()

@@ -44,8 +44,7 @@ type blockText interface {
 // prepare loads what is for all rows, and is the first vector register that is free.
 func (b *blocks) prepare() (free int) {
 	b.ahead, b.later, b.run, b.runs = b.GP64(), b.GP64(), b.GP64(), b.AllocLocal(8)
-	b.row, b.stride, b.col = b.pointer("dim"), b.pointer("stride"), b.GP64()
-	b.packed(b.row)
+	b.row, b.stride, b.col = b.pointer("row"), b.pointer("stride"), b.GP64()
 	b.SHLQ(operand.U8(bits.Len(uint(b.word))-1), b.stride)
 	n := b.regs / 2
 	b.sums, b.factors = b.vecs(0, n), b.vecs(n, mostRows)

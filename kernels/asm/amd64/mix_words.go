@@ -9,8 +9,8 @@ import (
 // two values and their weights are added as integers at once.
 func mixWords(c *converter) {
 	m := wordMixer{blocks: blocks{converter: c, bits: 8, word: 2, from: "weights", perRow: []string{"shrink", "steps"}, least: 2 * c.lanes}}
-	m.function("mixWords", "func(acc, shrink, steps *float32, weights *uint16, stride int, values *byte, runs, dim, rows int)",
-		"multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32.")
+	m.function("mixWords", "func(acc, shrink, steps *float32, weights *uint16, stride int, values *byte, runs, dim, rows, row int)",
+		"multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32, that are row bytes apart.")
 	m.text, m.next = &m, m.AllocLocal(8)
 	free := m.prepare()
 	m.one, m.other, m.low, m.term = m.vec(free), m.vec(free+1), m.vec(free+2), m.vec(free+3)

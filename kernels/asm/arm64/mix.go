@@ -8,10 +8,10 @@ func mix(g *generator) {
 			scales, doc = "scales *uint32, ", "scales[j]*(value j)"
 		}
 		g.function("mix"+st.name+"NEON",
-			"(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, "+scales+"n int, dim int, ahead *byte)",
+			"(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, "+scales+"n int, dim int, row int, ahead *byte)",
 			"multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]\n"+
-				"// times "+doc+" to it, for one of n values after another. dim is a multiple of 16. It fetches about\n"+
-				"// as many bytes from ahead on as the values have.")
+				"// times "+doc+" to it, for one of n values after another, which are row bytes apart. dim is a multiple\n"+
+				"// of 16. It fetches about as many bytes from ahead on as the values have.")
 		m := mixer{generator: g, storage: st, fetches: true}
 		m.acc, m.shrink, m.p, m.stride, m.rows = g.arg("acc"), g.arg("shrink"), g.arg("p"), g.arg("stride"), g.arg("rows")
 		m.values, m.n, m.dim, m.ahead = g.arg("values"), g.arg("n"), g.arg("dim"), g.arg("ahead")
@@ -19,11 +19,10 @@ func mix(g *generator) {
 			m.scales = g.arg("scales")
 		}
 		m.tables = g.set(30, st.constants...)
-		m.bytes, m.wide, m.all, m.from, m.count = g.reg(), g.reg(), g.reg(), g.reg(), g.reg()
+		m.bytes, m.wide, m.all, m.from, m.count = g.arg("row"), g.reg(), g.reg(), g.reg(), g.reg()
 		g.ins("LSL", "$2", m.stride, m.stride)
 		g.ins("LSL", "$2", m.dim, m.wide)
 		g.ins("LSL", "$2", m.n, m.all)
-		g.rowBytes(m.dim, st.size, m.bytes)
 		g.byRows(m.rows, m.columns)
 	}
 }

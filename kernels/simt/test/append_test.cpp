@@ -169,7 +169,8 @@ template <class Act, class KV> void append_all() {
     }
 }
 
-template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t shift) {
+// Of the k_dim elements of a key those from at on turn.
+template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t shift, uint32_t at = 0) {
     constexpr uint32_t heads = 3, block_size = 16, slots = 64;
     const auto last = static_cast<int32_t>(rope.positions) - 1;
     const std::vector<int64_t> slot_list = {3, 63, -1, 0, 17, 16, 15, slots, 40, LOWEST, 41, 42, 43, -2};
@@ -191,7 +192,7 @@ template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t sh
     args.flags = rope.interleaved ? FKV_INTERLEAVED : 0;
     args.slots = slots, args.n = static_cast<uint32_t>(slot_list.size());
     args.kv_heads = heads, args.k_dim = k_dim, args.block_size = block_size;
-    args.rope_dims = rope.dims, args.rope_positions = rope.positions;
+    args.rope_dims = rope.dims, args.rope_positions = rope.positions, args.rope_at = at;
     launch(std::string("fkv_rotate_") + type_name<T>, grid(), {keys.data(), slot.data(), delta.data(), table.data()},
            args);
 
@@ -201,11 +202,69 @@ template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t sh
         }
         for (uint32_t head = 0; head < heads; head++) {
             const size_t row = ((slot[i] / block_size * heads + head) * block_size + slot[i] % block_size) * k_dim;
-            expect_turned(&before[row], &keys[row], k_dim, &rope, delta[i], 1, "a key is not turned as it should be");
+            demand(std::memcmp(&before[row], &keys[row], at * sizeof(T)) == 0, "what is before it has changed");
+            expect_turned(&before[row + at], &keys[row + at], k_dim - at, &rope, delta[i], 1, "a key is not turned as it should be");
             std::copy(&keys[row], &keys[row] + k_dim, &want[row]);
         }
     }
     keys.expect(want, "the keys of other slots");
+}
+
+// check_latent appends keys of which V is the beginning and K the rest, which turns, as the end of queries does.
+template <class Act, class KV> void check_latent(const Rope *rope, uint32_t k_dim, uint32_t v_dim) {
+    constexpr uint32_t tokens = 5, heads = 2, q_heads = 3, block_size = 8, blocks = 2, slots = block_size * blocks;
+    const uint32_t width = k_dim + v_dim;
+    where = std::string("append to a latent cache ") + type_name<Act> + " to " + type_name<KV> + ", " + std::to_string(v_dim) + " and " + std::to_string(k_dim);
+    Memory<Act> k(tokens * heads * k_dim), v(tokens * heads * v_dim), q(tokens * q_heads * width);
+    k.fill(), v.fill(), q.fill();
+    const std::vector<Act> before_k = k.copy(), before_v = v.copy(), before = q.copy();
+    Memory<int64_t> slot(tokens);
+    slot.set({3, 15, -1, 0, slots});
+    Memory<uint32_t> position(tokens);
+    position.set({0, 7, 2, 9, 1});
+    Memory<float> table(rope ? rope->table.size() : 0);
+    if (rope) {
+        table.set(rope->table);
+    }
+    Memory<KV> cache(size_t{slots} * heads * width);
+    std::vector<KV> want = cache.copy();
+    fkv_append_args args{};
+    args.flags = FKV_LATENT | (rope ? FKV_ROPE | (rope->interleaved ? FKV_INTERLEAVED : 0) : 0);
+    args.k_stride = heads * k_dim, args.v_stride = heads * v_dim, args.q_stride = q_heads * width;
+    args.slots = slots, args.tokens = tokens, args.kv_heads = heads, args.q_heads = rope ? q_heads : 0;
+    args.k_dim = k_dim, args.v_dim = v_dim, args.block_size = block_size;
+    if (rope) {
+        args.rope_dims = rope->dims, args.rope_positions = rope->positions, args.magnitude = rope->magnitude;
+    }
+    launch(std::string("fkv_append_") + type_name<Act> + "_" + type_name<KV>, grid(),
+           {k.data(), v.data(), rope ? q.data() : nullptr, slot.data(), rope ? position.data() : nullptr, rope ? table.data() : nullptr,
+            cache.data(), cache.data()}, args);
+    const double magnitude = rope ? rope->magnitude : 1;
+    for (uint32_t i = 0; i < tokens; i++) {
+        for (uint32_t head = 0; rope && head < q_heads; head++) {
+            const size_t row = (i * q_heads + head) * width;
+            demand(std::memcmp(&before[row], &q[row], v_dim * sizeof(Act)) == 0, "a query's latent has changed");
+            expect_turned(&before[row + v_dim], &q[row + v_dim], k_dim, rope, position[i], magnitude, "a query is wrong");
+        }
+        if (slot[i] < 0 || slot[i] >= int64_t{slots}) {
+            continue;
+        }
+        for (uint32_t head = 0; head < heads; head++) {
+            const size_t row = ((slot[i] / block_size * heads + head) * block_size + slot[i] % block_size) * width;
+            expect_turned(&before_v[(i * heads + head) * v_dim], &cache[row], v_dim, nullptr, 0, 1, "a latent is wrong");
+            expect_turned(&before_k[(i * heads + head) * k_dim], &cache[row + v_dim], k_dim, rope, position[i], magnitude, "what is behind a latent is wrong");
+            std::copy(&cache[row], &cache[row] + width, &want[row]);
+        }
+    }
+    cache.expect(want, "the slots of nobody");
+}
+
+template <class Act, class KV> void latent_all() {
+    const Rope half(64, 10, false, 1.25f), pairs(16, 10, true, 1), odd(10, 10, false, 1);
+    for (const Rope *rope : {static_cast<const Rope *>(nullptr), &half, &pairs, &odd}) {
+        check_latent<Act, KV>(rope, 64, 512);
+    }
+    check_latent<Act, KV>(&odd, 13, 20);
 }
 
 template <class T> void rotate_all() {
@@ -216,6 +275,7 @@ template <class T> void rotate_all() {
                         (interleaved ? " interleaved" : " half-split");
                 check_rotate<T>(Rope(dims, 30, interleaved, 1), 64, shift);
                 check_rotate<T>(Rope(dims, 30, interleaved, 1), 80, shift);
+                check_rotate<T>(Rope(dims, 30, interleaved, 1), 576, shift, 512);
             }
         }
     }
@@ -229,6 +289,11 @@ int main() {
     append_all<float, float>();
     append_all<float, F16>();
     append_all<float, BF16>();
+    latent_all<F16, F16>();
+    latent_all<BF16, BF16>();
+    latent_all<float, float>();
+    latent_all<float, F16>();
+    latent_all<float, BF16>();
     rotate_all<F16>();
     rotate_all<BF16>();
     rotate_all<float>();

@@ -21,10 +21,14 @@ struct Case {
     uint32_t window = 0, sink_tokens = 0;
     uint32_t recent = 0; // 0: all keys, whether older or not
     bool older = false;
+    uint32_t chunk = 0, tree_words = 0;
+    bool views = false; // positions and ends of queries are drawn
     float softcap = 0;
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
     uint32_t k_storage = 0, v_storage = 0;
+
+    bool latent() const { return kdim > 256; } // values are the first elements of keys
 
     uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; }
 };
@@ -63,6 +67,7 @@ template <class A, class S> class Call {
         args.blocks = blocks, args.block_size = c.block_size;
         args.table_stride = c.paged ? std::max(2u, longest / c.block_size + 2) : 1;
         args.window = c.window, args.sink_tokens = c.sink_tokens, args.recent = c.recent;
+        args.chunk = c.chunk, args.tree_words = c.tree_words;
         args.scale = c.huge ? 1 : 1 / std::sqrt(float(c.kdim));
         args.softcap = c.softcap;
         args.q_stride = int64_t(c.q_heads) * c.kdim + 16 * below(2);
@@ -71,7 +76,7 @@ template <class A, class S> class Call {
         args.k_storage = c.k_storage, args.v_storage = c.v_storage;
         q = make<A>(args.tokens * args.q_stride);
         k = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.kdim}, c.k_storage);
-        v = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.vdim}, c.v_storage);
+        v = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.latent() ? 16 : c.vdim}, c.v_storage);
         if constexpr (std::is_same_v<S, Quant>) {
             for (Plane<S> *of : {k.get(), v.get()}) { // the backend takes any
                 if (below(2) && (by_head(of->storage) || minifactors(of->storage)))
@@ -83,7 +88,9 @@ template <class A, class S> class Call {
         slopes = make<float>(c.q_heads), sinks = make<float>(c.q_heads), mass = make<float>(slots);
         table = make<uint32_t>(size_t(args.seqs) * args.table_stride);
         lens = make<uint32_t>(args.seqs), query_offsets = make<uint32_t>(args.seqs + 1);
+        views = make<uint32_t>(2 * args.tokens), tree = make<uint32_t>(size_t(args.tokens) * c.tree_words);
         with_offsets = !single || below(2);
+        look();
         fill();
         cut();
     }
@@ -109,10 +116,11 @@ template <class A, class S> class Call {
 #endif
         simt::Dim grid;
         grid.x = std::max(args.items, 1u), grid.y = c.kv_heads;
-        launch(name, grid, {q->data(), k->data(), v->data(), c.paged || c.table ? table->data() : nullptr, lens->data(),
-                            with_offsets ? query_offsets->data() : nullptr, work->data(), c.alibi ? slopes->data() : nullptr,
+        launch(name, grid, {q->data(), k->data(), (c.latent() ? k : v)->data(), c.paged || c.table ? table->data() : nullptr, lens->data(),
+                            with_offsets ? query_offsets->data() : nullptr, c.views ? views->data() : nullptr,
+                            c.tree_words ? tree->data() : nullptr, work->data(), c.alibi ? slopes->data() : nullptr,
                             c.sinks ? sinks->data() : nullptr, out->data(), lse->data(), partial->data(), partial_lse->data(),
-                            final_lse->data(), mass->data(), k->scales(), v->scales()}, args);
+                            final_lse->data(), mass->data(), k->scales(), (c.latent() ? k : v)->scales()}, args);
     }
 
     // check compares everything that attend wrote with the reference.
@@ -141,25 +149,62 @@ template <class A, class S> class Call {
     std::unique_ptr<Memory<A>> q, out;
     std::unique_ptr<Plane<S>> k, v;
     std::unique_ptr<Memory<float>> lse, final_lse, slopes, sinks, mass, partial, partial_lse;
-    std::unique_ptr<Memory<uint32_t>> table, lens, query_offsets, work;
+    std::unique_ptr<Memory<uint32_t>> table, lens, query_offsets, views, tree, work;
 
   private:
     template <class T> static std::unique_ptr<Memory<T>> make(size_t n) { return std::make_unique<Memory<T>>((n + 15) / 16 * 16); }
 
-    uint32_t last(uint32_t seq, uint32_t i) const { // keys before it are seen by query i, but for the window
-        const Sequence s = c.seqs[seq];
-        if (c.noncausal) {
-            return s.ctx;
+    // look draws positions and ends, and the trees of some sequences.
+    void look() {
+        for (uint32_t seq = 0; seq < args.seqs; seq++) {
+            const int64_t ctx = c.seqs[seq].ctx, queries = c.seqs[seq].queries, drafts = ctx - queries;
+            const bool grows = c.tree_words > 0 && queries <= 32 * c.tree_words && drafts >= 0 && below(4) > 0;
+            for (int64_t i = 0; i < queries; i++) {
+                const uint32_t token = offsets[seq] + uint32_t(i), kind = below(4);
+                int64_t at = drafts + i, to = c.noncausal ? ctx : at + 1;
+                const bool branch = grows && below(6) > 0;
+                if (c.views && branch) {
+                    at = drafts + below(i + 1), to = at + 1;
+                } else if (c.views) {
+                    at = kind > 1 ? int64_t(below(ctx + 20)) : std::max(at, int64_t(0));
+                    to = kind == 0 ? at + 1 : kind == 1 ? at + 1 + below(9) : kind == 2 ? ctx : below(ctx + 1);
+                }
+                at_.push_back(at), end_.push_back(std::min(to, ctx)), branch_.push_back(branch);
+                (*views)[2 * token] = uint32_t(at), (*views)[2 * token + 1] = uint32_t(end_.back());
+                for (uint32_t word = 0; word < c.tree_words; word++) {
+                    (*tree)[size_t(token) * c.tree_words + word] = 0;
+                }
+                for (int64_t j = 0; branch && j <= i; j++) {
+                    (*tree)[size_t(token) * c.tree_words + j / 32] |= uint32_t(j == i || below(2)) << j % 32;
+                }
+            }
         }
-        return uint32_t(std::max<int64_t>(int64_t(s.ctx) - s.queries + i + 1, 0));
+    }
+
+    // draft is the number of a key among the drafts that query i of a sequence has bits for, or -1.
+    int64_t draft(uint32_t seq, uint32_t i, uint32_t key) const {
+        return branch_[offsets[seq] + i] ? std::max(int64_t(key) - c.seqs[seq].ctx + c.seqs[seq].queries, int64_t(-1)) : -1;
+    }
+
+    // position is where ALiBi has the key.
+    int64_t position(uint32_t seq, uint32_t i, uint32_t key) const {
+        const int64_t j = draft(seq, i, key);
+        return j >= 0 && c.views ? at_[offsets[seq] + j] : key;
     }
 
     bool sees(uint32_t seq, uint32_t i, uint32_t key) const {
-        const uint32_t end = last(seq, i);
-        if (c.recent > 0 && (key < std::max(int64_t(end) - c.recent, int64_t(0)) / c.block_size * c.block_size) != c.older) {
+        const uint32_t token = offsets[seq] + i;
+        const int64_t at = at_[token], k = key, j = draft(seq, i, key);
+        if (j >= 0) {
+            return !c.older && ((*tree)[size_t(token) * c.tree_words + j / 32] >> j % 32 & 1);
+        }
+        if (c.recent > 0 && (k < std::max(at + 1 - c.recent, int64_t(0)) / c.block_size * c.block_size) != c.older) {
             return false;
         }
-        return key < end && (c.window == 0 || key < c.sink_tokens || end - key <= c.window);
+        if (c.chunk > 0 && (at < 0 || k / c.chunk != at / c.chunk)) {
+            return false;
+        }
+        return k < end_[token] && (c.window == 0 || k < c.sink_tokens || (at - k < c.window && k - at < c.window));
     }
 
     // seen reports whether a query sees a key, or, of older ones, one of its block.
@@ -274,7 +319,6 @@ template <class A, class S> class Call {
 
     void check_row(uint32_t seq, uint32_t i, uint32_t head, std::vector<double> &want_mass) {
         const uint32_t ctx = c.seqs[seq].ctx, kv_head = head / (c.q_heads / c.kv_heads), token = offsets[seq] + i;
-        const int64_t position = int64_t(ctx) - c.seqs[seq].queries + i;
         std::vector<double> scores(ctx, NO_WEIGHT), want(c.vdim);
         double top = c.sinks ? (*sinks)[head] : NO_WEIGHT, sum = 0, norm = 0, error = 0;
         for (uint32_t key = 0; key < ctx; key++) {
@@ -290,7 +334,7 @@ template <class A, class S> class Call {
                 s = c.softcap * std::tanh(s / c.softcap);
             }
             if (c.alibi) {
-                s += double((*slopes)[head]) * double(int64_t(key) - position);
+                s += double((*slopes)[head]) * double(position(seq, i, key) - at_[token]);
             }
             scores[key] = s;
             top = std::max(top, s);
@@ -309,7 +353,7 @@ template <class A, class S> class Call {
             const double p = std::exp(scores[key] - want_lse);
             want_mass[slot(seq, kv_head, key)] += p;
             for (uint32_t d = 0; d < c.vdim; d++) {
-                want[d] += p * used(*v, slot(seq, kv_head, key), d);
+                want[d] += p * used(c.latent() ? *k : *v, slot(seq, kv_head, key), d);
             }
         }
         for (uint32_t d = 0; d < c.vdim; d++) {
@@ -331,6 +375,8 @@ template <class A, class S> class Call {
 
     std::vector<std::vector<uint32_t>> blocks_of; // as the table would have them, without garbage
     std::vector<float> before_mass;
+    std::vector<int64_t> at_, end_; // of each token
+    std::vector<bool> branch_;      // is it on one of a tree
 };
 
 } // namespace rig

@@ -14,13 +14,13 @@ constexpr bool RACE_CHECK = false;
 #endif
 
 struct Dims { uint32_t k, v; };
-constexpr Dims DIMS[] = {{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 192}, {256, 256}, {192, 128}};
+constexpr Dims DIMS[] = {{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {192, 192}, {256, 256}, {192, 128}};
 
 std::string name_of(const Case &c, const char *types) {
     return c.kind + " " + types + " " + std::to_string(c.kdim) + "/" + std::to_string(c.vdim) + (c.paged ? " paged" : " contiguous") +
            " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
            std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
-           (c.noncausal ? " noncausal" : "") + (c.recent ? (c.older ? " older than " : " recent ") + std::to_string(c.recent) : "") +
+           (c.noncausal ? " noncausal" : "") + (c.chunk ? " chunk " + std::to_string(c.chunk) : "") + (c.views ? " views" : "") + (c.tree_words ? " tree" : "") + (c.recent ? (c.older ? " older than " : " recent ") + std::to_string(c.recent) : "") +
            (c.k_storage ? " " + rig::name_of(c.k_storage) + "/" + rig::name_of(c.v_storage) : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
 }
 
@@ -101,6 +101,27 @@ void every_kernel() {
     }
 }
 
+// latents are caches of one plane.
+void latents() {
+    unsigned turn = 0;
+    for (bool paged : {true, false}) {
+        Case c{"decode", 576, 512, paged, 16, 1, paged ? 16u : 150u, mixed("decode")};
+        c.parts = 3, c.table = below(2) != 0;
+        each_format(c.kind, [&](auto a, auto s) { check<decltype(a), decltype(s)>(c); });
+        for (uint32_t type : {FKV_STORAGE_INT8, FKV_STORAGE_FP8E4M3, FKV_STORAGE_INT4, FKV_STORAGE_MXFP4}) {
+            if (SLOW && turn++ % 2 == paged) {
+                continue;
+            }
+            c.k_storage = c.v_storage = type;
+            each_act(c.kind, [&](auto a) { check<decltype(a), Quant>(c); });
+        }
+    }
+    Case masked{"decode", 576, 512, true, 3, 1, 8, {{90, 4}, {33, 2}}};
+    masked.window = 21, masked.sink_tokens = 3, masked.softcap = 2.5f, masked.views = true, masked.tree_words = 1;
+    check<F16, F16>(masked);
+    check<float, float>(masked);
+}
+
 // Every pair of types with every body, also where rows of 4-bit codes are no multiple of 16 bytes
 // and groups are short, with a hole between sinks and window.
 void every_storage() {
@@ -175,6 +196,32 @@ void older_and_recent() {
     }
 }
 
+// sights has queries that are anywhere in their sequences, or none of their tokens, drafts of trees, chunks and
+// windows to both sides, one by one and together.
+void sights() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (int which = 0; which < 32; which++) {
+            Case c{kind, 64, 64, which % 2 == 0, 6, 2, which % 2 ? 200u : 8u, mixed(kind)};
+            c.parts = which % 3 + 1;
+            c.views = which % 4 < 3;
+            c.tree_words = which % 3 == 1 ? 1 + uint32_t(below(3)) : 0;
+            c.noncausal = !c.views && !c.tree_words && which % 8 == 3;
+            c.window = which % 5 < 2 ? uint32_t(1 + below(40)) : 0;
+            c.sink_tokens = c.window && which % 2 ? uint32_t(1 + below(20)) : 0;
+            c.chunk = which % 5 == 2 ? uint32_t(1 + below(60)) : 0;
+            c.recent = which % 5 == 3 && !c.noncausal ? uint32_t(1 + below(40)) : 0, c.older = c.recent && which % 2;
+            c.alibi = which % 7 < 2, c.softcap = which % 7 == 3 ? 2.5f : 0;
+            any(c);
+        }
+        Case wide{kind, 64, 64, true, 4, 4, 16, {{1000, 3}, {40, 1}, {300, 17}}};
+        wide.parts = 5, wide.views = true;
+        for (uint32_t window : {0u, 20u, 500u}) {
+            wide.window = window, wide.chunk = window == 0 ? 64 : 0, wide.tree_words = window == 20;
+            any(wide);
+        }
+    }
+}
+
 void borders() {
     for (const char *kind : {"vector", "decode", "prefill"}) {
         const uint32_t n = std::string(kind) == "prefill" ? 33 : 2;
@@ -218,7 +265,7 @@ void huge_scores() {
 // spoil overwrites what a kernel reads from memory; it may do anything but leave its buffers
 // or stop.
 template <class C> void spoil(C &&call) {
-    for (auto *memory : {call.work.get(), call.table.get(), call.lens.get(), call.query_offsets.get()}) {
+    for (auto *memory : {call.work.get(), call.table.get(), call.lens.get(), call.query_offsets.get(), call.views.get(), call.tree.get()}) {
         const int64_t sound = below(3) ? 16 : 0; // of 17 words, or none at all
         for (size_t i = 0; i < memory->size(); i++) {
             if (below(sound + 1) > 0) {
@@ -236,6 +283,7 @@ void garbage() {
         Case c{round % 3 == 0 ? "vector" : round % 3 == 1 ? "decode" : "prefill", 64, 64, round % 2 == 0, 4, 2, 16, {{16, 3}, {9, 2}}};
         c.parts = 3, c.window = round % 5, c.sink_tokens = round % 3;
         c.recent = round % 7, c.older = c.recent > 0 && round % 2 == 1;
+        c.views = round % 4 < 2, c.tree_words = round % 5 == 0 ? 2 : 0, c.chunk = round % 11 == 0 ? 7 : 0;
         if (c.paged) {
             c.seqs[0].ctx = 60;
         }
@@ -254,8 +302,10 @@ void garbage() {
 int main() {
     every_kernel();
     every_storage();
+    latents();
     if (!RACE_CHECK) {
         masks();
+        sights();
         older_and_recent();
         borders();
         huge_scores();

@@ -20,6 +20,7 @@ struct Range {
     int64_t begin, len;
     bool table;
     size_t shift;
+    uint32_t behind = 0; // elements of a row of the cache that are not gathered
 };
 
 template <class KV, class Out> void check_gather(const Range &r) {
@@ -27,7 +28,8 @@ template <class KV, class Out> void check_gather(const Range &r) {
     where = std::string("gather ") + type_name<KV> + " to " + type_name<Out> + ", " + std::to_string(r.len) +
             " tokens from " + std::to_string(r.begin) + " on, block of " + std::to_string(r.block_size);
     const size_t row_count = size_t{blocks} * heads * r.block_size;
-    Memory<KV> cache(row_count * r.dim, r.shift);
+    const uint32_t width = r.dim + r.behind;
+    Memory<KV> cache(row_count * width, r.shift);
     cache.fill();
     const std::vector<KV> before = cache.copy();
     Memory<Out> out(static_cast<size_t>(heads * r.len) * r.dim, r.shift);
@@ -43,7 +45,7 @@ template <class KV, class Out> void check_gather(const Range &r) {
     fkv_gather_args args{};
     args.block = 5;
     args.begin = r.begin, args.len = r.len;
-    args.blocks = blocks, args.kv_heads = heads, args.block_size = r.block_size, args.dim = r.dim;
+    args.blocks = blocks, args.kv_heads = heads, args.block_size = r.block_size, args.dim = r.dim, args.row = width;
     launch(std::string("fkv_gather_") + type_name<KV> + "_" + type_name<Out>, grid(),
            {cache.data(), r.table ? table.data() : nullptr, out.data()}, args);
 
@@ -54,7 +56,7 @@ template <class KV, class Out> void check_gather(const Range &r) {
             for (uint32_t c = 0; c < r.dim && block < blocks; c++) {
                 const size_t offset = static_cast<size_t>(position % r.block_size);
                 const size_t row = (size_t{block} * heads + head) * r.block_size + offset;
-                want[static_cast<size_t>(head * r.len + i) * r.dim + c] = rounded<Out>(value(before[row * r.dim + c]));
+                want[static_cast<size_t>(head * r.len + i) * r.dim + c] = rounded<Out>(value(before[row * width + c]));
             }
         }
     }
@@ -66,6 +68,7 @@ template <class KV, class Out> void gather_all() {
     const Range ranges[] = {
         {8, 64, 0, 45, true, 0},  {16, 80, 13, 71, true, 0},  {8, 192, 31, 1, true, 0}, {8, 128, 8, 0, true, 0},
         {64, 64, 3, 97, true, 0}, {61, 256, 2, 50, false, 0}, {8, 12, 5, 40, true, 0},  {16, 64, 1, 33, true, 1},
+        {16, 512, 3, 40, true, 0, 64}, {8, 12, 5, 40, true, 0, 3},
     };
     for (const Range &r : ranges) {
         check_gather<KV, Out>(r);

@@ -20,7 +20,7 @@ void check_gather(uint32_t type, uint32_t dim, bool turned, bool paged, int64_t 
     table.set({4, 1, blocks, 8, 0xffffffff, 2, 0, 7, 3}); // two are none of the cache's
     fkv_gather_quant_args args{};
     args.block = 5, args.begin = begin, args.len = len;
-    args.blocks = blocks, args.kv_heads = heads, args.block_size = block_size, args.dim = dim;
+    args.blocks = blocks, args.kv_heads = heads, args.block_size = block_size, args.dim = dim, args.row = dim;
     args.storage = type, args.flags = turned ? FKV_HADAMARD : 0;
     launch("fkv_gather_quant", grid(), {plane.codes.data(), plane.words.data(), paged ? table.data() : nullptr, out.data()}, args);
     for (uint32_t head = 0; head < heads; head++) {

@@ -70,7 +70,7 @@ template <class KV> void check_gather(uint32_t dim, bool paged, int64_t begin, i
     table.set({4, BLOCKS, 1, 0, 2}); // one is none of the cache's
     fkv_gather_quant_args args{};
     args.block = 3, args.begin = begin, args.len = len;
-    args.blocks = BLOCKS, args.kv_heads = HEADS, args.block_size = block, args.dim = dim, args.storage = WORD<KV>, args.flags = FKV_HADAMARD;
+    args.blocks = BLOCKS, args.kv_heads = HEADS, args.block_size = block, args.dim = dim, args.row = dim, args.storage = WORD<KV>, args.flags = FKV_HADAMARD;
     launch("fkv_gather_quant", grid(), {cache.data(), cache.data(), paged ? table.data() : nullptr, out.data()}, args);
     for (uint32_t head = 0; head < HEADS; head++) {
         for (int64_t i = 0; i < len; i++) {

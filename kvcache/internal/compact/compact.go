@@ -21,6 +21,7 @@ type Compaction[B backend.Buffer] struct {
 	Lists  int                   // 1, or one a layer
 	Source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
 	Turn   func(list, i int) int // positions that its key turns; nil: none
+	Rotate Rotate[B]             // turns keys; nil: the library does
 	Len    int                   // tokens afterwards
 	Gone   int                   // blocks that are cut out afterwards
 
@@ -33,6 +34,9 @@ type Compaction[B backend.Buffer] struct {
 	copied store.Owned   // new blocks in place of shared ones
 	pairs  store.Vector[B, uint32]
 }
+
+// Rotate enqueues the turns of n keys of a layer of the model, which lie in slots of a cache: by deltas each.
+type Rotate[B backend.Buffer] func(layer int, cache backend.CacheView[B], slots, deltas B, n int) error
 
 // phases are what a compaction does, one after another: it lays out and takes blocks, enqueues, and changes the sequence
 // when all have; or gives back what it took.
@@ -255,7 +259,7 @@ func (c *Compaction[B]) enqueue() error {
 		}
 	}
 	for l := range p.Kept.Layers {
-		if err := c.layer(&p.Kept.Layers[l], &lists[min(l, c.Lists-1)]); err != nil {
+		if err := c.layer(l, &p.Kept.Layers[l], &lists[min(l, c.Lists-1)]); err != nil {
 			return err
 		}
 	}
@@ -287,8 +291,8 @@ func (ch *changes[B]) free(be backend.Backend[B]) {
 	ch.turns.Free(be)
 }
 
-// layer enqueues the changes of one layer.
-func (c *Compaction[B]) layer(l *store.Layer[B], ch *changes[B]) error {
+// layer enqueues the changes of one layer of the part, in one of its stores.
+func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) error {
 	p := c.Body.Stores
 	if n := len(ch.moves.Host) / 2; n > 0 {
 		err := p.BE.MoveSlots(c.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: ch.moves.Buf.Buf, N: n})
@@ -297,7 +301,10 @@ func (c *Compaction[B]) layer(l *store.Layer[B], ch *changes[B]) error {
 		}
 		c.Moved = true
 	}
-	if n := len(ch.at.Host); n > 0 {
+	if n := len(ch.at.Host); n > 0 && c.Rotate != nil {
+		c.Moved = true // it may have begun
+		return c.Rotate(p.Model[number], l.View, ch.at.Buf.Buf, ch.turns.Buf.Buf, n)
+	} else if n > 0 {
 		err := p.BE.Rotate(c.Stream, backend.RotateParams[B]{Cache: l.View, Slots: ch.at.Buf.Buf, Deltas: ch.turns.Buf.Buf, N: n, Rotary: p.RoPE})
 		if err != nil {
 			return err

@@ -29,12 +29,12 @@ func (e ErrGone) Is(target error) bool {
 var errState = backend.ErrUnsupported{Package: "kvcache", Op: "drop tokens", Why: "a state is computed from all tokens, and none of them can be taken out again; compute the sequence again"}
 
 // Shift are the compactions that drop the tokens [begin, end) of a sequence and turn the keys of those after them to
-// the positions that become free.
-func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, end int) ([]Compaction[B], error) {
+// the positions that become free, in layers that the library rotates, or with rotate in all.
+func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, end int, rotate Rotate[B]) ([]Compaction[B], error) {
 	cs := make([]Compaction[B], len(s.Parts))
 	for i := range cs {
 		c := &cs[i]
-		c.Body, c.Stream, c.Lists = &s.Parts[i], stream, 1
+		c.Body, c.Stream, c.Lists, c.Rotate = &s.Parts[i], stream, 1, rotate
 		if err := c.shift(begin, end); err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (c *Compaction[B]) shift(begin, end int) error {
 		}
 		return i - at + from
 	}
-	if b.Stores.RoPE.Table.Set {
+	if b.Stores.RoPE.Table.Set || c.Rotate != nil {
 		c.Turn = func(_, i int) int {
 			if i < at {
 				return 0

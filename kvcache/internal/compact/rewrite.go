@@ -325,7 +325,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 			err = p.Convert(r.Stream, kept, fresh, &back)
 		}
 		if err == nil {
-			err = r.layer(fresh, &lists[min(l, r.Lists-1)])
+			err = r.layer(l, fresh, &lists[min(l, r.Lists-1)])
 		}
 		if err == nil && len(sealed.Host) > 0 {
 			err = p.Convert(r.Stream, fresh, kept, &sealed)

@@ -68,10 +68,20 @@ func (b *Step[B]) exact(layer int) *store.Layer[B] {
 
 // attendTo attends to what lies in a layer of a store.
 func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], q *backend.Rows[B], out *backend.Outputs[B]) error {
+	if b.sees && l.Mask.NonCausal {
+		return b.attendByEnds(l, part, q, out)
+	}
 	c, d := &b.Stores.Config, &part.divisions[l.Format]
 	return b.Stores.BE.Attend(b.Stream, backend.AttendParams[B]{
 		Cache: l.View, Batch: b.Index.ragged(part), Q: *q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask, Out: *out,
 		Plan: d.plan, Work: d.work.Buf, Workspace: b.Index.workspace.Buf,
 		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),
 	})
+}
+
+// attendByEnds is attendTo where the ends of views say what a mask would that is not causal.
+func (b *Step[B]) attendByEnds(l *store.Layer[B], part *partial[B], q *backend.Rows[B], out *backend.Outputs[B]) error {
+	causal := *l
+	causal.Mask.NonCausal = false
+	return b.attendTo(&causal, part, q, out)
 }

@@ -16,6 +16,28 @@ func (e *Entry[B]) context() int {
 	return e.Body.Len
 }
 
+// first is the lowest position of the entry's queries.
+func (e *Entry[B]) first() int {
+	if e.Write {
+		return e.Body.Len
+	}
+	return e.lowest
+}
+
+// gone is the tokens that are cut out of the sequence in the entry's part.
+func (e *Entry[B]) gone() int {
+	_, gone := e.Body.Cut()
+	return gone
+}
+
+// grows is how many tokens the sequence gets.
+func (e *Entry[B]) grows() int {
+	if !e.Write {
+		return 0
+	}
+	return e.Tokens - e.left
+}
+
 // needs is the number of blocks the entry has to take of the fresh store.
 func (e *Entry[B]) needs() int {
 	if e.staged.long {
@@ -35,6 +57,9 @@ func (e *Entry[B]) block(i int) uint32 {
 		return e.stagedBlock(i)
 	}
 	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	if i < g.Gone-e.restored {
+		return 0
+	}
 	if i < g.Gone {
 		return fresh[i-g.Gone+e.restored].ID
 	}
@@ -109,7 +134,7 @@ func (e *Entry[B]) Publishes() int {
 	if e.Body.Stores.Windowed() {
 		return e.full + len(e.kept.Blocks)
 	}
-	return e.context() / e.Body.Stores.Config.BlockTokens()
+	return (e.context() - e.left) / e.Body.Stores.Config.BlockTokens()
 }
 
 // Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
@@ -134,11 +159,26 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	if !e.Write {
 		return err
 	}
-	s.Len += e.Tokens
+	s.Len += e.grows()
 	if p.Windowed() {
 		err = cmp.Or(err, e.commitKept(f))
 	}
+	if e.left > 0 {
+		err = cmp.Or(err, e.returnLeft(f))
+	}
 	return err
+}
+
+// returnLeft gives up the blocks that only tokens took which the sequence does not get, behind f. Of them go back to its
+// claim as many as that had promised.
+func (e *Entry[B]) returnLeft(f *residency.Fence) error {
+	st, g := e.Body.Stores.Fresh, e.Body.Fresh()
+	keep := e.Body.Stores.Config.BlocksOf(e.Body.Len) - g.Gone
+	gone := g.Blocks[keep:]
+	promised := min(max(e.fresh.Promised-(len(e.fresh.Blocks)-len(gone)), 0), len(gone))
+	g.Blocks = g.Blocks[:keep]
+	st.Logical -= len(gone)
+	return cmp.Or(st.RetireFor(&g.Claim, f, gone[:promised]), st.Retire(f, gone[promised:]))
 }
 
 // commitFresh is Commit of the blocks of the fresh store, of which there are some.

@@ -18,8 +18,13 @@ type Index[B backend.Buffer] struct {
 	Older     partial[B]              // of the other one, if there is one
 	Lens      store.Vector[B, uint32] // [seqs]
 	Offsets   store.Vector[B, uint32] // [seqs+1]
+	Views     store.Vector[B, uint32] // [tokens, 2], of a step with views
+	Tree      store.Vector[B, uint32] // [tokens, words], of a step with trees
 	Pairs     store.Vector[B, uint32] // [copies, 2]
 	workspace store.Vector[B, float32]
+	views     backend.Opt[B] // Views of a step that has some
+	tree      backend.Opt[B] // Tree of a step that has some
+	words     int            // of a row of tree
 	queries   []uint32       // [seqs], host only
 	arena     store.Arena[B] // where those are that every step uploads
 }
@@ -53,6 +58,9 @@ func (b *Step[B]) Lay() {
 			seqs += b.Entries[i].pieces() - 1
 		}
 	}
+	if b.spelled {
+		seqs = b.pieces()
+	}
 	stride = max(stride, p.Config.KernelBlocksOf(longest))
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
@@ -62,10 +70,13 @@ func (b *Step[B]) Lay() {
 		ix.Older.room(seqs, stride)
 	}
 	rows := 0
-	for i := range b.Entries {
+	if b.spelled {
+		rows = b.layCalls()
+	}
+	for i := 0; i < len(b.Entries) && !b.spelled; i++ {
 		e := &b.Entries[i]
 		context := e.context()
-		ix.fillRows(e, context, slots)
+		ix.fillRows(e, context-e.Tokens, context, slots)
 		if chunked {
 			rows = b.layChunks(e, rows)
 			continue
@@ -131,10 +142,10 @@ func (t *partial[B]) room(seqs, stride int) {
 
 func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.Stride] }
 
-// fillRows appends the positions and the slots of an entry's rows.
-func (ix *Index[B]) fillRows(e *Entry[B], context, slots int) {
-	for pos := context - e.Tokens; pos < context; { // a block at a time
-		end := min(context, pos-pos%slots+slots)
+// fillRows appends the positions and the slots of an entry's rows from one token to another.
+func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
+	for pos < to { // a block at a time
+		end := min(to, pos-pos%slots+slots)
 		slot := e.Body.Stores.Fresh.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
@@ -165,12 +176,16 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 		t.divisions = make([]division[B], len(st.Formats))
 	}
 	split := &st.Layers[0].Mask
+	var views []uint32
+	if b.sees {
+		views = ix.Views.Host
+	}
 	for i := range t.divisions {
 		d := &t.divisions[i]
 		plan, err := p.BE.PlanAttend(backend.AttendShape{
 			QHeads: c.Model.QHeads, KVHeads: c.Model.KVHeads, KDim: c.Model.HeadDim, VDim: c.Model.VHeadDim, BlockSize: c.KernelTokens(),
-			Format: st.Formats[i], ContextLens: ix.Lens.Host, QueryLens: ix.queries,
-			Window: m.Window, SinkTokens: m.SinkTokens, Part: split.Part, Residual: split.Residual, Scores: b.Mass && (!p.Windowed() || c.Attention.Scores), Work: d.work.Host[:0],
+			Format: st.Formats[i], Latent: c.Model.Latent, ContextLens: ix.Lens.Host, QueryLens: ix.queries,
+			NonCausal: split.NonCausal && !b.sees, Window: m.Window, SinkTokens: m.SinkTokens, Chunk: m.Chunk, Views: views, TreeWords: b.words, Part: split.Part, Residual: split.Residual, Scores: b.Mass && (!p.Windowed() || c.Attention.Scores), Work: d.work.Host[:0],
 			Table: table, TableStride: t.Stride, MinShared: max(c.Attention.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {
@@ -223,12 +238,14 @@ func (ix *Index[B]) tokens() int { return len(ix.Slots.Host) }
 func (ix *Index[B]) ragged(t *partial[B]) backend.Ragged[B] {
 	return backend.Ragged[B]{
 		Seqs: len(ix.Lens.Host), Tokens: ix.tokens(), Table: t.Tables.Buf, TableStride: t.Stride,
-		ContextLens: ix.Lens.Buf.Buf, QueryOffsets: ix.Offsets.Buf,
+		ContextLens: ix.Lens.Buf.Buf, QueryOffsets: ix.Offsets.Buf, Views: ix.views, Tree: ix.tree, TreeWords: ix.words,
 	}
 }
 
 func (ix *Index[B]) free(be backend.Backend[B]) {
 	ix.arena.Free(be)
+	ix.Views.Free(be)
+	ix.Tree.Free(be)
 	ix.Pairs.Free(be)
 	ix.workspace.Free(be)
 }
@@ -253,6 +270,12 @@ func (b *Step[B]) widest() config.Mask {
 			widest.Window = m.Window
 		}
 		widest.SinkTokens = max(widest.SinkTokens, m.SinkTokens)
+		if m.Chunk != widest.Chunk { // a plan without one is for all
+			widest.Chunk = 0
+		}
+	}
+	if widest.Window == 0 { // what sees all sees the first tokens
+		widest.SinkTokens = 0
 	}
 	return widest
 }

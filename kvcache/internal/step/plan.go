@@ -9,6 +9,9 @@ func (b *Step[B]) enqueue() error {
 	if err := b.Index.Upload(p.BE, b.Stream); err != nil {
 		return err
 	}
+	if err := b.uploadViews(); err != nil {
+		return err
+	}
 	if err := b.copyShared(); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (b *Step[B]) enqueueHomes() error {
 			}
 			had = had[:e.full]
 		}
-		for j := p.Config.Edge(e.context() - e.Tokens); j < len(had)+len(e.kept.Blocks); j++ {
+		for j := p.Config.Edge(e.first()); j < len(had)+len(e.kept.Blocks); j++ {
 			var kept block.Block
 			if j < len(had) {
 				kept = had[j]

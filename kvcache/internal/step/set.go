@@ -16,6 +16,7 @@ type Set[B backend.Buffer] struct {
 
 	Steps  []Step[B] // of the parts
 	writes bool      // there are new tokens
+	reads  bool      // there are sequences without
 }
 
 // Make makes b, which stays where it is, an empty step.
@@ -26,12 +27,17 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 	}
 }
 
-// Add gives a sequence so many rows: new ones or, unless write is set, its last ones. next is the position of its next
-// token.
+// Add gives a sequence so many rows: new ones or, unless write is set, queries at its last tokens. next is the position of
+// its next token.
 func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
 	for i := range b.Steps {
 		e := b.Steps[i].add()
 		e.Body, e.Tokens, e.Write, e.Dropped = &s.Parts[i], tokens, write, next-s.Parts[i].Len
+		e.lowest = s.Parts[i].Len - tokens
+	}
+	b.reads = b.reads || !write
+	if b.spelled {
+		b.calls.calls = append(b.calls.calls, Call{Entry: len(b.Steps[0].Entries) - 1, Tokens: tokens})
 	}
 }
 
@@ -169,6 +175,22 @@ func (b *Set[B]) order() error {
 	return nil
 }
 
+// Rejoin puts the step's stream behind the steps on others that read the same sequences meanwhile: who waits for this
+// step's end waits for theirs.
+func (b *Set[B]) Rejoin() error {
+	if !b.reads {
+		return nil
+	}
+	for i := range b.Steps[0].Entries {
+		if e := &b.Steps[0].Entries[i]; !e.Write {
+			if err := b.body(i).Order(b.Stream); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Abandon gives back what a planned step took, once the device is past what was
 // enqueued for it.
 func (b *Set[B]) Abandon() error {
@@ -176,7 +198,11 @@ func (b *Set[B]) Abandon() error {
 		b.Steps[i].spoil()
 	}
 	fences := &b.Parts.Fences
-	f, err := fences.Record(b.Parts.BE, b.Stream)
+	err := b.Rejoin()
+	var f *residency.Fence
+	if err == nil {
+		f, err = fences.Record(b.Parts.BE, b.Stream)
+	}
 	if err != nil {
 		return errors.Join(fences.Observe(residency.Drain(b.Stream)), b.giveBack(nil))
 	}
@@ -208,13 +234,8 @@ func (b *Set[B]) Commit(f *residency.Fence) (err error) {
 	return err
 }
 
-// New is how many tokens of entry i are new.
-func (b *Set[B]) New(i int) int {
-	if e := &b.Steps[0].Entries[i]; e.Write {
-		return e.Tokens
-	}
-	return 0
-}
+// New is how many new tokens the sequence of entry i gets.
+func (b *Set[B]) New(i int) int { return b.Steps[0].Entries[i].grows() }
 
 // Restores reports whether entry i has new tokens, and read, as they were computed, tokens that were brought back.
 func (b *Set[B]) Restores(i int) bool {
@@ -292,6 +313,10 @@ func (b *Set[B]) Own(books []store.Books, open bool) {
 func (b *Set[B]) Clear() {
 	for i := range b.Steps {
 		b.Steps[i].clear()
+	}
+	b.reads = false
+	if b.spelled {
+		b.calls.clear()
 	}
 }
 

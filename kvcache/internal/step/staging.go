@@ -55,7 +55,7 @@ func (b *Step[B]) stage() {
 			return
 		}
 		e := &b.Entries[i]
-		e.staged = staged{true, min(b.Stores.Config.Edge(e.context()-e.Tokens), e.Body.Full()), t.blocks} // what is read, and what is quantized
+		e.staged = staged{true, min(b.Stores.Config.Edge(e.first()), e.Body.Full()), t.blocks} // what is read, and what is quantized
 		t.blocks += b.Stores.Config.BlocksOf(e.context()) - e.staged.first
 	}
 }
@@ -67,7 +67,7 @@ func (e *Entry[B]) long() bool {
 	if e.Write {
 		return e.Tokens > c.Memory.StepTokens
 	}
-	return e.Body.Recent.Gone > c.Edge(e.context()-e.Tokens)
+	return e.Body.Recent.Gone > c.Edge(e.first())
 }
 
 // Has reports whether attention to a layer finds the step's rows: those of a long step are there until the next
@@ -104,6 +104,9 @@ func (b *Step[B]) fitStaging() error {
 		to  *backend.Opt[B]
 		dim int
 	}{{&t.k, c.Model.HeadDim}, {&t.v, c.Model.VHeadDim}} {
+		if pl.to == &t.v && c.Model.Latent {
+			break // values are in the keys
+		}
 		n, ok := backend.Mul(t.blocks, c.Model.KVHeads, c.BlockTokens(), pl.dim)
 		if !ok {
 			return fmt.Errorf("%d blocks of one layer for a step with more than Memory.StepTokens tokens of a sequence: %w", t.blocks, backend.ErrOutOfMemory{})

@@ -61,7 +61,7 @@ func (e *Entry[B]) commitState(f *residency.Fence) (err error) {
 		err = s.Stores.Kept.Exchange(&s.Kept, 0, e.fresh.Blocks, f)
 	}
 	if e.Write {
-		s.Len += e.Tokens
+		s.Len += e.grows()
 	}
 	return err
 }

@@ -24,6 +24,7 @@ type Step[B backend.Buffer] struct {
 	handed  bool             // the runner was told where states are
 	sealing sealing[B]
 	staging staging[B]
+	moves   store.Vector[B, int64] // [tokens, 2]: accepted ones of trees that go elsewhere
 	none    none[B]
 }
 
@@ -40,6 +41,7 @@ type Settings struct {
 	Size   Size           // of all steps, if they are of one
 	Pinned bool           // the index vectors stay where they are: something was captured that reads them
 	Stream backend.Stream // of the plan
+	calls
 }
 
 // Size is how many sequences a step has, and how many tokens of each; zero: steps differ.
@@ -49,8 +51,11 @@ type Size struct{ Seqs, Tokens int }
 type Entry[B backend.Buffer] struct {
 	Body    *store.Body[B]
 	Tokens  int  // rows of this sequence in the step
-	Write   bool // the rows are new; else they are the sequence's last ones
+	Write   bool // the rows are new; else they are queries
 	Dropped int  // positions that the sequence has had more than it has tokens
+
+	lowest int // of queries: the lowest of their positions
+	left   int // new tokens that the sequence does not get: those of its tree that were not accepted
 
 	fresh    store.Owned // part of Step.taken
 	need     int         // blocks of it
@@ -93,6 +98,7 @@ func (b *Step[B]) free() {
 		return
 	}
 	b.Index.free(b.Stores.BE)
+	b.moves.Free(b.Stores.BE)
 	b.sealing.free(b.Stores.BE)
 	b.staging.free(b.Stores.BE)
 }

@@ -33,7 +33,7 @@ type sealing[B backend.Buffer] struct {
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *Entry[B]) window() {
 	s := e.Body
-	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.context()-e.Tokens), 0)
+	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.first()), 0)
 	e.full = s.Full()
 }
 

@@ -17,7 +17,7 @@ type lanes[B backend.Buffer] struct {
 	caches      map[cacheKey]Layer[B] // without masks
 }
 
-type lane[B backend.Buffer] struct{ keys, values B } // where they are interleaved both in the first
+type lane[B backend.Buffer] struct{ keys, values B } // where they are interleaved both in the first; values may be in the keys
 
 type cacheKey struct {
 	lane int
@@ -33,7 +33,7 @@ func newLanes[B backend.Buffer](m memory[B], c *config.Config) (*lanes[B], error
 		var err error
 		if interleaved {
 			at.keys, err = m.bytes(int64(l.blocks) * (keys + vals))
-		} else if at.keys, err = m.bytes(int64(l.blocks) * keys); err == nil {
+		} else if at.keys, err = m.bytes(int64(l.blocks) * keys); err == nil && vals > 0 {
 			at.values, err = m.bytes(int64(l.blocks) * vals)
 		}
 		if err != nil {
@@ -72,7 +72,7 @@ func (in *lanes[B]) cache(l int, part *config.Part) (Layer[B], error) {
 	c, f := &part.Config, part.FormatOf(l)
 	// The last block ends with its values, if those lie behind its keys: no block of a kernel begins there.
 	blocks := in.blocks*c.Stride() - (c.Stride() - c.Each())
-	layer := Layer[B]{View: backend.CacheView[B]{Blocks: blocks, KVHeads: c.Model.KVHeads, BlockSize: c.KernelTokens()}}
+	layer := Layer[B]{View: emptyView[B](c, blocks)}
 	at := in.lanes[l]
 	var err error
 	if layer.View.K, err = in.plane(at.keys, 0, c, blocks, f.K, c.Model.HeadDim, c.KeyScales(l)); err != nil {
@@ -82,8 +82,10 @@ func (in *lanes[B]) cache(l int, part *config.Part) (Layer[B], error) {
 	if in.interleaved {
 		values, offset = at.keys, in.keys
 	}
-	if layer.View.V, err = in.plane(values, offset, c, blocks, f.V, c.Model.VHeadDim, c.ValueScales(l)); err != nil {
-		return layer, err
+	if !c.Model.Latent {
+		if layer.View.V, err = in.plane(values, offset, c, blocks, f.V, c.Model.VHeadDim, c.ValueScales(l)); err != nil {
+			return layer, err
+		}
 	}
 	layer.View.K.Hadamard = c.HadamardOf(l)
 	if c.Attention.Scores {

@@ -87,9 +87,9 @@ func (m memory[B]) vector(values []float32) (backend.Opt[B], error) {
 // masks are those of the configuration, of all layers or of each.
 func (m memory[B]) masks(c *config.Config) (masks []backend.Mask[B], err error) {
 	masks = make([]backend.Mask[B], max(len(c.Model.Masks), 1))
-	for i := range c.Model.Masks {
-		of := &c.Model.Masks[i]
-		masks[i] = backend.Mask[B]{Window: of.Window, SinkTokens: of.SinkTokens, SoftCap: of.SoftCap}
+	for i := range masks {
+		of := c.Model.MaskOf(i)
+		masks[i] = backend.Mask[B]{NonCausal: c.Model.NonCausal, Window: of.Window, SinkTokens: of.SinkTokens, Chunk: of.Chunk, SoftCap: of.SoftCap}
 		if masks[i].ALiBi, err = m.vector(of.ALiBi); err != nil {
 			return nil, err
 		}
@@ -105,11 +105,11 @@ func (m memory[B]) rope(c *config.Config) (rope backend.RotaryTable[B], err erro
 	if c.Model.RoPE == nil {
 		return rope, nil
 	}
-	r, err := c.Model.RoPE.Resolve(c.Model.HeadDim)
+	r, err := c.Model.RoPE.Resolve(c.Model.RotatedDims())
 	if err != nil {
 		return rope, err
 	}
-	table, err := r.Table(c.Model.HeadDim, c.Memory.Capacity)
+	table, err := r.Table(c.Model.RotatedDims(), c.Memory.Capacity)
 	if err != nil {
 		return rope, err
 	}
@@ -128,12 +128,14 @@ func (st *Store[B]) make(m memory[B], c config.Config, masks []backend.Mask[B]) 
 	for l := range c.Model.Layers {
 		f := c.FormatOf(l)
 		layer := Layer[B]{Mask: masks[min(l, len(masks)-1)], Format: slices.Index(st.Formats, f),
-			View: backend.CacheView[B]{Blocks: c.Memory.Blocks, KVHeads: c.Model.KVHeads, BlockSize: c.KernelTokens()}}
+			View: emptyView[B](&c, c.Memory.Blocks)}
 		if layer.View.K, err = m.plane(&c, f.K, c.Model.HeadDim, c.KeyScales(l)); err != nil {
 			return err
 		}
-		if layer.View.V, err = m.plane(&c, f.V, c.Model.VHeadDim, c.ValueScales(l)); err != nil {
-			return err
+		if !c.Model.Latent {
+			if layer.View.V, err = m.plane(&c, f.V, c.Model.VHeadDim, c.ValueScales(l)); err != nil {
+				return err
+			}
 		}
 		layer.View.K.Hadamard = c.HadamardOf(l)
 		if c.Attention.Scores {
@@ -145,6 +147,12 @@ func (st *Store[B]) make(m memory[B], c config.Config, masks []backend.Mask[B]) 
 		st.Layers = append(st.Layers, layer)
 	}
 	return nil
+}
+
+// emptyView is a cache without memory.
+func emptyView[B backend.Buffer](c *config.Config, blocks int) backend.CacheView[B] {
+	return backend.CacheView[B]{Blocks: blocks, KVHeads: c.Model.KVHeads, BlockSize: c.KernelTokens(),
+		V: backend.Plane[B]{Dim: c.Model.VHeadDim}, Latent: c.Model.Latent}
 }
 
 // plane is the keys or values of a layer; perHead are the factors of heads, where the type has some.

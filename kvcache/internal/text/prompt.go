@@ -42,7 +42,7 @@ func (t *Text) Expect(prompt []uint32, have int) {
 // Continues is ErrPrompt unless tokens go on with what is left of the prompt behind the tokens that the
 // sequence has. They may go on behind its end.
 func (t *Text) Continues(tokens []uint32, have int) error {
-	if t.prompt == 0 {
+	if have >= t.prompt { // or there is none
 		return nil
 	}
 	err := ErrPrompt{Have: have, Prompt: t.prompt}
@@ -61,15 +61,41 @@ func (t *Text) Continues(tokens []uint32, have int) error {
 	return nil
 }
 
-// Note keeps the tokens of a step that was added: after those that the sequence has, for
-// the blocks that it will publish.
+// Note keeps the tokens of a step that was added: after those that the sequence has, or gets in
+// the step before them, for the blocks that it will publish.
 func (t *Text) Note(tokens []uint32, have int) {
-	if t.prompt > 0 { // Continues has compared them
+	if t.prompt > have { // Continues has compared them
 		tokens = tokens[min(len(tokens), t.prompt-have):]
 		t.tokens = append(t.tokens[:t.prompt], tokens...)
 	} else if t.found() {
 		t.tokens = append(t.tokens[:have], tokens...)
 	}
+}
+
+// Pick makes of the tokens that were noted from one on those that nodes names, in rising order: the others were
+// guesses that are wrong.
+func (t *Text) Pick(from int, nodes []int) {
+	if !t.found() {
+		return
+	}
+	for i, node := range nodes {
+		t.tokens[from+i] = t.tokens[from+node]
+	}
+	t.tokens = t.tokens[:from+len(nodes)]
+}
+
+// Whole is how many of the next n tokens to give a step so that it cuts no span of the prompt: more than n where it would
+// begin with one that is longer.
+func (t *Text) Whole(have, n int) int {
+	for _, s := range t.Spans {
+		if end := have + n; s.End > have && s.Begin < end && end < s.End {
+			if s.Begin > have {
+				return s.Begin - have
+			}
+			return s.End - have
+		}
+	}
+	return n
 }
 
 // Computed ends the wait for a prompt that the sequence has by now.
@@ -82,7 +108,7 @@ func (t *Text) Computed(have int) {
 // ForgetPrompt is for a sequence that has its prompt, or was changed and need not go on
 // with it.
 func (t *Text) ForgetPrompt() {
-	t.prompt = 0
+	t.prompt, t.Spans = 0, nil
 	if !t.found() {
 		t.tokens = nil
 	}

@@ -13,9 +13,10 @@ type Origin struct {
 	Root    prefix.Root
 	Extra   []prefix.Key // of the prompt's blocks with items in them
 	Keep    prefix.RetentionHint
-	Items   int  // tokens up to the end of the last item
-	Silent  bool // nothing is published
-	Private bool // computes what others have, too
+	Spans   []prefix.Span // of the prompt's tokens that see each other, while some of it is left to compute
+	Items   int           // tokens up to the end of the last item or span
+	Silent  bool          // nothing is published
+	Private bool          // computes what others have, too
 }
 
 // Text is the tokens of one sequence. Methods that are told a number of tokens are told the

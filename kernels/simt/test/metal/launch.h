@@ -24,6 +24,7 @@ using Constants = std::array<uint64_t, FKV_CONSTANTS + 2 * STORED_BITS>;
 struct Symbol {
     std::string name, family;
     std::vector<std::string> types, dims; // as the name has them
+    bool whole = false;                   // the family is compiled as it is
 
     explicit Symbol(const std::string &full) : name(full) {
         std::istringstream words(name.substr(4));
@@ -36,15 +37,15 @@ struct Symbol {
                 family += (family.empty() ? "" : "_") + word;
             }
         }
-        if (family == "attend_decode" && types[0] == "f32") {
-            family = "attend_decode_f32";
+        if (family == "attend_decode" && (types[0] == "f32" || dims[0] == "576")) {
+            family = types[0] == "f32" ? "attend_decode_f32" : "attend_latent";
         }
         const std::map<std::string, std::string> homes = {
             {"copy_blocks", "blocks"}, {"copy_blocks_narrow", "blocks"}, {"move_slots", "blocks"}, {"move_slots_narrow", "blocks"}, {"clear_mass", "blocks"},
             {"copy", "fill"},          {"copy_bits", "fill"},            {"probe_mma", "probe"},   {"probe_read", "probe"},
         };
         if (const auto home = homes.find(family); home != homes.end()) {
-            family = home->second;
+            family = home->second, whole = true;
             types.clear();
         }
     }
@@ -57,7 +58,7 @@ struct Symbol {
     // macros are the lines that the host puts in front of the family's source.
     std::string macros() const {
         const std::map<std::string, const char *> words = {{"f16", "half"}, {"bf16", "bfloat"}, {"f32", "float"}, {"quant", "fkv::Quantized"}};
-        std::string text = types.empty() ? "" : "#define FKV_NAME " + name + "\n";
+        std::string text = whole ? "" : "#define FKV_NAME " + name + "\n";
         for (size_t i = 0; i < types.size(); i++) {
             text += std::string("#define ") + (i == 0 ? "FKV_IN " : "FKV_OUT ") + words.at(types[i]) + "\n";
         }
@@ -103,7 +104,7 @@ inline void flatten(const std::string &file, std::set<std::string> &seen, std::s
 // entry compiles what a kernel needs, once.
 inline const msl::Entry *entry(const Symbol &symbol) {
     static std::map<std::string, std::shared_ptr<const msl::Program>> programs;
-    std::shared_ptr<const msl::Program> &program = programs[symbol.types.empty() ? symbol.family : symbol.name];
+    std::shared_ptr<const msl::Program> &program = programs[symbol.whole ? symbol.family : symbol.name];
     if (!program) {
         std::string text = symbol.macros(), error;
         std::set<std::string> seen;
@@ -143,14 +144,14 @@ inline void choose(Constants &c, const fkv_gather_quant_args &, const Buffers &b
 }
 inline void choose(Constants &c, const fkv_gather_args &a, const Buffers &b, uint32_t width) {
     c[FKV_WITH_TABLE] = b[FKV_GATHER_TABLE] != nullptr;
-    c[FKV_WIDE] = a.dim % width == 0 && aligned(b, {FKV_GATHER_CACHE, FKV_GATHER_OUT});
+    c[FKV_WIDE] = (a.dim | a.row) % width == 0 && aligned(b, {FKV_GATHER_CACHE, FKV_GATHER_OUT});
 }
 inline void choose(Constants &c, const fkv_merge_args &a, const Buffers &b, uint32_t width) {
     c[FKV_WITH_LSE] = b[FKV_MERGE_OUT_LSE] != nullptr;
     c[FKV_WIDE] = (a.out_stride | a.dim) % width == 0 && aligned(b, {FKV_MERGE_IN, FKV_MERGE_OUT});
 }
 inline void choose(Constants &c, const fkv_rotate_args &a, const Buffers &b, uint32_t width) {
-    c[FKV_WIDE] = (a.k_dim | a.rope_dims / 2) % width == 0 && aligned(b, {FKV_ROTATE_K, FKV_ROTATE_ROPE});
+    c[FKV_WIDE] = (a.k_dim | a.rope_at | a.rope_dims / 2) % width == 0 && aligned(b, {FKV_ROTATE_K, FKV_ROTATE_ROPE});
 }
 inline void choose(Constants &c, const fkv_fill_args &, const Buffers &b, uint32_t) {
     c[FKV_WIDE] = aligned(b, {FKV_FILL_DST});
@@ -181,6 +182,8 @@ inline void choose(Constants &c, const fkv_attend_args &a, const Buffers &b, uin
     c[FKV_WITH_LSE] = b[FKV_ATTEND_LSE] != nullptr;
     c[FKV_WITH_FINAL_LSE] = b[FKV_ATTEND_FINAL_LSE] != nullptr;
     c[FKV_WITH_PARTIALS] = b[FKV_ATTEND_PARTIAL] != nullptr;
+    c[FKV_WITH_VIEWS] = b[FKV_ATTEND_VIEWS] != nullptr;
+    c[FKV_WITH_TREE] = b[FKV_ATTEND_TREE] != nullptr;
     for (size_t bit = 0; bit < STORED_BITS; bit++) {
         c[FKV_CONSTANTS + bit] = number_of(a.k_storage) >> bit & 1;
         c[FKV_CONSTANTS + STORED_BITS + bit] = number_of(a.v_storage) >> bit & 1;

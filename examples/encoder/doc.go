@@ -1,0 +1,2 @@
+// Package encoder shows an encoder, and cross attention to what it leaves.
+package encoder

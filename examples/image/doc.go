@@ -1,0 +1,2 @@
+// Package image shows images in prompts, whose tokens see each other.
+package image

@@ -1,0 +1,2 @@
+// Package tree shows a tree of guesses that one step computes.
+package tree

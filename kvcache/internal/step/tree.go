@@ -1,0 +1,50 @@
+package step
+
+import "github.com/ferrumkv/ferrumkv/backend"
+
+// Keep moves the accepted nodes of the step's trees together, in every layer: they are among the step's new tokens, in slots
+// that are its own, so that who resets the step has lost nothing.
+func (b *Set[B]) Keep() error {
+	for i := range b.Steps {
+		if err := b.Steps[i].keep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Step[B]) keep() error {
+	p := b.Stores
+	b.moves.Host = b.moves.Host[:0]
+	for j := range b.calls.calls {
+		c := &b.calls.calls[j]
+		e := &b.Entries[c.Entry]
+		for i, node := range b.accepted(c) {
+			if i != node {
+				b.moves.Host = append(b.moves.Host, e.slot(e.Body.Len+c.At+node), e.slot(e.Body.Len+c.At+i))
+			}
+		}
+	}
+	if len(b.moves.Host) == 0 {
+		return nil
+	}
+	if err := b.moves.Upload(p.BE, b.Stream); err != nil {
+		return err
+	}
+	p.LockScores()
+	defer p.UnlockScores()
+	for i := range p.Fresh.Layers {
+		l := &p.Fresh.Layers[i]
+		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slot is where a token of the entry's part is.
+func (e *Entry[B]) slot(token int) int64 {
+	slots := e.Body.Stores.Config.BlockTokens()
+	return e.Body.Stores.Fresh.Slot(e.block(token/slots), token%slots)
+}

@@ -1,0 +1,171 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+)
+
+func argument(format string, args ...any) error {
+	return backend.ErrArgument{Package: "kvcache", What: fmt.Sprintf(format, args...)}
+}
+
+// local is a view as the entry's part has the tokens, of which some may be cut out behind the sinks.
+func (e *Entry[B]) local(v View) View {
+	sinks, gone := e.Body.Cut()
+	if gone == 0 {
+		return v
+	}
+	if v.End > sinks {
+		v.End = max(v.End-gone, sinks)
+	}
+	return View{max(v.Position-gone, 0), v.End}
+}
+
+// seen is what row i of a call sees, as tokens of the sequence.
+func (b *Step[B]) seen(c *Call, e *Entry[B], i int) View {
+	if c.view > 0 {
+		return b.views[c.view-1+i]
+	}
+	at := e.Body.Total() + c.At
+	if b.Stores.Config.Model.NonCausal {
+		return View{at + i, at + c.Tokens}
+	}
+	return View{at + i, at + i + 1}
+}
+
+// chunk is the rows of a call from row i on that are in the same chunk, and where that begins.
+func (b *Step[B]) chunk(c *Call, e *Entry[B], i int) (rows, begin int) {
+	size := b.Stores.Rule.Chunk
+	of := b.seen(c, e, i).Position / size
+	for rows = 1; i+rows < c.Tokens && b.seen(c, e, i+rows).Position/size == of; rows++ {
+	}
+	return rows, of * size
+}
+
+// pieces is how many sequences attention takes the step's calls for.
+func (b *Step[B]) pieces() (n int) {
+	if b.Stores.Rule.Kind != group.Chunked {
+		return len(b.calls.calls)
+	}
+	for j := range b.calls.calls {
+		c := &b.calls.calls[j]
+		for i := 0; i < c.Tokens; n++ {
+			rows, _ := b.chunk(c, &b.Entries[c.Entry], i)
+			i += rows
+		}
+	}
+	return n
+}
+
+// layCalls lays the calls out, and returns how many sequences they are to attention.
+func (b *Step[B]) layCalls() (rows int) {
+	ix, p := &b.Index, b.Stores
+	ix.Views.Host, ix.Tree.Host = ix.Views.Host[:0], ix.Tree.Host[:0]
+	for j := range b.calls.calls {
+		c := &b.calls.calls[j]
+		e := &b.Entries[c.Entry]
+		b.fillCall(c, e)
+		if p.Rule.Kind == group.Chunked {
+			rows = b.layCallChunks(c, e, rows)
+			continue
+		}
+		context := e.Body.Len
+		if e.Write {
+			context += c.At + c.Tokens
+		}
+		b.layPiece(c, e, 0, c.Tokens, 0, context, rows)
+		rows++
+	}
+	return rows
+}
+
+// layCallChunks lays a call out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
+func (b *Step[B]) layCallChunks(c *Call, e *Entry[B], rows int) int {
+	total := e.Body.Total()
+	if e.Write {
+		total += c.At + c.Tokens
+	}
+	for i := 0; i < c.Tokens; rows++ {
+		n, begin := b.chunk(c, e, i)
+		b.layPiece(c, e, i, n, begin-e.gone(), min(max(total-begin, 0), b.Stores.Rule.Chunk), rows)
+		i += n
+	}
+	return rows
+}
+
+// layPiece lays out n rows of a call from one on. To them the sequence begins at a token of the part, a block's first, and
+// has so many.
+func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int) {
+	ix, p := &b.Index, b.Stores
+	ix.piece(context, n)
+	row, used := ix.Fresh.row(at), p.Config.KernelBlocksOf(context)
+	if first := begin / p.Config.BlockTokens(); first > 0 {
+		e.places(row[:used], first)
+	} else {
+		e.table(row[:used])
+	}
+	clear(row[used:]) // never read: the context ends before it
+	if p.Windowed() {
+		e.olderTable(ix.Older.row(at), begin/p.Config.BlockTokens())
+	}
+	if b.sees {
+		for i := range n {
+			v := e.local(b.seen(c, e, from+i))
+			ix.Views.Host = append(ix.Views.Host, uint32(v.Position-begin), uint32(min(max(v.End-begin, 0), context)))
+		}
+	}
+}
+
+// fillCall appends the slots and positions of a call's rows, and what nodes of trees see of each other.
+func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
+	ix := &b.Index
+	if e.Write {
+		ix.fillRows(e, e.Body.Len+c.At, e.Body.Len+c.At+c.Tokens, b.Stores.Config.BlockTokens())
+	} else {
+		for range c.Tokens {
+			ix.Slots.Host, ix.Positions.Host = append(ix.Slots.Host, -1), append(ix.Positions.Host, 0)
+		}
+	}
+	if c.tree > 0 || !e.Write {
+		to := ix.Positions.Host[len(ix.Positions.Host)-c.Tokens:]
+		for i := range to {
+			to[i] = uint32(b.seen(c, e, i).Position - e.gone() + e.Dropped)
+		}
+	}
+	if b.words == 0 {
+		return
+	}
+	first := len(ix.Tree.Host)
+	ix.Tree.Host = slices.Grow(ix.Tree.Host, c.Tokens*b.words)[:first+c.Tokens*b.words]
+	bits := ix.Tree.Host[first:]
+	clear(bits)
+	for i := 0; i < c.Tokens && c.tree > 0; i++ {
+		row := bits[i*b.words:][:b.words]
+		if parent := b.parents[c.tree-1+i]; parent >= 0 {
+			copy(row, bits[parent*b.words:][:b.words])
+		}
+		row[i/treeBits] |= 1 << (i % treeBits)
+	}
+}
+
+// uploadViews brings what rows see to the device: few steps have views, and the vectors of all steps do without their room.
+func (b *Step[B]) uploadViews() error {
+	ix, p := &b.Index, b.Stores
+	ix.views, ix.tree, ix.words = backend.Opt[B]{}, backend.Opt[B]{}, b.words
+	if b.sees {
+		if err := ix.Views.Upload(p.BE, b.Stream); err != nil {
+			return err
+		}
+		ix.views = ix.Views.Buf
+	}
+	if b.words > 0 {
+		if err := ix.Tree.Upload(p.BE, b.Stream); err != nil {
+			return err
+		}
+		ix.tree = ix.Tree.Buf
+	}
+	return nil
+}
