@@ -89,12 +89,25 @@ func fill(rng *rand.Rand, v reflect.Value, absent bool) {
 			return
 		}
 		for i := range v.NumField() {
-			when := v.Type().Field(i).Tag.Get("when")
-			if when != "" && absent && rng.IntN(2) == 0 {
-				v.FieldByName(when).SetZero()
-			}
-			if when == "" || !v.FieldByName(when).IsZero() {
+			if v.Type().Field(i).Tag.Get("when") == "" {
 				fill(rng, v.Field(i), absent)
+			}
+		}
+		for i := range v.NumField() {
+			flag, is, ok := condition(v, i)
+			if !ok {
+				continue
+			}
+			there := !absent || rng.IntN(2) == 0
+			if is != there {
+				flag.SetZero()
+			}
+			switch {
+			case there:
+				fill(rng, v.Field(i), absent)
+			case !is: // its numbers have a meaning still, as the dim of values in latent keys
+				fill(rng, v.Field(i), absent)
+				clearOperands(v.Field(i))
 			}
 		}
 	case reflect.Slice:
@@ -110,6 +123,25 @@ func fill(rng *rand.Rand, v reflect.Value, absent bool) {
 		v.SetUint(1 + rng.Uint64N(1<<31))
 	default:
 		v.SetInt(1 + rng.Int64N(1<<40))
+	}
+}
+
+// condition is the field that says whether field i of a struct is there, and what it is where it is: not zero, or zero.
+func condition(v reflect.Value, i int) (flag reflect.Value, is, ok bool) {
+	when := v.Type().Field(i).Tag.Get("when")
+	if when == "" {
+		return flag, false, false
+	}
+	name, not := strings.CutPrefix(when, "!")
+	return v.FieldByName(name), !not, true
+}
+
+// clearOperands makes the operands of a struct absent, and leaves its numbers.
+func clearOperands(v reflect.Value) {
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer || f.Kind() == reflect.Struct {
+			f.SetZero()
+		}
 	}
 }
 
@@ -161,8 +193,7 @@ func spoilAbsent(v reflect.Value) {
 		return
 	}
 	for i := range v.NumField() {
-		when := v.Type().Field(i).Tag.Get("when")
-		if when != "" && v.FieldByName(when).IsZero() {
+		if flag, is, ok := condition(v, i); ok && flag.IsZero() == is {
 			v.Field(i).Field(0).Set(reflect.ValueOf(backend.Wrap(otherBuffer{})))
 			continue
 		}

@@ -1,11 +1,5 @@
 package kvcache
 
-import (
-	"fmt"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
-)
-
 // addition is tokens that a call adds to a step.
 type addition struct {
 	tokens  []uint32 // nil: the cache of one sequence knows none
@@ -54,7 +48,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	p := b.pool
 	p.lock()
 	defer p.unlock()
-	if err := b.takes(seq, a.n); err != nil {
+	if err := b.takes(seq, a.n, "tokens"); err != nil {
 		return err
 	}
 	at, err := b.joins(seq)
@@ -131,8 +125,8 @@ func (b *Batch[B]) begin() error {
 	return b.Reset()
 }
 
-// takes reports why the step takes no n rows of a sequence. The caller holds the lock.
-func (b *Batch[B]) takes(seq *Sequence[B], n int) error {
+// takes reports why the step takes no n rows, tokens or queries, of a sequence. The caller holds the lock.
+func (b *Batch[B]) takes(seq *Sequence[B], n int, what string) error {
 	if err := b.want(stepOpen); err != nil {
 		return err
 	}
@@ -142,7 +136,7 @@ func (b *Batch[B]) takes(seq *Sequence[B], n int) error {
 	case seq.pool != b.pool:
 		return ErrOtherPool
 	case n <= 0:
-		return argument("no tokens: a sequence without any is left out of the step")
+		return argument("no %s: a sequence without any is left out of the step", what)
 	}
 	return nil
 }
@@ -176,127 +170,14 @@ func (b *Batch[B]) entry(seq *Sequence[B]) int {
 	return -1
 }
 
-// Span is tokens that see each other both ways, such as those of an image in Gemma 3: each sees all of the span, besides
-// what is before it. They are in one step.
-type Span = prefix.Span
-
-// ErrSpan is a step that ends within a span, whose tokens see those that are not in the step.
-type ErrSpan struct {
-	Begin, End int // the span, as tokens of the sequence
-	Step       int // where the step ends
-}
-
-func (e ErrSpan) Error() string {
-	return fmt.Sprintf("kvcache: tokens %d to %d see each other and have to be in one step, which ends before token %d; end it before token %d or after the span", e.Begin, e.End, e.Step, e.Begin)
-}
-
-// Is matches the same error and the zero value.
-func (e ErrSpan) Is(target error) bool {
-	t, ok := target.(ErrSpan)
-	return ok && (t == e || t == ErrSpan{})
-}
-
-// AddSpans is Add of tokens of which those of each span see each other both ways, in all layers: with a window those that
-// are near enough in either direction. Spans count from the first of tokens, rise, and do not overlap. Spans of a prompt are
-// better named when it is opened (OpenOptions.Spans): Add then knows them. What a block holds depends on them, so that blocks
-// with spans which the prompt did not name, and those after them, are found by nobody.
-//
-// A span over the border of a chunk (group.Chunked), and any in a model that is NonCausal or in a step of a fixed shape, is
-// backend.ErrUnsupported, as all are on devices without views of queries (backend.Caps.Views).
-func (b *Batch[B]) AddSpans(seq *Sequence[B], tokens []uint32, spans []Span) (err error) {
-	defer naming("Batch.AddSpans", &err)
-	if err := checkRising(spans, len(tokens)); err != nil {
-		return err
-	}
-	return b.add(seq, addition{tokens: tokens, n: len(tokens), spans: spans})
-}
-
-// checkRising checks spans of so many tokens.
-func checkRising(spans []Span, tokens int) error {
-	end := 0
-	for i, s := range spans {
-		if s.Begin < end || s.End <= s.Begin || s.End > tokens {
-			return argument("span %d is [%d, %d); need spans that rise and do not overlap, of %d tokens", i, s.Begin, s.End, tokens)
-		}
-		end = s.End
-	}
-	return nil
-}
-
-// spansOf brings together the spans that an addition behind so many tokens names and those that its prompt did, in b.spans,
-// and reports whether there are some that the prompt did not.
-func (b *Batch[B]) spansOf(seq *Sequence[B], a *addition, have int) (unknown bool, err error) {
-	b.spans = b.spans[:0]
-	named, known := a.spans, seq.text.Spans
-	for len(known) > 0 && known[0].End <= have {
-		known = known[1:]
-	}
-	for end := have + a.n; ; {
-		var s Span
-		switch {
-		case len(known) > 0 && known[0].Begin < end && (len(named) == 0 || known[0].Begin <= have+named[0].Begin):
-			s, known = known[0], known[1:]
-			if len(named) > 0 && s == (Span{Begin: have + named[0].Begin, End: have + named[0].End}) {
-				named = named[1:]
-			}
-		case len(named) > 0:
-			s, named = Span{Begin: have + named[0].Begin, End: have + named[0].End}, named[1:]
-			unknown = true
-		default:
-			return unknown, nil
-		}
-		if s.End > end {
-			return false, ErrSpan{Begin: s.Begin, End: s.End, Step: end}
-		}
-		if n := len(b.spans); n > 0 && s.Begin < b.spans[n-1].End {
-			return false, argument("the span [%d, %d) overlaps [%d, %d) of the prompt", s.Begin, s.End, b.spans[n-1].Begin, b.spans[n-1].End)
-		}
-		b.spans = append(b.spans, s)
-	}
-}
-
-// checkSpans reports why the pool cannot have the spans of an addition.
-func (b *Batch[B]) checkSpans() error {
-	p := b.pool
-	if err := b.checkViews("spans"); err != nil {
-		return err
-	}
-	if p.cfg.Model.NonCausal {
-		return unsupported("spans of tokens that see each other are for causal models; in one with Model.NonCausal all tokens do")
-	}
-	for _, chunk := range p.chunks {
-		for _, s := range b.spans {
-			if s.Begin/chunk != (s.End-1)/chunk {
-				return unsupported("the span of tokens %d to %d lies over a border of the chunks of %d tokens in which layers attend; they would not see each other", s.Begin, s.End, chunk)
-			}
-		}
-	}
-	return nil
-}
-
 // checkViews reports why the step cannot have rows that do not see just what is before them.
 func (b *Batch[B]) checkViews(what string) error {
 	switch {
 	case !b.pool.caps.Views:
 		return unsupported("%s: the device has no views of queries", what)
 	case b.step.Size.Seqs > 0:
-		return unsupported("%s: steps of one shape have new tokens, each of which sees what is before it; use another batch", what)
+		return unsupported("%s: steps of one shape have new tokens, each of which sees what is before it; use another "+
+			"batch", what)
 	}
 	return nil
-}
-
-// seeSpans gives the rows that were added last, behind so many tokens, the views that b.spans says.
-func (b *Batch[B]) seeSpans(have, n int) {
-	b.step.See()
-	spans := b.spans
-	for at := have; at < have+n; at++ {
-		for len(spans) > 0 && spans[0].End <= at {
-			spans = spans[1:]
-		}
-		end := at + 1
-		if len(spans) > 0 && spans[0].Begin <= at {
-			end = spans[0].End
-		}
-		b.step.View(at, end)
-	}
 }

@@ -7,8 +7,9 @@ import (
 )
 
 // LayerIO has the inputs and outputs of one layer of a step, for Append and Attend. A runner whose layers use the same
-// buffers fills it in once and passes it for each of them. The step's tokens lie one after another along the token
-// axis, those of each sequence together, in the order of Add. All rows are of the activation type (Model.Act). The
+// buffers fills it in once and passes it for each of them. The step's rows lie one after another along the token
+// axis, those of each call (Add, AddSpans, AddTree, Query ...) together, in the order of the calls: a sequence that is added
+// several times, with others in between, has rows in several places. All rows are of the activation type (Model.Act). The
 // caller keeps ownership of the buffers.
 type LayerIO[B backend.Buffer] struct {
 	// Q is the queries [tokens, query heads, head dim]. Attend reads them. Append transforms them in place with Rotate,
@@ -16,10 +17,11 @@ type LayerIO[B backend.Buffer] struct {
 	Q backend.Rows[B]
 	// K and V are the new keys [tokens, KV heads, head dim] and values [tokens, KV heads, value head dim], which Append
 	// reads. With Model.Latent V is the latents, and K what keys have behind them, [tokens, KV heads, head dim − value head
-	// dim].
+	// dim]; K may be unset where that is nothing.
 	K, V backend.Rows[B]
 	// Rotate makes Append apply the rotary embedding (Model.RoPE): it rotates Q in place, and K while it writes K to
-	// the cache; with Model.Latent what is behind the first value head dim elements of each. Without Rotate the runner has rotated both, or the layer has no rotary embedding.
+	// the cache; with Model.Latent what is behind the first value head dim elements of each. Without Rotate the runner has
+	// rotated both, or the layer has no rotary embedding.
 	Rotate bool
 	// Out is where Attend writes, [tokens, query heads, value head dim]. It must not overlap Q.
 	Out backend.Rows[B]
@@ -55,7 +57,11 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 	if b.moves != movedNone {
 		return ErrStep{Why: "a Commit has moved nodes of trees; Commit again, or reset the step"}
 	}
-	if err := b.pool.checkCall(layer, "k", io.K.Buf, "v", io.V.Buf); err != nil {
+	k := io.K
+	if k.Buf.DType() == backend.Invalid && b.pool.latentOnly(layer) {
+		k = backend.Dense(io.V.Buf) // of which rows have nothing
+	}
+	if err := b.pool.checkCall(layer, "k", k.Buf, "v", io.V.Buf); err != nil {
 		return err
 	}
 	t, l := b.step.Of(layer)
@@ -69,7 +75,7 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 		}
 		q = &io.Q
 	}
-	if err := t.Append(l, &io.K, &io.V, q, io.Rotate); err != nil {
+	if err := t.Append(l, &k, &io.V, q, io.Rotate); err != nil {
 		return b.pool.met(err)
 	}
 	b.written[layer] = true
@@ -98,7 +104,8 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 	}
 	t, l := b.step.Of(layer)
 	if !t.Has(l) {
-		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
+		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a "+
+			"sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
 	}
 	out := backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}
 	return p.met(t.Attend(l, &io.Q, &out))
@@ -108,15 +115,23 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 // state of the step's sequence i is the Bytes bytes of Buf from Offsets[i] on; kernels find it by Blocks, which is on the
 // device, at Blocks[i]*Stride. A step reads the state after the sequence's earlier tokens there and writes that
 // after its new ones: a sequence begins with zeros.
+//
+// The step's sequences are in the order in which they were first added, each once, however often it was added again: Calls
+// says whose rows those of each call are. Rows of a sequence that lie apart follow each other: the state after those of one
+// call is the one before those of its next.
 type StateView[B backend.Buffer] struct {
 	Buf B // words of 4 bytes, of all sequences
-	// Blocks is U32, one for each sequence of the step in the order of Add. In a step of a fixed shape sequences that fill
-	// it up have 1<<32 − 1: kernels leave them out.
+	// Blocks is U32, one for each sequence of the step. In a step of a fixed shape sequences that fill it up have 1<<32 − 1:
+	// kernels leave them out.
 	Blocks  B
 	Stride  int
 	Bytes   int
-	Offsets []int64 // of the step's sequences
+	Offsets []int64     // of the step's sequences
+	Calls   []StateRows // in the order in which their rows lie
 }
+
+// StateRows is the rows of one call (Batch.Add) in a step of a layer with states.
+type StateRows struct{ Seq, Rows int } // the number of the step's sequence whose they are, and how many
 
 // State returns where the states of a layer of a state group lie in the planned step, valid until its Commit or Reset.
 // The pool gives a sequence whose state others share, forks or the prefix tree, a copy on the device, in Plan. A step whose
@@ -137,5 +152,9 @@ func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
 	}
 	t, l := b.step.Of(layer)
 	st := t.Stores.States
-	return StateView[B]{Buf: st.Layers[l], Blocks: t.Index.Lens.Buf.Buf, Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets()}, nil
+	view := StateView[B]{
+		Buf: st.Layers[l], Blocks: t.Index.Lens.Buf.Buf, Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
+	}
+	t.EachCall(func(entry, rows int) { view.Calls = append(view.Calls, StateRows{Seq: entry, Rows: rows}) })
+	return view, nil
 }

@@ -57,7 +57,10 @@ const (
 	stepClosed
 )
 
-var stepNames = [...]string{"is not planned yet; Plan it first", "is being planned by another goroutine; wait for that", "is planned; commit or reset it first", "is committed; reset it first", "was closed"}
+var stepNames = [...]string{
+	"is not planned yet; Plan it first", "is being planned by another goroutine; wait for that",
+	"is planned; commit or reset it first", "is committed; reset it first", "was closed",
+}
 
 // NewBatch returns an empty step.
 func (p *Pool[B]) NewBatch() *Batch[B] {
@@ -226,7 +229,8 @@ func (b *Batch[B]) keep() error {
 		return nil
 	}
 	if at := b.step.Undecided(); at >= 0 {
-		return ErrStep{Why: fmt.Sprintf("nobody said what is right of the tree of the sequence that was added as number %d; Accept a path first, which may be empty, or reset the step", at)}
+		return ErrStep{Why: fmt.Sprintf("nobody said what is right of the tree of the sequence that was added as number "+
+			"%d; Accept a path first, which may be empty, or reset the step", at)}
 	}
 	switch b.moves {
 	case movedAll:
@@ -239,7 +243,7 @@ func (b *Batch[B]) keep() error {
 		return b.pool.met(err)
 	}
 	for i := range b.members {
-		if nodes, at := b.step.Path(i); nodes != nil {
+		if nodes, at, ok := b.step.Path(i); ok {
 			b.members[i].seq.text.Pick(b.members[i].seq.Len()+at, nodes)
 		}
 	}

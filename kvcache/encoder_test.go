@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"math"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -24,7 +25,11 @@ func TestEncoders(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"paged": encoder(func(*Config) {}), "one place": encoder(func(c *Config) { c.Memory.Layout, c.Memory.BlockSize = Contiguous, 0 }),
 		"window": encoder(func(c *Config) { c.Model.Masks = []Mask{{Window: 5}, {}} }), "groups": groups,
-		"window and sinks": encoder(func(c *Config) { c.Model.Masks = []Mask{{Window: 5, SinkTokens: 3}, {Window: 2}} }),
+		"window and sinks":  encoder(func(c *Config) { c.Model.Masks = []Mask{{Window: 5, SinkTokens: 3}, {Window: 2}} }),
+		"sinks beside none": encoder(func(c *Config) { c.Model.Masks = []Mask{{Window: 7, SinkTokens: 2}, {}} }),
+		"widest windows": encoder(func(c *Config) {
+			c.Model.Masks = []Mask{{Window: math.MaxInt32, SinkTokens: math.MaxInt32}, {Window: math.MaxInt32 - 1}}
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newMixed(t, cfg)
@@ -42,11 +47,81 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
+// The same in many steps, over windows and chunks that go on, with two additions of a sequence in a step.
+func TestEncodersInManySteps(t *testing.T) {
+	cfg := manyKinds(config.Group{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 12}, config.Group{Kind: group.Window, Layers: []int{2}, Window: 5, Sinks: 3})
+	cfg.Model.NonCausal = true
+	w := newMixed(t, cfg)
+	a, b := w.fresh(), w.fresh()
+	for range 6 {
+		require.NoError(t, w.run(deal{told: a, ids: sequence(1+len(a.ids), 17)}, deal{told: b, ids: sequence(1+len(b.ids), 3)}))
+		require.NoError(t, w.run(deal{told: a, ids: sequence(1+len(a.ids), 7)}, deal{told: a, ids: sequence(50, 6)}))
+	}
+	w.drop(a)
+	w.drop(b)
+	w.close()
+}
+
+// A runner with attention of its own gets what Attend gives: the ends of views say what rows see where there are views, and
+// without them the mask does, as the step's metadata says.
+func TestEncodersWithOwnKernels(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Model.NonCausal = true
+	w := newMixed(t, cfg)
+	c := w.pool.Config()
+	a, b := w.fresh(), w.fresh()
+	require.NoError(t, w.run(deal{told: a, ids: sequence(1, 9)}))
+	for _, of := range []struct {
+		deals                    []deal
+		ids                      []uint32
+		contexts, queries, views []uint32
+	}{
+		{[]deal{{told: b, ids: sequence(20, 5)}}, sequence(20, 5), []uint32{5}, []uint32{5}, nil},
+		{[]deal{{told: a, views: []View{{8, 9}, {2, 4}}}, {told: b, ids: sequence(30, 2)}, {told: b, ids: sequence(32, 1)}}, sequence(28, 5),
+			[]uint32{9, 7, 8}, []uint32{2, 2, 1}, []uint32{8, 9, 2, 4, 5, 7, 6, 7, 7, 8}},
+	} {
+		require.NoError(t, w.plan(of.deals...))
+		ix, err := w.step.Metadata(0)
+		require.NoError(t, err)
+		require.Equal(t, of.views == nil, ix.NonCausal)
+		require.Equal(t, of.views != nil, ix.Views.Set)
+		plan, err := w.be.PlanAttend(backend.AttendShape{QHeads: c.Model.QHeads, KVHeads: c.Model.KVHeads, KDim: c.Model.HeadDim, VDim: c.Model.VHeadDim,
+			BlockSize: c.Memory.BlockSize, Format: c.FormatOf(0), NonCausal: ix.NonCausal, ContextLens: of.contexts, QueryLens: of.queries, Views: of.views})
+		require.NoError(t, err)
+		work, err := backend.AllocFrom(w.be, w.s, backend.U32, append(plan.Work, 0))
+		require.NoError(t, err)
+		space, err := w.be.Alloc(backend.F32, max(plan.Workspace, 1))
+		require.NoError(t, err)
+		for l := range c.Model.Layers {
+			view, _, err := w.pool.Layer(l)
+			require.NoError(t, err)
+			q := w.vector(w.s, rows(of.ids, l+7, c.Model.QHeads, c.Model.HeadDim, false))
+			out := w.vector(w.s, make([]float32, len(of.ids)*c.Model.QHeads*c.Model.VHeadDim))
+			k, v := newRows(&c.Model, of.ids, l)
+			kb, vb := w.vector(w.s, k), w.vector(w.s, v)
+			require.NoError(t, w.step.Append(l, kv(kb, vb)))
+			require.NoError(t, w.step.Attend(l, attending(q, out)))
+			want := w.download(out)
+			require.NoError(t, w.be.Fill(w.s, out, 0, out.Len(), 0))
+			require.NoError(t, w.be.Attend(w.s, backend.AttendParams[buffer]{Cache: view, Batch: ix.Ragged, Q: backend.Dense(q), QHeads: c.Model.QHeads, Scale: c.Model.Scale,
+				Mask: backend.Mask[buffer]{NonCausal: ix.NonCausal}, Plan: plan, Work: backend.Some(work), Workspace: backend.Some(space), Out: backend.Outputs[buffer]{Rows: backend.Dense(out)}}))
+			require.InDeltaSlice(t, want, w.download(out), 1e-5)
+			w.free(q, out, kb, vb)
+		}
+		require.NoError(t, w.step.Commit())
+		w.free(work, space)
+	}
+	w.drop(a)
+	w.drop(b)
+	w.close()
+}
+
 // What does not go with such a model is refused.
 func TestEncoderConfig(t *testing.T) {
 	for field, change := range map[string]func(c *Config){
-		"Memory.Prefix":    func(c *Config) { c.Memory.Prefix = prefix.LRU },
-		"Storage.Residual": func(c *Config) { c.Storage.K, c.Storage.Residual = backend.Int8, 8 },
+		"Memory.Prefix":             func(c *Config) { c.Memory.Prefix = prefix.LRU },
+		"Storage.Residual":          func(c *Config) { c.Storage.K, c.Storage.Residual = backend.Int8, 8 },
+		"Model.Masks[0].SinkTokens": func(c *Config) { c.Model.Masks = []Mask{{SinkTokens: 2}} },
 	} {
 		cfg := small(Paged)
 		cfg.Model.NonCausal = true

@@ -80,7 +80,8 @@ func (b *Batch[B]) admits(n, at int) error {
 	case of.Seqs == 0:
 		return nil
 	case at >= 0:
-		return argument("a sequence once more: the steps of this batch have %d tokens of each, in one addition; see FixShape", of.Tokens)
+		return argument("a sequence once more: the steps of this batch have %d tokens of each, in one addition; see "+
+			"FixShape", of.Tokens)
 	case n != of.Tokens:
 		return argument("%d tokens: the steps of this batch have %d of each sequence; see FixShape", n, of.Tokens)
 	case len(b.members) == of.Seqs:
@@ -155,10 +156,16 @@ func (b *Batch[B]) Replay() (err error) {
 }
 
 // StepMetadata describes a planned step for kernels of the runner's own: vectors on the
-// device, valid until the step is planned again or closed.
+// device, valid until the step is planned again or closed. The sequences of Ragged are the step's calls (Add, Query ...) in
+// their order, which is that of the rows: a sequence that was added twice is two there, the second with the tokens of the
+// first before its own. In layers of a group of kind chunked a call is one for each chunk that its rows are in.
 type StepMetadata[B backend.Buffer] struct {
 	backend.Ragged[B]
-	Slots     B // I64 [Tokens], where to write each token, in the cache that Pool.Layer calls residual; −1: nowhere, it is a query
+	// NonCausal is backend.Mask.NonCausal of the layer's attention: Model.NonCausal, unless Views is set, where the ends of
+	// views say what rows see, in such a model, too, and the mask is a causal one.
+	NonCausal bool
+	// Slots is I64 [Tokens], where to write each token, in the cache that Pool.Layer calls residual; −1: nowhere, it is a query.
+	Slots     B
 	Positions B // U32 [Tokens]
 	// Residual describes, with Storage.Residual, the sequences in the cache of the last, unquantized tokens, where new
 	// rows are written; Ragged then describes them in the quantized cache: see backend.Mask.Part. Without
@@ -180,12 +187,17 @@ func (b *Batch[B]) Metadata(layer int) (_ StepMetadata[B], err error) {
 		return StepMetadata[B]{}, err
 	}
 	if b.step.Long() {
-		return StepMetadata[B]{}, unsupported("a step with more than Memory.StepTokens, %d, tokens of a sequence has its rows in a cache that layers use one after another; cut the prompt, or use Append and Attend", b.pool.cfg.Memory.StepTokens)
+		return StepMetadata[B]{}, unsupported("a step with more than Memory.StepTokens, %d, tokens of a sequence has "+
+			"its rows in a cache "+
+			"that layers use one after another; cut the prompt, or use Append and Attend", b.pool.cfg.Memory.StepTokens)
 	}
 	b.externalWrites = true
 	t, _ := b.step.Of(layer)
 	kept, recent := t.Device()
-	return StepMetadata[B]{Ragged: kept, Residual: recent, Slots: t.Index.Slots.Buf.Buf, Positions: t.Index.Positions.Buf.Buf}, nil
+	return StepMetadata[B]{
+		Ragged: kept, NonCausal: b.pool.cfg.Model.NonCausal && !kept.Views.Set, Residual: recent,
+		Slots: t.Index.Slots.Buf.Buf, Positions: t.Index.Positions.Buf.Buf,
+	}, nil
 }
 
 // QuantizeResidual quantizes, with Storage.Residual, the blocks of a layer that have left the residual window of a
@@ -200,7 +212,8 @@ func (b *Batch[B]) QuantizeResidual(layer int) (err error) {
 		return err
 	}
 	if !b.externalWrites {
-		return ErrStep{Why: "Append quantizes what it writes; a runner that writes with kernels of its own asks for the Metadata first"}
+		return ErrStep{Why: "Append quantizes what it writes; a runner that writes with kernels of its own asks for the " +
+			"Metadata first"}
 	}
 	t, l := b.step.Of(layer)
 	if err := t.QuantizeResidual(l); err != nil {

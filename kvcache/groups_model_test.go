@@ -29,7 +29,7 @@ func TestGroupsModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
 				cfg := cfg
-				cfg.Memory.Rollback = []int{-1, 3, 0}[seed]
+				cfg.Memory.Rollback = max(cfg.Memory.Rollback, []int{-1, 3, 0}[seed])
 				cfg.Memory.RetainEvery = []int{1, 2, 0}[seed]
 				if cfg.Memory.Layout == Paged {
 					cfg.Memory.Blocks = 70

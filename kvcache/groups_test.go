@@ -24,6 +24,10 @@ func kinds() map[string]Config {
 	}
 	residual := int8(manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 20, Sinks: 3}, config.Group{Layers: []int{1}}, config.Group{Kind: group.Window, Layers: []int{3}, Window: 6}))
 	residual.Storage.Residual = 7
+	back := int8(manyKinds(config.Group{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 24}, config.Group{Layers: []int{2}}))
+	back.Storage.Residual, back.Memory.Rollback = 3, 40 // less than a chunk has, and more
+	further := back
+	further.Memory.StepTokens = 6
 	skipped := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
 	skipped.Storage.SkipLayers = []int{0, 3}
 	factors := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
@@ -33,6 +37,8 @@ func kinds() map[string]Config {
 	apart.Memory.Layout, apart.Memory.BlockSize = Contiguous, 0
 	all := map[string]Config{
 		"residual":     residual,
+		"going back":   back,
+		"long steps":   further,
 		"skipped":      skipped,
 		"factors":      factors,
 		"heads":        heads,

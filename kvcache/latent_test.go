@@ -242,3 +242,41 @@ func TestLatentSteps(t *testing.T) {
 	r.free(q, k, v, out, short)
 	r.close()
 }
+
+// A key may have nothing behind its latent: rows of that may be unset, and nothing else.
+func TestLatentsWithNothingBehind(t *testing.T) {
+	needLatents(t)
+	cfg := latents(Paged, backend.F32)
+	cfg.Model.HeadDim = cfg.Model.VHeadDim
+	if !testDevice().SupportsLatent(cfg.Model.HeadDim, cfg.Model.VHeadDim) {
+		t.Skip("the device has no such dims")
+	}
+	r := deviceRig(t, cfg)
+	seq, ids := r.open(), sequence(1, 9)
+	require.NoError(t, r.plan(r.s, feed[buffer]{seq, ids}))
+	for l := range cfg.Model.Layers {
+		_, hv := newRows(&cfg.Model, ids, l)
+		v := r.vector(r.s, hv)
+		require.ErrorIs(t, r.step.Append(l, LayerIO[buffer]{K: backend.Dense(v)}), backend.ErrArgument{}, "no latents")
+		if l == 0 {
+			require.NoError(t, r.step.Append(l, LayerIO[buffer]{K: backend.Dense(v), V: backend.Dense(v)}), "of which it takes nothing")
+		}
+		require.NoError(t, r.step.Append(l, LayerIO[buffer]{V: backend.Dense(v)}))
+		r.free(v)
+	}
+	require.NoError(t, r.step.Commit())
+	r.expect(r.s, seq, tokens(ids...))
+	require.NoError(t, seq.Release())
+	r.close()
+
+	r = deviceRig(t, latents(Paged, backend.F32))
+	seq = r.open()
+	require.NoError(t, r.plan(r.s, feed[buffer]{seq, ids}))
+	v := r.vector(r.s, make([]float32, len(ids)*cfg.Model.VHeadDim))
+	require.ErrorIs(t, r.step.Append(0, LayerIO[buffer]{V: backend.Dense(v)}), backend.ErrArgument{}, "here it has something")
+	require.ErrorIs(t, r.step.Append(9, LayerIO[buffer]{V: backend.Dense(v)}), backend.ErrArgument{}, "no such layer")
+	require.NoError(t, r.step.Reset())
+	require.NoError(t, seq.Release())
+	r.free(v)
+	r.close()
+}

@@ -105,6 +105,13 @@ func (w *mixed) layers(deals []deal) {
 // states is state for deals, of which some are of one sequence.
 func (w *mixed) states(layer int, deals []deal) {
 	w.t.Helper()
+	st, err := w.step.State(layer)
+	require.NoError(w.t, err)
+	require.Len(w.t, st.Calls, len(deals))
+	for i, c := range st.Calls {
+		require.Same(w.t, deals[i].seq, w.step.members[c.Seq].seq, "the rows of call %d", i)
+		require.Equal(w.t, len(deals[i].ids), c.Rows)
+	}
 	var asks []ask
 	for i := range deals {
 		d := &deals[i]
@@ -221,7 +228,7 @@ func (w *mixed) shows(layer int, v View, token int) bool {
 	case m.Chunk > 0:
 		return token/m.Chunk == v.Position/m.Chunk
 	case m.Window > 0:
-		return token < m.SinkTokens || token > v.Position-m.Window && token < v.Position+m.Window
+		return token < m.SinkTokens || max(token-v.Position, v.Position-token) < m.Window
 	}
 	return true
 }

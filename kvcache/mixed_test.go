@@ -35,6 +35,10 @@ func mixedKinds() map[string]Config {
 	all["a long step"] = plain(func(c *Config) {
 		c.Storage.K, c.Model.Act, c.Storage.Residual, c.Memory.StepTokens = backend.Int8, backend.F32, 9, 6
 	})
+	all["scores of a long step"] = plain(func(c *Config) {
+		c.Storage.K, c.Model.Act, c.Storage.Residual, c.Memory.StepTokens = backend.Int8, backend.F32, 9, 6
+		c.Attention.Scores = true
+	})
 	all["scores"] = plain(func(c *Config) { c.Attention.Scores = true })
 	if testDevice().Chunk {
 		all["chunks in masks"] = plain(func(c *Config) { c.Model.Masks = []Mask{{Chunk: 12}, {}} })
@@ -135,7 +139,7 @@ func TestMixedModel(t *testing.T) {
 			for seed := range uint64(2) {
 				cfg := cfg
 				if cfg.Model.Groups != nil {
-					cfg.Memory.Rollback, cfg.Memory.RetainEvery = []int{-1, 3}[seed], []int{1, 0}[seed]
+					cfg.Memory.Rollback, cfg.Memory.RetainEvery = max(cfg.Memory.Rollback, []int{-1, 3}[seed]), []int{1, 0}[seed]
 				}
 				if cfg.Memory.Layout == Paged {
 					cfg.Memory.Blocks = 70

@@ -335,6 +335,16 @@ func (p *Pool[B]) attends(layer int) bool {
 	return at.Part >= 0 && p.parts.All[at.Part].States == nil
 }
 
+// latentOnly reports whether keys of a layer are latents with nothing behind them.
+func (p *Pool[B]) latentOnly(layer int) bool {
+	if uint(layer) >= uint(p.cfg.Model.Layers) || !p.attends(layer) {
+		return false
+	}
+	st, _ := p.of(layer)
+	m := &st.Config.Model
+	return m.Latent && m.HeadDim == m.VHeadDim
+}
+
 // checkType checks that an activation is of the type that the pool was made for.
 func (p *Pool[B]) checkType(operand string, b B) error {
 	if dt := b.DType(); dt != p.cfg.Model.Act {

@@ -21,7 +21,8 @@ type ErrView struct {
 }
 
 func (e ErrView) Error() string {
-	return fmt.Sprintf("kvcache: query %d, at position %d, sees tokens before %d, which the layers of a group of kind %v have given up; ask from a later position, or raise Memory.Rollback", e.Query, e.Position, e.First, e.Group)
+	return fmt.Sprintf("kvcache: query %d, at position %d, sees tokens before %d, which the layers of a group of kind "+
+		"%v have given up; ask from a later position, or raise Memory.Rollback", e.Query, e.Position, e.First, e.Group)
 }
 
 // Is matches the same error and the zero value.
@@ -35,10 +36,12 @@ func (e ErrView) Is(target error) bool {
 // sequences, are not used. As those of new tokens they are rotated by Append, which a step without new tokens needs for that, and
 // with Storage.Hadamard, alone. A sequence may be queried several times in a step, with other sequences in between, and in
 // several open steps at once, also on several streams; until all of them are committed or reset nothing else can be done with
-// it (ErrBusy). Attention.Scores counts what queries give.
+// it (ErrBusy). Attention.Scores counts what queries give; with Storage.Residual besides a sequence is queried in one open step
+// at a time (ErrBusy), for a step may take scores to another cache and back.
 //
-// ErrView if layers have given up what a query sees. It is backend.ErrUnsupported in pools with states, in steps of a fixed
-// shape, and on devices without views of queries (backend.Caps.Views).
+// ErrView if layers have given up what a query sees, as they may have for the sequence's last position, too, with
+// Memory.Rollback −1: only what its next token sees is kept then. It is backend.ErrUnsupported in pools with states, in steps of a
+// fixed shape, and on devices without views of queries (backend.Caps.Views).
 func (b *Batch[B]) Query(seq *Sequence[B], views []View) (err error) {
 	defer naming("Batch.Query", &err)
 	if err := b.begin(); err != nil {
@@ -47,10 +50,7 @@ func (b *Batch[B]) Query(seq *Sequence[B], views []View) (err error) {
 	p := b.pool
 	p.lock()
 	defer p.unlock()
-	if len(views) == 0 && b.want(stepOpen) == nil {
-		return argument("no queries: a sequence without any is left out of the step")
-	}
-	if err := b.takes(seq, len(views)); err != nil {
+	if err := b.takes(seq, len(views), "queries"); err != nil {
 		return err
 	}
 	at, err := b.asks(seq)
@@ -82,10 +82,14 @@ func (b *Batch[B]) asks(seq *Sequence[B]) (int, error) {
 		}
 		return 0, ErrBusy
 	}
-	if seq.queries > 0 {
-		if at := b.entry(seq); at >= 0 {
-			return at, nil
-		}
+	if seq.queries == 0 {
+		return -1, seq.readable()
+	}
+	if at := b.entry(seq); at >= 0 {
+		return at, nil
+	}
+	if c := &b.pool.cfg; c.Storage.Residual > 0 && c.Attention.Scores {
+		return 0, ErrBusy
 	}
 	return -1, seq.readable()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A sequence that open steps query can be queried by others, and nothing else is done with it before all of them are over. One
+// E7: a sequence that open steps query can be queried by others, and nothing else is done with it before all of them are over. One
 // that a step writes is not queried, and the other way round.
 func TestQueriedSequences(t *testing.T) {
 	w := newMixed(t, small(Paged))
@@ -68,7 +68,7 @@ func TestQueriedSequences(t *testing.T) {
 	w.close()
 }
 
-// The blocks of a sequence that was queried on several streams go to nobody before all of those steps are done, and a step that
+// E7: the blocks of a sequence that was queried on several streams go to nobody before all of those steps are done, and a step that
 // writes the sequence comes after them.
 func TestQueriesOnSeveralStreams(t *testing.T) {
 	for seed := range uint64(6) {
@@ -144,4 +144,44 @@ func TestQueriesOfWhatIsGone(t *testing.T) {
 			w.close()
 		})
 	}
+}
+
+// Layers that keep what the next token sees and no more have given up, now and then, what the last one saw; one that goes back by
+// a token has not.
+func TestQueriesOfTheLastPosition(t *testing.T) {
+	for _, back := range []int{-1, 1} {
+		cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 1}, Window: 9}, config.Group{Kind: group.Chunked, Layers: []int{2}, Chunk: 12})
+		cfg.Memory.Rollback = back
+		w := newMixed(t, cfg)
+		s, gone := w.fresh(), 0
+		for n := 1; n <= 60; n++ {
+			require.NoError(t, w.run(deal{told: s, ids: []uint32{uint32(n)}}))
+			switch err := w.run(deal{told: s, views: []View{{n - 1, n}}}); {
+			case errors.Is(err, ErrView{}):
+				gone++
+			default:
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, back < 0, gone > 0, "%d times", gone)
+		require.Less(t, gone, 60)
+		w.drop(s)
+		w.close()
+	}
+}
+
+// A pool that is closed while steps query a sequence gives its memory back, and leaves nothing to do for them.
+func TestPoolsThatAreClosedUnderQueries(t *testing.T) {
+	w := newMixed(t, small(Paged))
+	s, second := w.fresh(), w.pool.NewBatch()
+	require.NoError(t, w.run(deal{told: s, ids: sequence(1, 6)}))
+	require.NoError(t, second.Query(s.seq, once(1, 6)))
+	require.NoError(t, w.step.Query(s.seq, once(1, 6)))
+	require.NoError(t, w.step.Plan(w.s))
+	require.NoError(t, w.pool.Check())
+	require.NoError(t, w.pool.Close())
+	require.ErrorIs(t, w.step.Reset(), ErrClosed)
+	require.ErrorIs(t, second.Reset(), ErrClosed)
+	require.Zero(t, w.be.Info().Buffers)
+	require.NoError(t, errors.Join(w.s.Close(), w.be.Close()))
 }

@@ -30,8 +30,8 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err erro
 //
 // A shared block has the sum of the scores of all its sequences, including abandoned steps and dropped
 // tokens. With Storage.Residual, scores move to the quantized block when it is quantized. When several
-// sequences of a step that share that block still read it unquantized, it keeps the scores of one of
-// them; those of an abandoned step may be incomplete.
+// sequences that share that block still read it unquantized, in a step or in steps that are open at once,
+// it keeps the scores of one of them; those of an abandoned step may be incomplete.
 func (s *Sequence[B]) Scores(stream backend.Stream, first int, dst []float32) (err error) {
 	defer naming("Sequence.Scores", &err)
 	p := s.pool

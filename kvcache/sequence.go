@@ -141,9 +141,9 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 // Truncate keeps the first n tokens and gives back the blocks after them. Other
 // owners of a shared block keep it; its kept part is copied when this sequence writes
 // again. The rest of the prompt that the sequence was opened with need not be added
-// any more, even when n is Len; what comes after a cut within its items or spans is found by nobody. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up
-// what would be read after n tokens: Resumable says where the sequence can go on. If Truncate returns an error of the
-// device, the sequence is truncated all the same.
+// any more, even when n is Len; what comes after a cut within its items or spans is found by nobody. Of a draft
+// (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up what would be read after n tokens: Resumable
+// says where the sequence can go on. If Truncate returns an error of the device, the sequence is truncated all the same.
 func (s *Sequence[B]) Truncate(n int) (err error) {
 	defer naming("Sequence.Truncate", &err)
 	p := s.pool

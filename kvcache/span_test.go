@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"math"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -59,7 +60,7 @@ func cause(err error) error {
 	return err
 }
 
-// What a prompt says of its spans, Add computes, in whatever steps, also where a part of one was found.
+// C8: what a prompt says of its spans, Add computes, in whatever steps, also where a part of one was found.
 func TestSpansOfPrompts(t *testing.T) {
 	w := newMixed(t, small(Paged))
 	spans := between(2, 7, 9, 20)
@@ -121,7 +122,7 @@ func TestSpansOfPrompts(t *testing.T) {
 	w.close()
 }
 
-// A part of a span that is found is gone on with: the rest of it sees all of it.
+// C8: a part of a span that is found is gone on with: the rest of it sees all of it.
 func TestSpansThatBeginInTheCache(t *testing.T) {
 	cfg := small(Paged)
 	cfg.Memory.Blocks = 10
@@ -142,12 +143,47 @@ func TestSpansThatBeginInTheCache(t *testing.T) {
 	require.ErrorIs(t, w.step.Add(s, prompt[8:12]), ErrSpan{})
 	second := &told{seq: s, ids: append([]uint32(nil), prompt[:8]...)}
 	w.seqs = append(w.seqs, second)
-	d := deal{told: second, ids: prompt[8:]}
-	require.NoError(t, w.plan(d))
-	d.spans = between(-6, 5)
-	w.layers([]deal{d})
-	require.NoError(t, w.commit([]deal{d}))
+	for _, again := range [][]Span{between(0, 5), nil} { // named again, or not
+		d := deal{told: second, ids: prompt[8:], spans: again}
+		require.NoError(t, w.plan(d))
+		d.spans = between(-6, 5)
+		w.layers([]deal{d})
+		if again != nil {
+			require.False(t, w.step.members[0].silent, "the prompt has named it")
+			require.NoError(t, w.step.Reset())
+			continue
+		}
+		require.NoError(t, w.commit([]deal{d}))
+	}
 	w.drop(second)
+	w.close()
+}
+
+// Spans of a prompt are named again as they are there, or not at all: the error says which is whose.
+func TestSpansThatOverlapThoseOfThePrompt(t *testing.T) {
+	w := newMixed(t, small(Paged))
+	prompt := sequence(1, 20)
+	s, _, err := w.pool.Open(prompt, OpenOptions{Spans: between(6, 12, 14, 18)})
+	require.NoError(t, err)
+	for _, spans := range [][]Span{between(6, 12), between(6, 12, 14, 18), between(0, 2, 14, 18), between(12, 14)} {
+		require.NoError(t, w.step.AddSpans(s, prompt, spans), "%v", spans)
+		require.Equal(t, spans[0].Begin != 6, w.step.members[0].silent, "%v", spans)
+		require.NoError(t, w.step.Reset())
+	}
+	for why, spans := range map[string][]Span{
+		"[6, 11), as tokens of the sequence, overlaps [6, 12)": between(6, 11), "[4, 7), as tokens of the sequence, overlaps [6, 12)": between(4, 7),
+		"[8, 12), as tokens of the sequence, overlaps [6, 12)": between(8, 12), "[11, 13), as tokens of the sequence, overlaps [6, 12)": between(6, 12, 11, 13)[1:],
+		"[0, 19), as tokens of the sequence, overlaps [6, 12)": between(0, 19), "[17, 20), as tokens of the sequence, overlaps [14, 18)": between(6, 12, 17, 20),
+	} {
+		err := w.step.AddSpans(s, prompt, spans)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%v", spans)
+		require.ErrorContains(t, err, "the span "+why+" of the prompt")
+	}
+	require.NoError(t, w.step.Add(s, prompt[:6]))
+	require.ErrorContains(t, w.step.AddSpans(s, prompt[6:], between(2, 6)), "the span [8, 12), as tokens of the sequence, overlaps [6, 12)")
+	require.NoError(t, w.step.AddSpans(s, prompt[6:], between(0, 6)))
+	require.NoError(t, w.step.Reset())
+	require.NoError(t, s.Release())
 	w.close()
 }
 
@@ -175,7 +211,7 @@ func TestSpansThatNobodyNamed(t *testing.T) {
 	w.close()
 }
 
-// What a block with spans is called depends on all tokens of its spans, where they are, and the items there.
+// C8: what a block with spans is called depends on all tokens of its spans, where they are, and the items there.
 func TestSpanKeys(t *testing.T) {
 	prompt := sequence(1, 12)
 	items := []prefix.Item{{Begin: 1, End: 3, Hash: []byte("a")}, {Begin: 7, End: 9, Hash: []byte("b")}}
@@ -199,4 +235,10 @@ func TestSpanKeys(t *testing.T) {
 	require.Equal(t, same, keys(func(p []uint32, _ []prefix.Item, _ []Span) { p[10] = 77 }), "a token behind it")
 	require.Equal(t, prefix.ItemKeys(items, 12, 4), prefix.SpanKeys(prompt, items, nil, 4))
 	require.Empty(t, prefix.SpanKeys(prompt, items, between(0, 10), 0))
+	for _, spans := range [][]Span{between(5, 5), between(9, 2), between(12, 20), between(-4, 0), between(-9, -4), between(math.MaxInt, math.MinInt), nil} {
+		require.Equal(t, prefix.ItemKeys(items, 12, 4), prefix.SpanKeys(prompt, items, spans, 4), "%v has no token", spans)
+	}
+	require.Equal(t, prefix.SpanKeys(prompt, items, between(0, 6, 8, 12), 4), prefix.SpanKeys(prompt, items, between(-3, 6, 7, 7, 8, 99), 4), "cut to the prompt")
+	require.Empty(t, prefix.SpanKeys(nil, nil, between(0, 10), 4))
+	require.NotPanics(t, func() { prefix.SpanKeys(prompt, items, between(math.MinInt, math.MaxInt, 3, 9, 1, 4), 4) }, "nor of spans that overlap")
 }

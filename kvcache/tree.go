@@ -9,6 +9,8 @@ import "fmt"
 // nobody finds a guess, and no event tells of one. The sequence gets no more tokens in the step. A token that is certain, as the
 // one sampled last, may be the node that all others go on from.
 //
+// Attention.Scores counts what all nodes give to the tokens that they see, that of nodes that are not accepted, too.
+//
 // A tree counts with all its nodes for Memory.Capacity and for the blocks that the step takes. It is backend.ErrUnsupported in
 // models that are NonCausal or have chunks or states, with Storage.Residual, in steps of a fixed shape, and on devices without
 // views of queries or with fewer nodes (backend.Caps.TreeWords); and backend.ErrArgument where a window is smaller than the
@@ -36,18 +38,21 @@ func (b *Batch[B]) checkTree(seq *Sequence[B], parents []int, have int) error {
 	case p.cfg.Model.NonCausal:
 		return unsupported("trees are for causal models; this one is Model.NonCausal")
 	case p.cfg.Storage.Residual > 0:
-		return unsupported("trees do not go with Storage.Residual: blocks of nodes would be quantized that may be rejected; use AddDraft")
+		return unsupported("trees do not go with Storage.Residual: blocks of nodes would be quantized that may be " +
+			"rejected; use AddDraft")
 	case len(parents) > 32*p.caps.TreeWords:
 		return unsupported("a tree of %d nodes: the device takes %d", len(parents), 32*p.caps.TreeWords)
 	case seq.text.Prompt() > have:
-		return ErrStep{Why: fmt.Sprintf("the sequence was opened with a prompt of %d tokens and has %d; add the rest before a tree, also in the same step", seq.text.Prompt(), have)}
+		return ErrStep{Why: fmt.Sprintf("the sequence was opened with a prompt of %d tokens and has %d; add the rest "+
+			"before a tree, also in the same step", seq.text.Prompt(), have)}
 	}
 	if len(p.chunks) > 0 {
 		return unsupported("trees do not go with layers that attend in chunks, here of %d tokens; use AddDraft", p.chunks[0])
 	}
 	for _, st := range p.parts.All {
 		if st.States != nil {
-			return unsupported("trees do not go with a group of kind %v: a state goes on along one path; draft on Forks", st.Rule.Kind)
+			return unsupported("trees do not go with a group of kind %v: a state goes on along one path; draft on Forks",
+				st.Rule.Kind)
 		}
 	}
 	if p.narrowest == 0 {
@@ -60,7 +65,8 @@ func (b *Batch[B]) checkTree(seq *Sequence[B], parents []int, have int) error {
 			depth += b.depths[parent]
 		}
 		if b.depths = append(b.depths, depth); depth > p.narrowest {
-			return argument("node %d is the %dth of its path; layers see %d tokens, and nodes see all that they go on from", i, depth, p.narrowest)
+			return argument("node %d is the %dth of its path; layers see %d tokens, and nodes see all that they go on "+
+				"from", i, depth, p.narrowest)
 		}
 	}
 	return nil

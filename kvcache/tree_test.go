@@ -53,7 +53,7 @@ func treeKinds() map[string]Config {
 	}
 }
 
-// What is accepted of trees is, bit by bit, what a plain run of the same tokens stores, rotated to their positions, in as many
+// E6: what is accepted of trees is, bit by bit, what a plain run of the same tokens stores, rotated to their positions, in as many
 // blocks.
 func TestAcceptedTreesAsPlainTokens(t *testing.T) {
 	for name, cfg := range treeKinds() {
@@ -122,7 +122,7 @@ func TestAcceptedTreesAsPlainTokens(t *testing.T) {
 	}
 }
 
-// Guesses reach nobody: neither those that find prefixes nor those that watch, not even while a step has them. What is accepted
+// E6: guesses reach nobody: neither those that find prefixes nor those that watch, not even while a step has them. What is accepted
 // is found as the tokens that it is.
 func TestTreesReachNobody(t *testing.T) {
 	w := newMixed(t, small(Paged))
@@ -158,6 +158,20 @@ func TestTreesReachNobody(t *testing.T) {
 	require.Equal(t, 10, m.Cached)
 	require.NoError(t, other.Release())
 	w.pool.Unwatch(watch)
+	w.close()
+}
+
+// E6: nodes that nobody accepts are no tokens of the sequence, also of the first tree that a batch has.
+func TestTreesOfWhichNothingIsRight(t *testing.T) {
+	w := newMixed(t, small(Paged))
+	s := w.fresh()
+	require.NoError(t, w.run(deal{told: s, ids: sequence(1, 6)}))
+	require.NoError(t, w.run(deal{told: s, ids: []uint32{90, 91, 92}, parents: []int{-1, 0, 0}}))
+	require.Equal(t, 6, s.seq.Len())
+	require.Equal(t, sequence(1, 6), s.seq.text.Tokens())
+	require.NoError(t, w.run(deal{told: s, ids: sequence(7, 5)}))
+	require.Equal(t, sequence(1, 11), s.seq.text.Tokens())
+	w.drop(s)
 	w.close()
 }
 

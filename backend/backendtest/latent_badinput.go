@@ -21,6 +21,7 @@ func latentSpoilt[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(gathers, latentSpoils(gatherCache[B]))...)
 	out = append(out, refusals(gathers, gatherSpoils[B]())...)
 	out = append(out, refusals(copies, latentSpoils(copyCache[B]))...)
+	copies.name += " from a cache"
 	out = append(out, refusals(copies, latentSpoils(copiedCache[B]))...)
 	out = append(out, refusals(copies, []spoil[B, backend.CopyBlocksParams[B]]{{"a cache that is not latent", func(r *rig[B], p *backend.CopyBlocksParams[B]) {
 		p.To.Latent = false

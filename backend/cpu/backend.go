@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 // maxThreads bounds Options.Threads: a mistyped number must not start millions.
@@ -76,7 +77,7 @@ func Open(o Options) (*Backend, error) {
 		kernels: k,
 		fixed:   o.Reproducible,
 		caps: backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), ChecksIDs: true, Int8Query: int8Query(),
-			AnyBlockSize: true, Chunk: true, Views: true, TreeWords: treeWords, Latent: true},
+			AnyBlockSize: true, Chunk: true, Views: true, TreeWords: plan.TreeWords, Latent: true},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
 		live:     true,

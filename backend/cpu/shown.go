@@ -9,9 +9,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// treeWords is how many words a query's drafts have at most: 1024 drafts.
-const treeWords = 32
-
 // noDrafts is the first draft of a query that sees none.
 const noDrafts = math.MaxInt
 

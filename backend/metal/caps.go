@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
 
@@ -18,5 +19,5 @@ func capsOf(d mtl.Info) backend.Caps {
 		formats = slices.DeleteFunc(formats, func(f backend.Format) bool { return f.Act == backend.BF16 || f.K == backend.BF16 })
 	}
 	return backend.Caps{Formats: formats, HeadDims: launch.HeadDims, MaxBuffer: min(d.MaxBuffer, d.WorkingSet), AllocGranularity: page,
-		Chunk: true, Views: true, TreeWords: launch.TreeWords, Latent: true, LatentDims: launch.LatentDims}
+		Chunk: true, Views: true, TreeWords: plan.TreeWords, Latent: true, LatentDims: launch.LatentDims}
 }

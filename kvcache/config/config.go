@@ -157,9 +157,11 @@ func (c *Config) checkNonCausal() error {
 	case !c.Model.NonCausal:
 		return nil
 	case c.Memory.Prefix != prefix.Off:
-		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "keys and values of a model with NonCausal depend on tokens behind them, so that equal prefixes have different ones; accepts off"}
+		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "keys and values of a " +
+			"model with NonCausal depend on tokens behind them, so that equal prefixes have different ones; accepts off"}
 	case c.Storage.Residual > 0:
-		return badConfig("Storage.Residual", c.Storage.Residual, "does not go with Model.NonCausal, where every token is as near to those behind it")
+		return badConfig("Storage.Residual", c.Storage.Residual, "does not go with Model.NonCausal, where every token "+
+			"is as near to those behind it")
 	}
 	return nil
 }

@@ -74,13 +74,15 @@ func (m *Model) checkGroups() error {
 		}
 	}
 	if l := slices.Index(of, false); l >= 0 && m.grouped() {
-		return badConfig("Model.Groups", len(m.Groups), fmt.Sprintf("layer %d is in none; one without keys and values is in a group of kind none", l))
+		return badConfig("Model.Groups", len(m.Groups), fmt.Sprintf("layer %d is in none; one without keys and values "+
+			"is in a group of kind none", l))
 	}
 	return nil
 }
 
 func (g *Group) check(name string, m *Model) error {
-	err := checkRanges(name, []bounded{{"Window", g.Window, 0}, {"Sinks", g.Sinks, 0}, {"Chunk", g.Chunk, 0}, {"StateBytes", g.StateBytes, 0},
+	err := checkRanges(name, []bounded{
+		{"Window", g.Window, 0}, {"Sinks", g.Sinks, 0}, {"Chunk", g.Chunk, 0}, {"StateBytes", g.StateBytes, 0},
 		{"QHeads", g.QHeads, 0}, {"KVHeads", g.KVHeads, 0}, {"HeadDim", g.HeadDim, 0}, {"VHeadDim", g.VHeadDim, 0}})
 	if err != nil {
 		return err
@@ -103,7 +105,8 @@ func (g *Group) check(name string, m *Model) error {
 		}
 	}
 	if g.Latent && !g.attends() {
-		return backend.ErrConfig{Name: name + ".Latent", Value: "true", Why: fmt.Sprintf("is for groups with keys; this one is of kind %v", g.Kind)}
+		return backend.ErrConfig{Name: name + ".Latent", Value: "true", Why: fmt.Sprintf("is for groups with keys; this "+
+			"one is of kind %v", g.Kind)}
 	}
 	if g.attends() && (g.Latent || m.Latent) {
 		scale := g.Scale

@@ -15,9 +15,11 @@ import (
 type Mask struct {
 	// Window > 0 is how many tokens a query sees, its own included: the sliding_window of
 	// Hugging Face and vLLM, and 1 more than the left window of FlashAttention, which does
-	// not count the query's own token.
-	Window     int `json:"window,omitzero"`
-	SinkTokens int `json:"sink_tokens,omitzero"` // with Window: first tokens that every query sees, too
+	// not count the query's own token. It is at most 1<<31 − 1, as the numbers below are; 0: all.
+	Window int `json:"window,omitzero"`
+	// SinkTokens is, with Window, the first tokens that every query sees, too. Without one queries see them anyway: then it is
+	// 0 in a model that is NonCausal, and means nothing in others.
+	SinkTokens int `json:"sink_tokens,omitzero"`
 	// Chunk > 0 cuts the sequence into chunks of so many tokens: a query sees those of its own one only. Without a Window; for
 	// devices with backend.Caps.Chunk. A group of kind chunked gives the memory of earlier chunks back, and needs no such device.
 	Chunk   int       `json:"chunk,omitzero"`
@@ -43,17 +45,27 @@ func (m *Model) MaskOf(layer int) Mask {
 func (m *Model) checkMasks() error {
 	for i, mask := range m.Masks {
 		name := fmt.Sprintf("Model.Masks[%d]", i)
-		if mask.Chunk < 0 || mask.Chunk > 0 && (mask.Window != 0 || mask.SinkTokens != 0) {
-			return badConfig(name+".Chunk", mask.Chunk, "need 0 or more, and no Window or SinkTokens with one")
+		if err := checkRanges(name, []bounded{
+			{"Window", mask.Window, 0}, {"SinkTokens", mask.SinkTokens, 0}, {"Chunk", mask.Chunk, 0},
+		}); err != nil {
+			return err
 		}
-		if mask.Window < 0 || mask.SinkTokens < 0 || !(mask.SoftCap >= 0) || math.IsInf(float64(mask.SoftCap), 0) {
-			return backend.ErrConfig{Name: name, Value: fmt.Sprint(mask.Window, " ", mask.SinkTokens, " ", mask.SoftCap), Why: "window, sink tokens and soft-cap must be finite and not negative"}
+		switch {
+		case mask.Chunk > 0 && (mask.Window > 0 || mask.SinkTokens > 0):
+			return badConfig(name+".Chunk", mask.Chunk, "does not go with Window or SinkTokens")
+		case mask.SinkTokens > 0 && mask.Window == 0 && m.NonCausal:
+			return badConfig(name+".SinkTokens", mask.SinkTokens, "needs a Window in a model that is NonCausal: without "+
+				"one every query sees the first tokens")
+		case !(mask.SoftCap >= 0) || math.IsInf(float64(mask.SoftCap), 0):
+			return backend.ErrConfig{Name: name + ".SoftCap", Value: fmt.Sprint(mask.SoftCap), Why: "must be finite and " +
+				"not negative"}
 		}
 		for _, f := range [...]struct {
 			name   string
 			values []float32
 			none   string // what to give instead of minus infinity
-		}{{"ALiBi", mask.ALiBi, ""}, {"SinkLogits", mask.SinkLogits, "; for a head without a sink a low one will do, such as -1e30"}} {
+		}{{"ALiBi", mask.ALiBi, ""}, {"SinkLogits", mask.SinkLogits, "; for a head without a sink a low one will do, " +
+			"such as -1e30"}} {
 			if n := len(f.values); n != 0 && n != m.QHeads {
 				return badConfig(name+"."+f.name, n, fmt.Sprintf("need one value for each of %d query heads", m.QHeads))
 			}

@@ -67,11 +67,14 @@ func (m *Model) check() error {
 func checkLatent(name string, keyDim, valueDim int, scale float32) error {
 	switch {
 	case valueDim == 0:
-		return badConfig(name+".VHeadDim", 0, "must be set with Latent: the first elements of a key that are its value, such as 512")
+		return badConfig(name+".VHeadDim", 0, "must be set with Latent: the first elements of a key that are its value, "+
+			"such as 512")
 	case valueDim > keyDim:
-		return badConfig(name+".VHeadDim", valueDim, fmt.Sprintf("accepts 1 to HeadDim, %d: with Latent values are the first elements of keys", keyDim))
+		return badConfig(name+".VHeadDim", valueDim, fmt.Sprintf("accepts 1 to HeadDim, %d: with Latent values are the "+
+			"first elements of keys", keyDim))
 	case scale == 0:
-		return backend.ErrConfig{Name: name + ".Scale", Value: "0", Why: "must be set with Latent: 1/√(the dims of a query head before it was absorbed), such as 1/√192"}
+		return backend.ErrConfig{Name: name + ".Scale", Value: "0", Why: "must be set with Latent: 1/√(the dims of a " +
+			"query head before it was absorbed), such as 1/√192"}
 	}
 	return nil
 }
@@ -117,7 +120,8 @@ func (m *Model) checkFilled() error {
 	case !(m.Scale > 0) || math.IsInf(float64(m.Scale), 0):
 		return backend.ErrConfig{Name: "Model.Scale", Value: fmt.Sprint(m.Scale), Why: "must be positive and finite"}
 	case len(m.Masks) > 1 && len(m.Masks) != m.Layers:
-		return badConfig("Model.Masks", len(m.Masks), fmt.Sprintf("need none, one for all layers, or one for each of %d layers", m.Layers))
+		return badConfig("Model.Masks", len(m.Masks), fmt.Sprintf("need none, one for all layers, or one for each of %d "+
+			"layers", m.Layers))
 	}
 	if err := m.checkMasks(); err != nil {
 		return err

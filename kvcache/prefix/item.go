@@ -25,11 +25,26 @@ func ItemKeys(items []Item, tokens, blockSize int) []Key {
 	return extraKeys(nil, tokens, items, nil, blockSize)
 }
 
-// SpanKeys is ItemKeys of a prompt with spans, which lie within it: the keys of the blocks that a
-// span overlaps are also made of where it begins and ends, of its tokens, and of the items that it
-// overlaps, wherever in it those are.
+// SpanKeys is ItemKeys of a prompt with spans: the keys of the blocks that a span overlaps are also
+// made of where it begins and ends, of its tokens, and of the items that it overlaps, wherever in it
+// those are. Spans, too, are cut to the prompt, and empty ones do not count.
 func SpanKeys(prompt []uint32, items []Item, spans []Span, blockSize int) []Key {
-	return extraKeys(prompt, len(prompt), items, spans, blockSize)
+	return extraKeys(prompt, len(prompt), items, within(spans, len(prompt)), blockSize)
+}
+
+// within is spans cut to so many tokens, without empty ones.
+func within(spans []Span, tokens int) []Span {
+	whole := func(s Span) bool { return s.Begin >= 0 && s.Begin < s.End && s.End <= tokens }
+	if !slices.ContainsFunc(spans, func(s Span) bool { return !whole(s) }) {
+		return spans
+	}
+	var all []Span
+	for _, s := range spans {
+		if s = (Span{max(s.Begin, 0), min(s.End, tokens)}); whole(s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func extraKeys(prompt []uint32, tokens int, items []Item, spans []Span, blockSize int) []Key {

@@ -21,7 +21,7 @@ func Attend[B backend.Buffer](caps *backend.Caps, p *backend.AttendParams[B]) er
 	tokens, kWidth, vWidth := p.Batch.Tokens, p.QHeads*p.Cache.K.Dim, c.product("out", p.QHeads, p.Cache.V.Dim)
 	rows(c, "out", p.Out.Rows, tokens, vWidth, p.Q.Buf.DType())
 	apart(c, "out", p.Out.Rows, vWidth, "q", p.Q, kWidth, tokens)
-	if out := any(p.Out.Rows.Buf); out == any(p.Cache.K.Data) || out == any(p.Cache.V.Data) {
+	if out := any(p.Out.Rows.Buf); out == any(p.Cache.K.Data) || !p.Cache.Latent && out == any(p.Cache.V.Data) {
 		c.shape("out: is memory of the cache")
 	}
 	beside(c, p)

@@ -122,3 +122,16 @@ func TestLatentPlan(t *testing.T) {
 	require.ErrorIs(t, Plan(latentCaps, s), backend.ErrUnsupported{})
 	require.ErrorIs(t, Plan(caps, s), backend.ErrUnsupported{})
 }
+
+// What stands where a cache has its values is not looked at: it may be anything, also what a call writes.
+func TestLatentAttendDoesNotLookAtValues(t *testing.T) {
+	out := &none{backend.F16, 3 * 4 * 6}
+	p := backend.AttendParams[*none]{Cache: latentView(), QHeads: 4, Scale: 1, Q: backend.Dense(&none{backend.F16, 3 * 4 * 8}),
+		Batch: backend.Ragged[*none]{Seqs: 3, Tokens: 3, ContextLens: &none{backend.U32, 3}},
+		Out:   backend.Outputs[*none]{Rows: backend.Dense(out)}, Plan: backend.AttendPlan{Items: 1}}
+	require.NoError(t, Attend(&latentCaps, &p))
+	p.Cache.V.Data = out
+	require.NoError(t, Attend(&latentCaps, &p))
+	p.Cache.K.Data = out
+	require.ErrorIs(t, Attend(&latentCaps, &p), backend.ErrArgument{})
+}

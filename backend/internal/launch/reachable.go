@@ -40,9 +40,6 @@ var HeadDims = [][2]int{{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {1
 // LatentDims are those of latent caches.
 var LatentDims = [][2]int{{576, 512}}
 
-// TreeWords bounds the words of a row of a tree of drafts: kernels look through those of each query.
-const TreeWords = 32
-
 // Reachable is every kernel that some call asks for, each once.
 func Reachable() []Kernel {
 	var kernels []Kernel

@@ -37,6 +37,9 @@ func (v *Visibility) See(position, end int) Keys {
 	return Keys{first, sinks, lo, hi}
 }
 
+// TreeWords bounds the words of a row of a tree of drafts, on every device: 1024 drafts, for rows look through all of them.
+const TreeWords = 32
+
 // Places is what a plan knows of where the queries of its step are.
 type Places struct {
 	See Visibility

@@ -1,5 +1,7 @@
 package step
 
+import "slices"
+
 // A step is plain where each of its sequences is added once and each of its rows sees what is before it: its calls are then
 // its entries. Else they are spelled out: rows lie in the order of calls, attention takes each of them for a sequence, and
 // if rows of one have views, all have.
@@ -18,6 +20,16 @@ type calls struct {
 // treeBits is the nodes in a word of backend.Ragged.Tree.
 const treeBits = 32
 
+// EachCall tells of each call whose rows it has, and how many.
+func (b *Step[B]) EachCall(do func(entry, rows int)) {
+	for i := range b.calls.calls {
+		do(b.calls.calls[i].Entry, b.calls.calls[i].Tokens)
+	}
+	for i := 0; i < len(b.Entries) && !b.spelled; i++ {
+		do(i, b.Entries[i].Tokens)
+	}
+}
+
 // Call is rows that were added together: new tokens of a sequence, or queries.
 type Call struct {
 	Entry  int // whose they are
@@ -26,7 +38,7 @@ type Call struct {
 
 	view int // where the views of the rows begin, from 1 on; 0: they have none
 	tree int // where the parents of the nodes begin, from 1 on; 0: the rows are no tree
-	path int // where the accepted nodes begin, from 1 on; 0: nobody said which are
+	path int // where there is room for the accepted nodes, from 1 on; 0: nobody said which are
 	kept int // how many are accepted
 }
 
@@ -123,8 +135,11 @@ func (b *Set[B]) Accept(i int, path []int) error {
 		}
 		at = node
 	}
-	c.path, c.kept = len(b.paths)+1, len(path)
-	b.paths = append(b.paths, path...)
+	if c.path == 0 {
+		c.path = len(b.paths) + 1
+		b.paths = slices.Grow(b.paths, c.Tokens)[:len(b.paths)+c.Tokens]
+	}
+	c.kept = copy(b.paths[c.path-1:], path)
 	b.leave(i, c.Tokens-c.kept)
 	return nil
 }
@@ -152,13 +167,13 @@ func (b *Set[B]) Undecided() int {
 	return -1
 }
 
-// Path is the accepted nodes of entry i's tree, and how many new tokens the sequence has before the tree.
-func (b *Set[B]) Path(i int) (nodes []int, at int) {
+// Path is the accepted nodes of entry i's tree, if it has one, and how many new tokens the sequence has before the tree.
+func (b *Set[B]) Path(i int) (nodes []int, at int, ok bool) {
 	c := b.treeOf(i)
 	if c == nil {
-		return nil, 0
+		return nil, 0, false
 	}
-	return b.accepted(c), c.At
+	return b.accepted(c), c.At, true
 }
 
 func (c *calls) accepted(of *Call) []int {

@@ -55,7 +55,8 @@ func (b *Step[B]) stage() {
 			return
 		}
 		e := &b.Entries[i]
-		e.staged = staged{true, min(b.Stores.Config.Edge(e.first()), e.Body.Full()), t.blocks} // what is read, and what is quantized
+		// what is read, and what is quantized
+		e.staged = staged{true, min(b.Stores.Config.Edge(e.first()), e.Body.Full()), t.blocks}
 		t.blocks += b.Stores.Config.BlocksOf(e.context()) - e.staged.first
 	}
 }
@@ -109,7 +110,8 @@ func (b *Step[B]) fitStaging() error {
 		}
 		n, ok := backend.Mul(t.blocks, c.Model.KVHeads, c.BlockTokens(), pl.dim)
 		if !ok {
-			return fmt.Errorf("%d blocks of one layer for a step with more than Memory.StepTokens tokens of a sequence: %w", t.blocks, backend.ErrOutOfMemory{})
+			return fmt.Errorf("%d blocks of one layer for a step with more than Memory.StepTokens tokens of a sequence: "+
+				"%w", t.blocks, backend.ErrOutOfMemory{})
 		}
 		if pl.to.Set {
 			_ = p.BE.Free(pl.to.Buf) // ours and live

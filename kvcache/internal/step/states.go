@@ -86,4 +86,5 @@ func (b *Step[B]) spoil() {
 	b.handed = false
 }
 
-var errSpoiled = errors.New("the states that a step was given were its own, and the step was reset: what they are now is not known")
+var errSpoiled = errors.New("the states that a step was given were its own, and the step was reset: what they are now " +
+	"is not known")

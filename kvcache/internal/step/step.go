@@ -1,5 +1,5 @@
-// Package step is one step of a pool's sequences on the device, in each part of the layers: the blocks that it takes, where its rows
-// go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
+// Package step is one step of a pool's sequences on the device, in each part of the layers: the blocks that it takes,
+// where its rows go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
 // body is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
 package step
 

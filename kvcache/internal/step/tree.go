@@ -35,7 +35,8 @@ func (b *Step[B]) keep() error {
 	defer p.UnlockScores()
 	for i := range p.Fresh.Layers {
 		l := &p.Fresh.Layers[i]
-		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
+		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{
+			Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
 		if err != nil {
 			return err
 		}

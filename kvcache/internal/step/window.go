@@ -175,7 +175,8 @@ func (e *Entry[B]) commitKept(f *residency.Fence) error {
 func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
 	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
 	if out.Scores.Set {
-		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each " +
+			"slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
 	}
 	scored := b.scored(layer)
 	if scored {

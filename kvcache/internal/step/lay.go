@@ -1,0 +1,132 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+)
+
+// Lay computes the host side for the step's entries, whose blocks are taken.
+func (b *Step[B]) Lay() {
+	ix, p := &b.Index, b.Stores
+	slots, kernel, chunked := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Rule.Kind == group.Chunked
+	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
+	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
+	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
+	most := p.Config.KernelBlocksOf(p.MostTokens(b.Size.Tokens))
+	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
+	longest, seqs := 0, len(b.Entries)
+	for i := range b.Entries {
+		longest = max(longest, b.Entries[i].context())
+		if chunked {
+			seqs += b.Entries[i].pieces() - 1
+		}
+	}
+	if b.spelled {
+		seqs = b.pieces()
+	}
+	stride = max(stride, p.Config.KernelBlocksOf(longest))
+	if b.Size.Seqs > 0 {
+		seqs, stride = b.Size.Seqs, most
+	}
+	ix.Fresh.room(seqs, stride)
+	if p.Windowed() {
+		ix.Older.room(seqs, stride)
+	}
+	rows := 0
+	if b.spelled {
+		rows = b.layCalls()
+	}
+	for i := 0; i < len(b.Entries) && !b.spelled; i++ {
+		e := &b.Entries[i]
+		context := e.context()
+		ix.fillRows(e, context-e.Tokens, context, slots)
+		if chunked {
+			rows = b.layChunks(e, rows)
+			continue
+		}
+		ix.piece(context, e.Tokens)
+		row, used := ix.Fresh.row(rows), (context+kernel-1)/kernel
+		e.table(row[:used])
+		clear(row[used:]) // never read: the context ends before it
+		if p.Windowed() {
+			e.olderTable(ix.Older.row(rows), 0)
+		}
+		rows++
+	}
+	clear(ix.Fresh.Tables.Host[rows*stride:])
+	if p.Windowed() {
+		clear(ix.Older.Tables.Host[rows*stride:])
+	}
+	ix.pad(b.Size)
+	ix.arena.Pinned = b.Pinned
+}
+
+// piece appends the length of a sequence, and how many rows it has.
+func (ix *Index[B]) piece(context, tokens int) {
+	ix.Lens.Host = append(ix.Lens.Host, uint32(context))
+	ix.queries = append(ix.queries, uint32(tokens))
+	ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[len(ix.Offsets.Host)-1]+uint32(tokens))
+}
+
+// pieces is the number of sequences that attention takes an entry for in a part with chunks: one for each that its rows are
+// in.
+func (e *Entry[B]) pieces() int {
+	r := &e.Body.Stores.Rule
+	end := e.context() + e.Body.Gone*r.Block
+	return (end-1)/r.Chunk - (end-e.Tokens)/r.Chunk + 1
+}
+
+// layChunks lays an entry out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
+func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
+	ix, p := &b.Index, b.Stores
+	r, gone := &p.Rule, e.Body.Gone*p.Rule.Block
+	end := e.context() + gone
+	for at := end - e.Tokens; at < end; rows++ {
+		begin := at - at%r.Chunk
+		to := min(begin+r.Chunk, end)
+		ix.piece(to-begin, to-at)
+		row := ix.Fresh.row(rows)
+		used := p.Config.KernelBlocksOf(to - begin)
+		e.places(row[:used], (begin-gone)/r.Block)
+		clear(row[used:])
+		if p.Windowed() {
+			e.olderTable(ix.Older.row(rows), (begin-gone)/r.Block)
+		}
+		at = to
+	}
+	return rows
+}
+
+// room makes room for the tables of so many sequences.
+func (t *partial[B]) room(seqs, stride int) {
+	t.Stride = stride
+	t.Tables.Host = slices.Grow(t.Tables.Host[:0], seqs*stride)[:seqs*stride]
+}
+
+func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.Stride] }
+
+// fillRows appends the positions and the slots of an entry's rows from one token to another.
+func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
+	for pos < to { // a block at a time
+		end := min(to, pos-pos%slots+slots)
+		slot := e.Body.Stores.Fresh.Slot(e.block(pos/slots), pos%slots)
+		for i := range end - pos {
+			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
+			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))
+		}
+		pos = end
+	}
+}
+
+// pad adds empty sequences until there are as many as all steps have.
+func (ix *Index[B]) pad(of Size) {
+	for len(ix.Lens.Host) < of.Seqs {
+		ix.Lens.Host = append(ix.Lens.Host, 0)
+		ix.queries = append(ix.queries, uint32(of.Tokens))
+		ix.Offsets.Host = append(ix.Offsets.Host, uint32(len(ix.Slots.Host)+of.Tokens))
+		for range of.Tokens {
+			ix.Slots.Host, ix.Positions.Host = append(ix.Slots.Host, -1), append(ix.Positions.Host, 0)
+		}
+	}
+}
