@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
@@ -120,11 +121,27 @@ func (s *stream) Run() error {
 // fill makes a call of a kernel a launch for the driver.
 func fill(r *driver.Launch, k *kernel, cu driver.Stream, c *launch.Call) {
 	r.Func, r.Stream, r.Grid, r.Block, r.Shared = k.fn, cu, c.Grid, k.threads, k.shared
+	if c.Kernel.Op == launch.OpAttendMerge {
+		r.Grid[2] = spread((*abi.AttendArgs)(unsafe.Pointer(unsafe.SliceData(c.Args()))))
+	}
 	buffers := c.Buffers()
 	for i := range buffers {
 		r.Buffers[i] = driver.Ptr(buffers[i].At)
 	}
 	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
+}
+
+// spread is over how many blocks a merge divides the rows of an item, each of which does what its number says, and
+// any number of them all: a warp for every 128 elements of a row, of as many rows as a sequence's tile has on average,
+// or a block where the rows have more parts than a warp asks for at once.
+func spread(a *abi.AttendArgs) uint32 {
+	const warps, columns, ahead = 4, 128, 8 // as in kernels/cuda/attend_merge.cu
+	rows := min((uint64(a.Tokens)+uint64(a.Seqs)-1)/max(uint64(a.Seqs), 1)*uint64(a.QHeads/max(a.KVHeads, 1)), abi.PrefillRows)
+	blocks := rows * ((uint64(a.VDim) + columns - 1) / columns)
+	if uint64(a.PartialRows) <= ahead*uint64(a.Tokens)*uint64(a.QHeads) {
+		blocks = (blocks + warps - 1) / warps
+	}
+	return uint32(max(blocks, 1))
 }
 
 // Sync waits for everything enqueued, and reports values that could not be quantized.

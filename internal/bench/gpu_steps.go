@@ -13,6 +13,7 @@ const (
 	mass    = "mass"         // decode that accumulates the attention mass
 	merge   = "decode-merge" // of decode what combines the parts of split contexts
 	verify  = "verify"       // a few tokens a sequence, as a draft model guesses them
+	latent  = "latent"       // decode over latents, which all query heads share
 	prefill = "prefill"      // a prompt, or the last chunk of one
 	flat    = "flat"         // decode of sequences with common blocks, each for itself
 	cascade = "cascade"      // the same, and common blocks are read once
@@ -26,7 +27,7 @@ func grouped(group int) heads { return heads{group * llama.kv, llama.kv, llama.d
 
 // steps is the steps that serving is made of.
 func steps() []step {
-	all := slices.Concat(decodes(), quantized(), verifies(), prefills(), extras(), common())
+	all := slices.Concat(decodes(), quantized(), verifies(), latents(), prefills(), extras(), common())
 	for i := range all {
 		all[i].mass, all[i].cascade = all[i].what == mass, all[i].what == cascade
 	}
@@ -58,6 +59,10 @@ func (s step) gpuWork() work {
 		w.bytes += float64(s.read().plane(s.stored))
 	case prefill:
 		w.bound = multiplying
+	case latent:
+		if s.query > matrixHeads {
+			w.bound = multiplying
+		}
 	case flat, cascade:
 		w.bound = unbounded
 	}
@@ -80,6 +85,11 @@ func decodes() (all []step) {
 					all = append(all, step{what: decode, act: dt, stored: dt, block: block, heads: grouped(group), batch: size[0], context: size[1], queries: 1})
 				}
 			}
+		}
+	}
+	for _, block := range []int{contiguous, blockSize} { // beside which libraries of attention are measured
+		for _, batch := range []int{1, 64} {
+			all = append(all, step{what: decode, act: backend.BF16, stored: backend.BF16, block: block, heads: grouped(4), batch: batch, context: 8192, queries: 1})
 		}
 	}
 	for _, group := range []int{4, 8} {
@@ -119,6 +129,22 @@ func verifies() (all []step) {
 	for _, group := range []int{4, 8} {
 		for _, size := range [][2]int{{1, 4096}, {8, 8192}, {64, 2048}} {
 			all = append(all, step{what: verify, act: backend.F16, stored: backend.F16, block: blockSize, heads: grouped(group), batch: size[0], context: size[1], queries: 4})
+		}
+	}
+	return all
+}
+
+// matrixHeads is from how many query heads on attention over latents waits for products: each byte of a key is for 2
+// products of each head, with the key and with its value.
+const matrixHeads = 64
+
+// latents is decode of DeepSeek's models, for few query heads and for many.
+func latents() (all []step) {
+	for _, heads := range []int{16, 128} {
+		for _, block := range []int{contiguous, blockSize} {
+			for _, size := range [][2]int{{8, 8192}, {64, 2048}} {
+				all = append(all, step{what: latent, act: backend.BF16, stored: backend.BF16, block: block, heads: mla(heads), batch: size[0], context: size[1], queries: 1})
+			}
 		}
 	}
 	return all

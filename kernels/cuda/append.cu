@@ -26,8 +26,6 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
 
     for (int64_t token = blockIdx.x; token < args.tokens; token += gridDim.x) {
         const int64_t slot = slots[token];
-        const bool stored = fkv::in_cache(slot, args.slots);
-        const fkv::Place place = fkv::place_of(slot, args.block_size);
         const float *angles = nullptr;
         if (pairs != 0) {
             const int64_t position = min(positions[token], args.rope_positions - 1);
@@ -39,16 +37,28 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
                 const int64_t head = (unit - v_end) / q_units;
                 Act *row = q + token * args.q_stride + head * k_row + k_at;
                 fkv::turn_unit<W>(turn, (unit - v_end) % q_units, row, row);
-            } else if (stored) {
-                const bool key = unit < k_end;
-                turn.pairs = key ? pairs : 0;
-                const uint32_t dim = key ? args.k_dim : args.v_dim, units = key ? k_units : v_units;
-                const uint32_t of_plane = key ? unit : unit - k_end, head = of_plane / units;
-                const Act *row = key ? k + token * args.k_stride : v + token * args.v_stride;
-                KV *to = key ? kcache + k_at : vcache;
-                to += fkv::row_at(place, args.kv_heads, head, args.block_size) * (key ? k_row : v_row);
-                fkv::turn_unit<W>(turn, of_plane % units, row + static_cast<int64_t>(head) * dim, to);
+                continue;
             }
+            const bool key = unit < k_end;
+            turn.pairs = key ? pairs : 0;
+            const uint32_t dim = key ? args.k_dim : args.v_dim, units = key ? k_units : v_units;
+            const uint32_t of_plane = key ? unit : unit - k_end, head = of_plane / units, nth = of_plane - head * units;
+            const Act *from = (key ? k + token * args.k_stride : v + token * args.v_stride) + static_cast<int64_t>(head) * dim;
+            const auto to = [&] { // waits for the slot
+                const int64_t row = fkv::row_at(fkv::place_of(slot, args.block_size), args.kv_heads, head, args.block_size);
+                return (key ? kcache + k_at : vcache) + row * (key ? k_row : v_row);
+            };
+            if (nth * W < turn.pairs) {
+                if (fkv::in_cache(slot, args.slots)) fkv::turn_unit<W>(turn, nth, from, to());
+                continue;
+            }
+            const uint32_t at = turn.pairs + nth * W;
+            const fkv::Run<Act, W> run = fkv::load_run<W>(from + at); // on its way by then
+            if (!fkv::in_cache(slot, args.slots)) continue;
+            fkv::Run<KV, W> stored;
+#pragma unroll
+            for (int i = 0; i < W; i++) stored.at[i] = fkv::convert<KV>(run.at[i]);
+            fkv::store_run(to() + at, stored);
         }
     }
 }
@@ -61,7 +71,7 @@ __device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t 
 // 16 bytes of the storage type. Any grid is right. Rows and planes that are not aligned to
 // 16 bytes, and pairs that are no multiple of W, go the slow way, an element at a time.
 #define APPEND(types, Act, KV)                                                                                       \
-    FKV_KERNEL(fkv_append_##types, THREADS, 0, const Act *k, const Act *v, Act *q, const int64_t *slots,             \
+    FKV_KERNEL_OF(fkv_append_##types, THREADS, 0, 8, const Act *k, const Act *v, Act *q, const int64_t *slots,             \
                const uint32_t *positions, const float *rope, KV *kcache, KV *vcache, fkv_append_args args) {         \
         constexpr int W = fkv::wide<Act, KV>;                                                                        \
         const uint32_t pairs = args.flags & FKV_ROPE ? args.rope_dims / 2 : 0;                                       \

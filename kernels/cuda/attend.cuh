@@ -72,7 +72,11 @@ struct Task {
     __device__ Task(const Operands &operands, const fkv_attend_args &arguments) : at(operands), args(arguments) {}
 
     // read is false where the block has nothing that it may do. All of its threads call it.
-    __device__ bool read(uint32_t most_rows) {
+    __device__ bool read(uint32_t most_rows) { return read_item(most_rows) && read_rows(); }
+
+    // read_item is the first half of read, after which mergeable is known; whose the rows are takes one more
+    // wait for memory, for which there may be something to do.
+    __device__ bool read_item(uint32_t most_rows) {
         if (blockIdx.x >= args.items || blockIdx.y >= args.kv_heads) return false;
         const uint32_t *word = at.work + FKV_WORK_HEADER + (int64_t(args.first) + blockIdx.x) * FKV_ITEM_WORDS;
         item = {word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
@@ -84,6 +88,10 @@ struct Task {
         slots = uint32_t(most > MOST_KEYS ? MOST_KEYS : most);
         seq = item.seq;
         shared = seq == FKV_MANY_SEQS;
+        return true;
+    }
+
+    __device__ bool read_rows() {
         if (shared) {
             if (!paged(args) || !read_shared()) return false;
         } else {
@@ -132,7 +140,7 @@ struct Task {
 
   private:
     __device__ bool fits(uint64_t parts) const {
-        return item.base + parts * item.rows <= uint64_t(args.partial_rows) / args.kv_heads;
+        return (item.base + parts * item.rows) * args.kv_heads <= uint64_t(args.partial_rows);
     }
 
     __device__ const uint32_t *shared_row(uint32_t r) const {

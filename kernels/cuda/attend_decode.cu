@@ -1,6 +1,6 @@
 // Attention of items of at most FKV_DECODE_ROWS rows on tensor cores: one query of a
 // larger group, or a few queries.
-#include "strip.cuh"
+#include "direct.cuh"
 
 namespace fkv {
 
@@ -16,9 +16,11 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
 #else
     static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : KDIM <= 128 && VDIM <= 128 ? 3 : 1;
 #endif
-    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
+    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, true>;
+    static constexpr bool CODES = std::is_same_v<S, quant> && std::is_same_v<T, half> && KDIM % 64 == 0 && VDIM % 64 == 0;
+    using Codes8 = Direct<KDIM, VDIM, KEYS>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
-    static constexpr int LOOKOUT = Lookout::bytes(STRIP_ROWS), QUERIES = LOOKOUT + STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
+    static constexpr int LOOKOUT = Lookout::bytes(STRIP_ROWS), QUERIES = LOOKOUT + STRIP_ROWS * QUERY_STRIDE<KDIM> * int(sizeof(T));
     static constexpr int LOADED = QUERIES + WARPS * Stream::BYTES;
     static constexpr int SHARED = LOADED > Result::BYTES ? LOADED : Result::BYTES;
 
@@ -27,40 +29,55 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
         if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        T *queries = reinterpret_cast<T *>(shared + LOOKOUT);
+        load_queries<KDIM, STRIP_ROWS>(queries, QUERY_STRIDE<KDIM>, at.q, task, args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span span = span_of(task, lookout.look<STRIP_ROWS>(task, 0, warp == 0), lookout);
-        Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args,
-                    Pages(at.table, args, task.seq, task.kv_head), span, lane, warp, WARPS);
-        T *queries = reinterpret_cast<T *>(shared + LOOKOUT);
-        load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
+        const Pages pages(at.table, args, task.seq, task.kv_head);
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
+        copy_wait<Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
         Scoring scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head));
-        Strip<T, KDIM, VDIM, KEYS> strip(queries, lane);
-        for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
-            float s[KEYS / 8][4];
-            bool seen = strip.weigh(s, ring.keys(), scoring, lookout, 0, span, begin, lane);
-            const T *values = ring.values();
-            if (seen) strip.mix(s, values, lane);
-        }
-        strip.total();
-        __syncthreads(); // queries and rings are done with
         Result result{reinterpret_cast<float *>(shared)};
-        end(strip, result, warp, lane);
+        bool done = false;
+        if constexpr (CODES) {
+            done = Codes8::can(args.k_storage) && Codes8::can(args.v_storage);
+            if (done) {
+                Codes8 strip(queries, QUERY_STRIDE<KDIM>, lane);
+                for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
+                    float s[KEYS / 8][4];
+                    bool seen = strip.weigh(s, ring.key_codes(), args.k_storage, scoring, lookout, span, begin, lane);
+                    const unsigned char *values = ring.value_codes();
+                    if (seen) strip.mix(s, values, args.v_storage, lane);
+                }
+                end(strip, result, warp, lane);
+            }
+        }
+        if (!done) {
+            Strip<T, KDIM, VDIM, KEYS, KDIM <= 128> strip(queries, lane);
+            for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
+                float s[KEYS / 8][4];
+                bool seen = strip.weigh(s, ring.keys(), scoring, lookout, 0, span, begin, lane);
+                const T *values = ring.values();
+                if (seen) strip.mix(s, values, lane);
+            }
+            end(strip, result, warp, lane);
+        }
         __syncthreads();
+        scoring = Scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head)); // no loop keeps it
         const float worth = left_out<T, S>(at.v_scales, args.v_storage, task.kv_head);
         result.combine(Output<T>{at, args, task}, scoring, worth, warp, WARPS, lane);
     }
 
-    __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Result &result, int warp, int lane) {
+    // end leaves what a warp has in the memory of queries and rings, once all are done with those.
+    template <class Warp> __device__ static void end(Warp &strip, const Result &result, int warp, int lane) {
+        strip.total();
+        __syncthreads();
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             int r = lane / 4 + half * 8;
-#pragma unroll
-            for (int n = 0; n < VDIM / 8; n++) {
-                float pair[2] = {strip.o[n][2 * half], strip.o[n][2 * half + 1]};
-                store(result.values(warp, r) + n * 8 + lane % 4 * 2, pair);
-            }
+            strip.put(result.values(warp, r), half, lane);
             if (lane % 4 == 0) {
                 result.top(warp, r) = strip.top[half];
                 result.sum(warp, r) = strip.sum[half];

@@ -4,16 +4,16 @@
 
 namespace fkv {
 
-// The four warps share the tiles. A tile's keys are too long for one warp's registers and time: two warps have a half
-// of each key's elements, the other two those of the other 16 keys. The sums meet in shared memory, all warps
+// The four warps share the tiles. A tile's keys are too long for one warp's registers and time: two warps have every
+// other 16 of each key's elements, the other two those of the other 16 keys. The sums meet in shared memory, all warps
 // make the same weights of them, and each mixes a quarter of the values' columns.
 template <class T, class S, int KDIM, int VDIM> struct Latent {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = 32, STAGES = 2;
-    static constexpr int HALF = KDIM / 2, COLUMNS = VDIM / WARPS;
-    static_assert(HALF % 16 == 0 && COLUMNS % 16 == 0, "whole fragments");
-    using Stream = Ring<T, S, KDIM, 0, KEYS, STAGES, THREADS, STRIP_PAD>;
-    static constexpr int STRIDE = Stream::KEY_STRIDE;
+    static constexpr int COLUMNS = VDIM / WARPS;
+    static_assert(KDIM % 32 == 0 && COLUMNS % 64 == 0, "whole fragments, and as many pieces as change places");
+    using Stream = Ring<T, S, KDIM, 0, KEYS, STAGES, THREADS, true>;
+    static constexpr int STRIDE = QUERY_STRIDE<KDIM>;
     static constexpr int ROOM = KEYS + 8; // of a row of sums: two rows of a fragment are in other banks
     static constexpr int LOOKOUT = Lookout::bytes(STRIP_ROWS), SUMS = LOOKOUT + 2 * STRIP_ROWS * ROOM * int(sizeof(float));
     static constexpr int QUERIES = SUMS + STRIP_ROWS * STRIDE * int(sizeof(T)), SHARED = QUERIES + Stream::BYTES;
@@ -24,23 +24,25 @@ template <class T, class S, int KDIM, int VDIM> struct Latent {
         if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        T *queries = reinterpret_cast<T *>(shared + SUMS);
+        load_queries<KDIM, STRIP_ROWS>(queries, STRIDE, at.q, task, args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span span = span_of(task, lookout.look<STRIP_ROWS>(task, 0, warp == 0), lookout);
-        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.seq, task.kv_head), span, threadIdx.x, 0, 1);
-        T *queries = reinterpret_cast<T *>(shared + SUMS);
-        load_queries<KDIM, STRIP_ROWS>(queries, STRIDE, at.q, task, args);
+        const Pages pages(at.table, args, task.seq, task.kv_head);
+        Stream ring(shared + QUERIES, at, args, pages, span, threadIdx.x, 0, 1);
+        copy_wait<Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
         const float worth = left_out<T, S>(at.k_scales, args.k_storage, task.kv_head);
         Scoring scoring(args, at.alibi, worth);
-        const Queries<T, HALF, false, STRIDE> mine(queries + warp % 2 * HALF, lane);
+        const Queries<T, KDIM, false, 2> mine(queries, lane, warp % 2);
         float *sums = reinterpret_cast<float *>(shared + LOOKOUT);
-        Weights<T, COLUMNS, KEYS, STRIDE> weights;
+        Weights<T, COLUMNS, KEYS, KDIM> weights;
         for (int begin = 0; begin < span.count; begin += KEYS) {
             const T *keys = ring.keys();
             if (weights.none(lookout, 0, span, begin)) continue;
             float part[2][4];
-            mine.template multiply<16>(part, keys + warp / 2 * 16 * STRIDE + warp % 2 * HALF, lane);
+            mine.template multiply<16>(part, keys + warp / 2 * 16 * KDIM, lane);
             put(sums + warp % 2 * STRIP_ROWS * ROOM + warp / 2 * 16, part, lane);
             __syncthreads();
             float s[KEYS / 8][4];
@@ -78,7 +80,7 @@ template <class T, class S, int KDIM, int VDIM> struct Latent {
         }
     }
 
-    __device__ static void end(const Weights<T, COLUMNS, KEYS, STRIDE> &weights, const Output<T> &out, const Scoring &scoring,
+    __device__ static void end(const Weights<T, COLUMNS, KEYS, KDIM> &weights, const Output<T> &out, const Scoring &scoring,
                                float worth, int warp, int lane) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {

@@ -32,7 +32,7 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
     using E = Used<T, S>;
     static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; // of an item: a latent cache has small ones alone
     static constexpr int WARPS = KDIM > 192 ? 2 : 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
-    using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::PAD>;
+    using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::MIXED>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, LOOKOUT = Lookout::bytes(ROWS);
     static constexpr int QUERIES = LOOKOUT + ROWS * STRIDE * int(sizeof(T)), SHARED = QUERIES + WARPS * Stream::BYTES;
     static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
@@ -42,14 +42,15 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
         if (!task.read(ROWS)) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        T *rows = reinterpret_cast<T *>(shared + LOOKOUT);
+        load_queries<KDIM, ROWS>(rows, STRIDE, at.q, task, args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span span = span_of(task, lookout.look<ROWS>(task, 0, warp == 0), lookout);
         Pages pages(at.table, args, task.seq, task.kv_head);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
-        T *rows = reinterpret_cast<T *>(shared + LOOKOUT);
-        load_queries<KDIM, ROWS>(rows, STRIDE, at.q, task, args);
-        __syncthreads();
+        copy_wait<Stream::SLOTS - 1>(); // the queries are there
+        __syncthreads(); // and the lookout
         load_lses(lookout, task);
         __syncthreads();
         Scoring scoring(args, at.alibi, left_out<E, S>(at.k_scales, args.k_storage, task.kv_head));
@@ -70,8 +71,9 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
 // Strips is the tile of 16-bit formats: 16 keys, multiplied with all strips of rows.
 template <class T, class S, int KDIM> struct Strips {
     static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
-    static constexpr int KEYS = 16, PAD = STRIP_PAD, STRIDE = KDIM + Vec<T>::N;
-    static_assert(STRIP_PAD == Vec<T>::N, "queries and keys have one stride");
+    static constexpr int KEYS = 16, STRIDE = QUERY_STRIDE<KDIM>;
+    static constexpr bool MIXED = true;
+    static_assert(STRIDE == KDIM + Vec<T>::N, "that of the walk's rows");
 
     __device__ static void add(const Walk<T> &walk, const S *keys, int begin, int lane) {
         float mass[KEYS / 8][2] = {};
@@ -102,7 +104,8 @@ template <class T, class S, int KDIM> struct Strips {
 // Teams is the tile of formats of f32: a team of lanes has a key at a time.
 template <class T, class S, int KDIM> struct Teams {
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
-    static constexpr int KEYS = (KDIM > 128 ? 2 : 4) * TEAMS, PAD = 0, STRIDE = KDIM + Vec<T>::N;
+    static constexpr int KEYS = (KDIM > 128 ? 2 : 4) * TEAMS, STRIDE = KDIM + Vec<T>::N;
+    static constexpr bool MIXED = false;
     using Keys = Team<S, KDIM, LANES>;
 
     __device__ static void add(const Walk<T> &walk, const S *keys, int begin, int lane) {

@@ -3,103 +3,113 @@
 
 namespace fkv {
 
-// A row is merged by one warp, or by several of them where the item has fewer rows than there are warps:
-// first every lane looks at the weights of all parts, then each warp reads the rows of its own parts,
-// several at a time because memory is far. A part of no weight is not read.
+// A unit is 128 elements of a row. A warp merges it by itself, or the block's warps do together where there are
+// more parts than a warp has under way at once. Little is computed here: time is what memory takes to answer, so the
+// first parts' values are asked for together with the weights and with whose rows they are. What a part of no
+// weight has there counts for nothing.
+//
+// Grid: x over items, y over KV heads, z over the units of an item; any z is right.
 template <class T> struct Merge {
-    static constexpr int WARPS = 16, THREADS = 32 * WARPS, BLOCKS = 1, MOST_DIM = 512;
-    static constexpr int N = Vec<float>::N, AHEAD = 8; // elements of a lane, and rows under way
-    static constexpr int SHARED = WARPS * MOST_DIM * int(sizeof(float));
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 6; // 80 registers
+    static constexpr int N = Vec<float>::N, COLUMNS = 32 * N; // elements of a lane, and of a warp
+    static constexpr int AHEAD = 32 / WARPS;                  // parts of a warp under way: a lane of 32 each
+    static constexpr int SHARED = WARPS * COLUMNS * int(sizeof(float));
 
     const float *lse, *values; // of part 0
     int64_t step;              // from a part's row to the next
     uint32_t parts, v_dim;
+    uint32_t dim;                   // the first that is this lane's
+    uint32_t member, team;          // this warp's parts are member, member+team, …
+    float first;                    // the log-sum-exp of part number lane
+    Vec<float> ahead[AHEAD];
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(FKV_PREFILL_ROWS) || !task.mergeable() || args.v_dim > MOST_DIM) return;
-        FKV_SHARED(shared);
-        Output<T> out{at, args, task};
-        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        const uint32_t rows = task.item.rows;
-        int each = WARPS; // warps of a row
-        while (each > 1 && WARPS / each < int(rows)) each /= 2;
-        const int member = warp % each;
-        float *sums = reinterpret_cast<float *>(shared) + warp * MOST_DIM; // of each warp
-        for (uint32_t r = warp / each; r < rows; r += WARPS / each) { // once, where each > 1
-            const int64_t first = task.partial(0, r);
-            const Merge row = {at.partial_lse + first, at.partial + first * args.v_dim, task.partial(1, r) - first, task.item.parts, args.v_dim};
-            float top = NEG_INF, sum = 0;
-            for (uint32_t part = lane; part < row.parts; part += 32) top = fmaxf(top, row.lse[part * row.step]);
-#pragma unroll
-            for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(FULL, top, apart));
-            for (uint32_t part = lane; part < row.parts; part += 32) sum += row.weight(part, top);
-#pragma unroll
-            for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(FULL, sum, apart);
-            Finish finish(top, sum, 1, nullptr);
-            if (lane == 0 && member == 0) out.final_lse(r, finish.lse);
-            const Line<T> line = each == 1 ? out.final_line(r) : Line<T>{nullptr, sums};
-            row.share(member, each).put(line, top, finish.factor, lane);
+        if (!task.read_item(FKV_PREFILL_ROWS) || !task.mergeable()) return;
+        const uint32_t chunks = (args.v_dim + COLUMNS - 1) / COLUMNS, units = task.item.rows * chunks;
+        const uint32_t team = task.item.parts > AHEAD ? WARPS : 1, at_once = WARPS / team, warp = threadIdx.x / 32;
+#pragma unroll 1
+        for (uint32_t unit = blockIdx.z * at_once + warp / team; unit < units; unit += gridDim.z * at_once) {
+            const uint32_t r = chunks == 1 ? unit : unit / chunks;
+            Merge mine(task, r, unit - r * chunks, warp % team, team);
+            if (!task.read_rows()) return;
+            mine.put(Output<T>{at, args, task}, r);
         }
-        if (each == 1) return;
-        __syncthreads();
-        if (member == 0 && warp / each < int(rows)) add_up(out.final_line(warp / each), sums, each, args.v_dim, lane);
     }
 
-    // share is the parts number member, member+each, …
-    __device__ Merge share(uint32_t member, uint32_t each) const {
-        return {lse + member * step, values + member * step * v_dim, step * each, member < parts ? (parts - member - 1) / each + 1 : 0, v_dim};
+    __device__ Merge(const Task &task, uint32_t r, uint32_t chunk, uint32_t of_team, uint32_t warps)
+        : parts(task.item.parts), v_dim(task.args.v_dim), member(of_team), team(warps) {
+        const uint32_t lane = threadIdx.x % 32;
+        const int64_t row = task.partial(0, r);
+        dim = chunk * COLUMNS + lane * N;
+        lse = task.at.partial_lse + row;
+        values = task.at.partial + row * v_dim + dim;
+        step = int64_t(task.item.rows) * task.args.kv_heads;
+        first = lse_of(lane);
+        load(0);
     }
 
-    // add_up writes the row that is the sum of those of some warps.
-    __device__ static void add_up(const Line<T> &line, const float *sums, int each, uint32_t v_dim, int lane) {
-        for (uint32_t dim = lane * N; dim < v_dim; dim += 32 * N) {
-            float x[N] = {};
-            for (int of = 0; of < each; of++) {
-                const Vec<float> v = *reinterpret_cast<const Vec<float> *>(sums + of * MOST_DIM + dim);
+    // put writes the unit, and with the first of a row's its log-sum-exp.
+    __device__ void put(const Output<T> &out, uint32_t r) {
+        FKV_SHARED(shared);
+        const uint32_t lane = threadIdx.x % 32;
+        float top = first;
+#pragma unroll 1
+        for (uint32_t part = lane + 32; part < parts; part += 32) top = fmaxf(top, lse_of(part));
+#pragma unroll
+        for (int apart = 16; apart > 0; apart /= 2) top = fmaxf(top, __shfl_xor_sync(FULL, top, apart));
+        float share = weight(first, top), sum = share;
+#pragma unroll 1
+        for (uint32_t part = lane + 32; part < parts; part += 32) sum += weight(lse_of(part), top);
+#pragma unroll
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(FULL, sum, apart);
+        const Finish finish(top, sum, 1, nullptr);
+        if (dim == 0 && member == 0) out.final_lse(r, finish.lse);
+        float x[N] = {};
+        add(x, share * finish.factor);
+#pragma unroll 1
+        for (uint32_t part = AHEAD * team; part < parts; part += AHEAD * team) {
+            load(part);
+            share = weight(lse_of(part + lane), top);
+            add(x, share * finish.factor);
+        }
+        if (team > 1) {
+            float *sums = reinterpret_cast<float *>(shared) + lane * N;
+            store(sums + member * COLUMNS, x);
+            __syncthreads();
+#pragma unroll
+            for (int of = 1; of < WARPS && member == 0; of++) {
+                const Vec<float> v = *reinterpret_cast<const Vec<float> *>(sums + of * COLUMNS);
 #pragma unroll
                 for (int e = 0; e < N; e++) x[e] += v.at[e];
             }
-            line.put(dim, x);
+            __syncthreads();
+        }
+        if (member == 0 && dim < v_dim) out.final_line(r).put(dim, x);
+    }
+
+    __device__ float lse_of(uint32_t part) const { return part < parts ? lse[part * step] : NEG_INF; }
+
+    __device__ static float weight(float x, float top) { return x == NEG_INF ? 0 : exp2_fast((x - top) * LOG2E); }
+
+    // load asks for the warp's values of AHEAD * team parts, from one on.
+    __device__ void load(uint32_t from) {
+        const uint32_t mine = from + member, left = parts > mine && dim < v_dim ? parts - mine : 0;
+        const float *at = values + mine * step * v_dim;
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++, at += team * step * v_dim) {
+            ahead[a] = {};
+            if (a * team < left) ahead[a] = *reinterpret_cast<const Vec<float> *>(at);
         }
     }
 
-    __device__ float weight(uint32_t part, float top) const {
-        float x = lse[part * step];
-        return x == NEG_INF ? 0 : exp2_fast((x - top) * LOG2E);
-    }
-
-    // put writes the row.
-    __device__ void put(const Line<T> &line, float top, float factor, int lane) const {
-        for (uint32_t begin = 0; begin < v_dim; begin += 32 * N) {
-            const uint32_t dim = begin + lane * N;
-            float x[N] = {};
-            for (uint32_t first = 0; first < parts; first += 32) {
-                const float share = first + lane < parts ? weight(first + lane, top) * factor : 0;
-                const uint32_t end = min(parts - first, 32u);
-#pragma unroll 1
-                for (uint32_t part = 0; part < end; part += AHEAD) add(x, share, first, part, dim);
-            }
-            if (dim < v_dim) line.put(dim, x);
-        }
-    }
-
-    // add adds dims [dim, dim+N) of AHEAD parts, by the shares that lanes have.
-    __device__ void add(float (&x)[N], float share, uint32_t first, uint32_t part, uint32_t dim) const {
-        float by[AHEAD];
-        Vec<float> v[AHEAD];
+    // add adds what was asked for, by the shares that lanes have.
+    __device__ void add(float (&x)[N], float share) const {
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
-            by[a] = __shfl_sync(FULL, share, part + a);
-            v[a] = {};
-            if (by[a] != 0 && dim < v_dim) {
-                v[a] = *reinterpret_cast<const Vec<float> *>(values + (first + part + a) * step * v_dim + dim);
-            }
-        }
+            const float by = __shfl_sync(FULL, share, member + a * team);
 #pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-#pragma unroll
-            for (int e = 0; e < N; e++) x[e] += v[a].at[e] * by[a];
+            for (int e = 0; e < N; e++) x[e] += by != 0 ? ahead[a].at[e] * by : 0;
         }
     }
 };

@@ -60,14 +60,22 @@ COPY_BLOCKS(_narrow, Narrow)
 
 namespace {
 
-constexpr int64_t COLUMNS = 8;                // that a block moves at a time: 128 bytes of a row, or 32
-constexpr unsigned LANES = THREADS / COLUMNS; // threads that share a column
-constexpr int64_t BATCH = LANES * HELD;       // pairs that are on their way at once
+constexpr unsigned MOVERS = 512;             // threads of a block that moves slots
+constexpr unsigned COLUMNS = 2;              // that it moves at a time: 32 bytes of a row, or 8
+constexpr unsigned LANES = MOVERS / COLUMNS; // threads that share a column
+constexpr int SHARE = 8;                     // pairs that each of them has on their way
+constexpr unsigned BATCH = LANES * SHARE;    // pairs that are on their way at once
+constexpr unsigned FEW = 16;                 // pairs that rather go one by one
 
 // Column is one piece of every slot, which moves without regard to the others.
 template <class Piece> struct Column {
     Piece *plane;
     uint32_t head, piece, pieces; // piece of the pieces in a row of the head
+
+    // at is the piece of a slot whose first head's row is given.
+    __device__ Piece *at(int64_t row, uint32_t block_size) const {
+        return plane + (row + static_cast<int64_t>(head) * block_size) * pieces + piece;
+    }
 };
 
 // column_at counts the pieces of a slot's keys, head by head, and then those of its
@@ -82,67 +90,119 @@ __device__ inline Column<Piece> column_at(uint32_t i, Piece *k, Piece *v, const 
     return {v, i / v_pieces, i % v_pieces, v_pieces};
 }
 
-template <class Piece>
-__device__ inline Piece *piece_at(const Column<Piece> &c, int64_t slot, const fkv_move_slots_args &args) {
-    const fkv::Place place = fkv::place_of(slot, args.block_size);
-    return c.plane + fkv::row_at(place, args.kv_heads, c.head, args.block_size) * c.pieces + c.piece;
-}
+// Pairs is what a block knows of the pairs of a batch: the rows of their slots, each that of the first head, or -1 where
+// one of the two is outside of the cache; and destinations by a hash of them.
+struct Pairs {
+    static constexpr unsigned BUCKETS = 2048, DEEP = 8; // destinations that a bucket has room for: few fill one
 
-// independent tells whether n pairs may all be read and then all be written: no source is
-// the destination of a pair before it, and no destination is there twice. It knows
-// two orders in which that is so, those that close gaps and that open them: destinations
-// that rise and are not above their sources, or fall and are not below. All lanes of a warp
-// ask together and get the same answer.
-__device__ inline bool independent(const int64_t *pairs, unsigned n, int64_t slots) {
-    bool up = true, down = true;
-    for (unsigned i = threadIdx.x % 32; i < n; i += 32) {
-        const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
-        const int64_t before = i > 0 ? pairs[2 * i - 1] : -1;
-        const bool inside = fkv::in_cache(from, slots) && fkv::in_cache(to, slots);
-        up = up && inside && from >= to && (i == 0 || to > before);
-        down = down && inside && from <= to && (i == 0 || to < before);
+    int64_t from[BATCH], to[BATCH];
+    uint32_t filled[BUCKETS];
+    uint16_t bucket[BUCKETS][DEEP];
+    uint32_t late[BATCH / 32]; // bits of pairs that have to wait for one before
+
+    __device__ static uint32_t hash(int64_t row) { return static_cast<uint32_t>(row) * 0x9e3779b1u >> 21; }
+
+    // read begins a batch of n pairs.
+    __device__ void read(const int64_t *pairs, unsigned n, const fkv_move_slots_args &args) {
+        for (unsigned i = threadIdx.x; i < BUCKETS; i += MOVERS) filled[i] = 0;
+        for (unsigned i = threadIdx.x; i < n; i += MOVERS) {
+            const int64_t source = pairs[2 * i], slot = pairs[2 * i + 1];
+            const bool inside = fkv::in_cache(source, args.slots) && fkv::in_cache(slot, args.slots);
+            from[i] = inside ? row_of(source, args) : -1;
+            to[i] = inside ? row_of(slot, args) : -1;
+        }
     }
-    return __all_sync(fkv::FULL, up) || __all_sync(fkv::FULL, down);
-}
+
+    // independent is how many of n pairs, from the first on, may all be read and then all be written: no source is
+    // the destination of a pair before it, and no destination is there twice. Where a bucket has no room
+    // for a destination, that is taken for one that is. All threads ask together and get the same answer.
+    __device__ unsigned independent(unsigned n) {
+        constexpr int EACH = BATCH / MOVERS; // pairs of a thread
+        bool wait[EACH];
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            const unsigned i = threadIdx.x + j * MOVERS;
+            wait[j] = false;
+            if (i >= n || to[i] < 0) continue;
+            const uint32_t b = hash(to[i]), place = atomicAdd(&filled[b], 1);
+            wait[j] = place >= DEEP;
+            if (!wait[j]) bucket[b][place] = static_cast<uint16_t>(i);
+        }
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < EACH; j++) {
+            const unsigned i = threadIdx.x + j * MOVERS;
+            if (i < n && to[i] >= 0) wait[j] = wait[j] || written(from[i], i) || written(to[i], i);
+            const unsigned mask = __ballot_sync(fkv::FULL, wait[j]);
+            if (threadIdx.x % 32 == 0) late[i / 32] = mask;
+        }
+        __syncthreads();
+        unsigned found = n;
+        for (unsigned i = threadIdx.x % 32; i < BATCH / 32; i += 32) {
+            if (late[i] != 0) found = min(found, i * 32 + __ffs(late[i]) - 1);
+        }
+#pragma unroll
+        for (int apart = 16; apart > 0; apart /= 2) found = min(found, __shfl_xor_sync(fkv::FULL, found, apart));
+        return found;
+    }
+
+  private:
+    __device__ static int64_t row_of(int64_t slot, const fkv_move_slots_args &args) {
+        return fkv::row_at(fkv::place_of(slot, args.block_size), args.kv_heads, 0, args.block_size);
+    }
+
+    // written tells whether a pair before number i has a destination.
+    __device__ bool written(int64_t row, unsigned i) const {
+        const uint32_t b = hash(row), n = min(filled[b], uint32_t{DEEP});
+        bool found = false;
+#pragma unroll 1 // few have more than one
+        for (uint32_t place = 0; place < n; place++) {
+            const unsigned other = bucket[b][place];
+            found = found || (other < i && to[other] == row);
+        }
+        return found;
+    }
+};
 
 // A block takes its own columns through all pairs, so that blocks need not wait for each
-// other. It reads a batch of independent pairs and writes them after a barrier; a
-// batch of others goes pair by pair, which is slow.
+// other. It reads as many pairs as are independent, writes them after a barrier, and goes on with the next;
+// where these are few, some go one by one, which is slow.
 template <class Piece>
 __device__ inline void move_slots(Piece *k, Piece *v, const int64_t *pairs, const fkv_move_slots_args &args) {
+    FKV_SHARED(shared);
+    Pairs &batch = *reinterpret_cast<Pairs *>(shared);
     const uint32_t columns = args.kv_heads * (args.k_bytes / sizeof(Piece) + args.v_bytes / sizeof(Piece));
     const unsigned lane = threadIdx.x / COLUMNS;
     for (int64_t first = blockIdx.x * COLUMNS; first < columns; first += gridDim.x * COLUMNS) {
         const int64_t mine = first + threadIdx.x % COLUMNS;
         const bool active = mine < columns;
         const Column<Piece> column = column_at(static_cast<uint32_t>(active ? mine : first), k, v, args);
-        for (int64_t done = 0; done < args.pairs; done += BATCH) {
-            const int64_t *batch = pairs + 2 * done;
-            const unsigned n = static_cast<unsigned>(min(BATCH, args.pairs - done));
-            if (independent(batch, n, args.slots)) {
-                Piece held[HELD];
+        for (int64_t done = 0; done < args.pairs;) {
+            unsigned n = static_cast<unsigned>(min(int64_t{BATCH}, args.pairs - done));
+            batch.read(pairs + 2 * done, n, args);
+            const unsigned together = batch.independent(n);
+            if (together > FEW || together == n) {
+                n = together;
+                Piece held[SHARE];
 #pragma unroll
-                for (int j = 0; j < HELD; j++) {
+                for (int j = 0; j < SHARE; j++) {
                     const unsigned i = lane + j * LANES;
-                    if (active && i < n) {
-                        held[j] = *piece_at(column, batch[2 * i], args);
-                    }
+                    if (active && i < n && batch.from[i] >= 0) held[j] = *column.at(batch.from[i], args.block_size);
                 }
                 __syncthreads();
 #pragma unroll
-                for (int j = 0; j < HELD; j++) {
+                for (int j = 0; j < SHARE; j++) {
                     const unsigned i = lane + j * LANES;
-                    if (active && i < n) {
-                        *piece_at(column, batch[2 * i + 1], args) = held[j];
-                    }
+                    if (active && i < n && batch.to[i] >= 0) *column.at(batch.to[i], args.block_size) = held[j];
                 }
-            } else if (active && lane == 0) {
-                for (unsigned i = 0; i < n; i++) {
-                    if (fkv::in_cache(batch[2 * i], args.slots) && fkv::in_cache(batch[2 * i + 1], args.slots)) {
-                        *piece_at(column, batch[2 * i + 1], args) = *piece_at(column, batch[2 * i], args);
-                    }
+            } else {
+                n = min(n, FEW);
+                for (unsigned i = 0; active && lane == 0 && i < n; i++) {
+                    if (batch.to[i] >= 0) *column.at(batch.to[i], args.block_size) = *column.at(batch.from[i], args.block_size);
                 }
             }
+            done += n;
             __syncthreads();
         }
     }
@@ -150,10 +210,10 @@ __device__ inline void move_slots(Piece *k, Piece *v, const int64_t *pairs, cons
 
 } // namespace
 
-// Grid: x over columns, 8 a block; a slot has kv_heads*(k_bytes + v_bytes) over the
+// Grid: x over columns, 2 a block; a slot has kv_heads*(k_bytes + v_bytes) over the
 // bytes of a piece. Any grid is right. Both planes are aligned to their pieces.
 #define MOVE_SLOTS(name, Piece)                                                                                   \
-    FKV_KERNEL(fkv_move_slots##name, THREADS, 0, Piece *k, Piece *v, const int64_t *pairs,                        \
+    FKV_KERNEL(fkv_move_slots##name, MOVERS, sizeof(Pairs), Piece *k, Piece *v, const int64_t *pairs,             \
                fkv_move_slots_args args) {                                                                        \
         move_slots(k, v, pairs, args);                                                                            \
     }

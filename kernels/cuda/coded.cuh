@@ -18,11 +18,11 @@ template <class T, class S> __device__ inline float left_out(const uint32_t *sca
 // Coded is a plane of a quantized type: codes, and behind them the words of rows that have
 // their own, or of the channels of each leaf, are copied as they are, and become elements of
 // T in DECODED bytes beside the slots.
-template <class T, int DIM, int KEYS, int PAD> struct Coded {
-    static constexpr int STRIDE = DIM + PAD;
-    static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * STRIDE * int(sizeof(T));
-    static_assert(DIM / 2 + (DIM + 31) / 32 * 4 <= DIM + 4, "codes of a byte and one word take the most");
-    static constexpr int UNITS = DIM / UNIT;
+template <class T, int DIM, int KEYS, bool MIXED> struct Coded {
+    using Place = Rows<DIM, MIXED>;
+    static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * DIM * int(sizeof(T));
+    static constexpr int UNITS = DIM / UNIT, OWN = (DIM + 31) / 32; // the most words of a row
+    static_assert(DIM / 2 + OWN * 4 <= DIM + 4, "codes of a byte and one word take the most");
     static constexpr bool WHOLE = KEYS % LEAF == 0 && DIM <= 128; // the words of channels fit behind the codes, and in registers
 
     // A piece is what a copy takes: 16 bytes, but of 4-bit codes 8 where a row is no multiple of 16.
@@ -44,11 +44,11 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
         const int bytes = stored.bytes(DIM), own = stored.words(DIM), first = Mine::first(lane), at = lane % SIZE;
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
         if (row != Stretch::APART && (row * bytes | EACH * bytes) % 16 == 0) {
-            copy_all<16, SIZE>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
+            copy_all<16, SIZE, EACH * DIM>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
             if (stored.channels()) {
-                if (WHOLE) copy_all<4, SIZE>(to_words + first / EACH * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
+                if (WHOLE) copy_all<4, SIZE, DIM * 4>(to_words + first / EACH * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
             } else {
-                copy_all<4, SIZE>(to_words + first * own, words + row * own, EACH * own * 4, at);
+                copy_all<4, SIZE, EACH * OWN * 4>(to_words + first * own, words + row * own, EACH * own * 4, at);
             }
         } else {
             one_by_one<SIZE, EACH>(slot, keys, first, at);
@@ -67,7 +67,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
             const uint32_t group = type.group();
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
-                unpack_float4(decoded + key * STRIDE + unit * UNIT, mine, exponents[key * own * 4 + (unit >> group)]);
+                unpack_float4(decoded + Place::template at<UNIT>(key, unit), mine, exponents[key * own * 4 + (unit >> group)]);
             });
         } else if (type.minifactors()) {
             const unsigned char *factors = reinterpret_cast<const unsigned char *>(own_words);
@@ -75,26 +75,26 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
             const float factor = sizeof(T) == 4 ? __uint_as_float(heads[head]) : 1; // else see left_out
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
-                unpack_steps(decoded + key * STRIDE + unit * UNIT, mine, factors[key * own * 4 + (unit >> group)], factor);
+                unpack_steps(decoded + Place::template at<UNIT>(key, unit), mine, factors[key * own * 4 + (unit >> group)], factor);
             });
         } else if (type.nibbles()) {
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
-                unpack4(decoded + key * STRIDE + unit * UNIT, mine, own_words[key * own + (unit >> spread)]);
+                unpack4(decoded + Place::template at<UNIT>(key, unit), mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
             const float scale = sizeof(T) == 4 ? __uint_as_float(heads[head]) : 1;
             asked<FKV_E4M3>(type, [&](Storage known) {
                 each<THREADS>(lane, [&](int key, int unit) {
                     const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
-                    unpack_floats(decoded + key * STRIDE + unit * UNIT, known, mine, scale);
+                    unpack_floats(decoded + Place::template at<UNIT>(key, unit), known, mine, scale);
                 });
             });
         } else {
             asked<FKV_SIGNED>(type, [&](Storage known) {
                 each<THREADS>(lane, [&](int key, int unit) {
                     const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
-                    unpack8(decoded + key * STRIDE + unit * UNIT, known, mine, own_words[key]);
+                    unpack8(decoded + Place::template at<UNIT>(key, unit), known, mine, own_words[key]);
                 });
             });
         }
@@ -154,7 +154,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                     for (int i = 0; i < UNIT; i++) {
                         x[i] = fmaf(__uint_as_float(__byte_perm(Blend::ONE, nibbles.bytes(i), 0x3240 + (i / 2 << 4))), step[i], least[i]);
                     }
-                    store(decoded + key * STRIDE + unit * UNIT, x);
+                    store(decoded + Place::template at<UNIT>(key, unit), x);
                 }
             }
         } else {
@@ -173,15 +173,16 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 channel_values(x, load_codes(slot + (key * UNITS + unit) * (UNIT / 2), true),
                                words + keys.panel(key) * DIM + unit * UNIT);
             }
-            store(decoded + key * STRIDE + unit * UNIT, x);
+            store(decoded + Place::template at<UNIT>(key, unit), x);
         }
     }
 
-    // copy_all begins to copy bytes, N at a time.
-    template <int N, int THREADS> __device__ static void copy_all(void *to, const void *from, int bytes, int lane) {
-#pragma unroll 1
-        for (int i = lane * N; i < bytes; i += THREADS * N) {
-            copy_async<N>(static_cast<unsigned char *>(to) + i, static_cast<const unsigned char *>(from) + i, true);
+    // copy_all begins to copy bytes, of which there are MOST at most, N at a time.
+    template <int N, int THREADS, int MOST> __device__ static void copy_all(void *to, const void *from, int bytes, int lane) {
+#pragma unroll
+        for (int i = 0; i < MOST; i += THREADS * N) {
+            const int at = i + lane * N;
+            if (at < bytes) copy_async<N>(static_cast<unsigned char *>(to) + at, static_cast<const unsigned char *>(from) + at, true);
         }
     }
 

@@ -6,6 +6,22 @@ namespace {
 
 constexpr unsigned THREADS = 128;
 constexpr int64_t TOKENS = 32; // of one head that a block copies at a time
+constexpr int HELD = 4;        // units that a thread has on their way
+
+// Tile is tokens of a sequence, from the first on, whose place is divided for all of them.
+struct Tile {
+    fkv::Place first;
+    uint32_t block_size, left; // left is the tokens of the first's block from it on
+
+    __device__ Tile(int64_t position, uint32_t block_size)
+        : first(fkv::place_of(position, block_size)), block_size(block_size), left(block_size - static_cast<uint32_t>(first.offset)) {}
+
+    __device__ fkv::Place place(uint32_t token) const {
+        if (token < left) return {first.block, first.offset + token};
+        const uint32_t behind = token - left, blocks = behind / block_size;
+        return {first.block + 1 + blocks, behind - blocks * block_size};
+    }
+};
 
 // gather copies W elements of a row at a time. A token whose block is none of the
 // cache's is left out.
@@ -15,17 +31,32 @@ __device__ inline void gather(const KV *__restrict__ cache, const uint32_t *__re
     const uint32_t units = args.dim / W; // of a row
     for (uint32_t head = blockIdx.y; head < args.kv_heads; head += gridDim.y) {
         for (int64_t first = blockIdx.x * TOKENS; first < args.len; first += gridDim.x * TOKENS) {
+            const Tile tile(args.begin + first, args.block_size);
             const uint32_t end = static_cast<uint32_t>(min(TOKENS, args.len - first)) * units;
-            for (uint32_t unit = threadIdx.x; unit < end; unit += THREADS) {
-                const int64_t token = first + unit / units;
-                fkv::Place place = fkv::place_of(args.begin + token, args.block_size);
-                const uint32_t block = table != nullptr ? table[place.block] : args.block;
-                if (block < args.blocks) {
-                    place.block = block;
+            Out *const to = out + (head * args.len + first) * args.dim;
+            for (uint32_t begin = threadIdx.x; begin < end; begin += HELD * THREADS) {
+                int64_t from[HELD]; // -1: nowhere
+#pragma unroll
+                for (int i = 0; i < HELD; i++) {
+                    const uint32_t unit = min(begin + i * THREADS, end - 1), token = unit / units;
+                    fkv::Place place = tile.place(token);
+                    place.block = table != nullptr ? table[place.block] : args.block;
                     const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
-                    const uint32_t column = unit % units * W;
-                    const int64_t out_row = head * args.len + token;
-                    fkv::copy_run<W>(cache + row * args.row + column, out + out_row * args.dim + column);
+                    from[i] = place.block < args.blocks ? row * args.row + (unit - token * units) * W : -1;
+                }
+                fkv::Run<KV, W> held[HELD];
+#pragma unroll
+                for (int i = 0; i < HELD; i++) {
+                    if (from[i] >= 0) held[i] = fkv::load_run<W>(cache + from[i]);
+                }
+#pragma unroll
+                for (int i = 0; i < HELD; i++) {
+                    const uint32_t unit = begin + i * THREADS;
+                    if (from[i] < 0 || unit >= end) continue;
+                    fkv::Run<Out, W> run;
+#pragma unroll
+                    for (int e = 0; e < W; e++) run.at[e] = fkv::convert<Out>(held[i].at[e]);
+                    fkv::store_run(to + static_cast<int64_t>(unit) * W, run);
                 }
             }
         }

@@ -49,9 +49,11 @@ __device__ inline Weights weights_of(const float *lse, int64_t step, uint32_t pa
     return w;
 }
 
+constexpr int AHEAD = 8; // parts of a row under way at once
+
 // merge_row is one row's work of a warp, W elements a lane at a time. in is the row of
-// part 0, and the other parts' are step apart. A part of weight 0 is not read: its row
-// may hold anything.
+// part 0, and the other parts' are step apart. The row of a part of weight 0 may hold
+// anything: it counts for nothing.
 template <int W, class In, class Out>
 __device__ inline void merge_row(const Weights &weights, uint32_t parts, const In *in, int64_t step, Out *out,
                                  uint32_t dim) {
@@ -59,13 +61,19 @@ __device__ inline void merge_row(const Weights &weights, uint32_t parts, const I
     const float scale = any ? 1 / weights.sum : 0;
     for (uint32_t column = threadIdx.x % 32 * W; column < dim; column += 32 * W) {
         float sum[W] = {};
-        for (uint32_t part = 0; any && part < parts; part++) {
-            const float weight = weights.of(part);
-            if (weight != 0) {
-                const fkv::Run<In, W> row = fkv::load_run<W>(in + part * step + column);
+        for (uint32_t first = 0; any && first < parts; first += AHEAD) {
+            const In *from = in + first * step + column;
+            fkv::Run<In, W> rows[AHEAD];
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++, from += step) {
+                if (first + a < parts) rows[a] = fkv::load_run<W>(from);
+            }
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++) {
+                const float weight = first + a < parts ? weights.of(first + a) : 0;
 #pragma unroll
                 for (int i = 0; i < W; i++) {
-                    sum[i] += weight * fkv::to_float(row.at[i]);
+                    if (weight != 0) sum[i] += weight * fkv::to_float(rows[a].at[i]);
                 }
             }
         }
@@ -80,7 +88,7 @@ __device__ inline void merge_row(const Weights &weights, uint32_t parts, const I
 
 template <class In, class Out>
 __device__ inline void merge(const In *in, const float *lse, Out *out, float *out_lse, const fkv_merge_args &args) {
-    constexpr int W = fkv::wide<In, Out>;
+    constexpr int W = 16 / sizeof(In); // all lanes have work where a head has 128 elements of f32
     const bool wide = (args.out_stride | args.dim) % W == 0 && fkv::aligned(in, out);
     const int64_t rows = static_cast<int64_t>(args.tokens) * args.heads;
     for (int64_t row = blockIdx.x * WARPS + threadIdx.x / 32; row < rows; row += gridDim.x * WARPS) {

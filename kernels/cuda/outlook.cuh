@@ -110,14 +110,18 @@ struct alignas(16) Extent {
 // Lookout is the outlooks of an item's rows in shared memory, with the extents of 16 rows each: a loop has no
 // registers for them.
 struct Lookout {
-    static constexpr int STRIP = 16, FIRST = int(sizeof(Tree)) + FKV_PREFILL_ROWS / STRIP * int(sizeof(Extent));
+    static constexpr int STRIP = 16, EXTENTS = int(sizeof(Tree)), SPAN = EXTENTS + FKV_PREFILL_ROWS / STRIP * int(sizeof(Extent)),
+                         PAGES = SPAN + int(sizeof(Span)),
+                         FIRST = PAGES + int(sizeof(Pages));
 
     unsigned char *memory;
 
     static constexpr int bytes(int rows) { return FIRST + rows * int(sizeof(Outlook)); }
 
     __device__ Tree &tree() const { return *reinterpret_cast<Tree *>(memory); }
-    __device__ Extent &extent(int r) const { return reinterpret_cast<Extent *>(memory + sizeof(Tree))[r / STRIP]; }
+    __device__ Extent &extent(int r) const { return reinterpret_cast<Extent *>(memory + EXTENTS)[r / STRIP]; }
+    __device__ Span &span() const { return *reinterpret_cast<Span *>(memory + SPAN); } // where a kernel keeps them
+    __device__ Pages &pages() const { return *reinterpret_cast<Pages *>(memory + PAGES); }
     __device__ Outlook &row(int r) const { return reinterpret_cast<Outlook *>(memory + FIRST)[r]; }
 
     // look works rows [first, first+ROWS) of an item out, for a warp, and returns their extent; with keep all that

@@ -81,6 +81,13 @@ __device__ inline uint32_t product(uint32_t a, uint32_t b, __nv_bfloat16) { // t
     return r;
 }
 
+// sum is that of two pairs of elements, each rounded once.
+__device__ inline uint32_t sum(uint32_t a, uint32_t b, __half) {
+    uint32_t r;
+    asm("add.rn.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
 // unknown is x, which the compiler then cannot know. What follows from an argument it works out in
 // front of a loop, and keeps in registers of which attention has none to spare.
 __device__ inline uint32_t unknown(uint32_t x) {

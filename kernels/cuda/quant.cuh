@@ -30,6 +30,36 @@ __device__ inline float power(uint32_t exponent) {
 // step_of is the step of a group whose factor, E4M3, is relative to its head's.
 __device__ inline float step_of(uint32_t byte, float factor) { return __fmul_rn(Minifloat::float8(true).value(byte), factor); }
 
+// Divisor divides many numbers by one, with the quotients of __fdiv_rn. That takes a subroutine where a
+// number is zero, or small: for most of the rows that are stored, element by element. Here, two steps from the
+// product with the nearest reciprocal end at the nearest quotient (P. Markstein, Computation of elementary
+// functions on the IBM RISC System/6000 processor, 1990), where what is left over by the steps before is exact. Powers
+// of two see to that for quotients from 2^-40 to 2^30; those below and above come near enough to have the same code.
+struct Divisor {
+    float by, inverse, lift;
+
+    Divisor() = default;
+    __device__ explicit Divisor(float step) {
+        lift = fabsf(step) < 0x1p-60f ? 0x1p90f : fabsf(step) > 0x1p60f ? 0x1p-90f : 1;
+        by = __fmul_rn(step, lift);
+        inverse = __fdiv_rn(1, by);
+    }
+
+    // within is the quotient of a number that is no larger than 2^30 steps.
+    __device__ float within(float x) const {
+        x = __fmul_rn(x, lift);
+        float q = __fmul_rn(x, inverse);
+        q = fmaf(fmaf(-q, by, x), inverse, q);
+        return fmaf(fmaf(-q, by, x), inverse, q);
+    }
+
+    // quotient is that of any number, and has the sign of zeros.
+    __device__ float quotient(float x) const {
+        const float about = __fmul_rn(__fmul_rn(x, lift), inverse);
+        return fabsf(about) < 0x1p30f && inverse != 0 ? copysignf(within(x), about) : about;
+    }
+};
+
 // Scale is what is beside the codes: an element is step * (code + zero).
 struct Scale {
     float step, zero;
@@ -48,6 +78,7 @@ struct Storage {
     __device__ bool heads() const { return type & FKV_BY_HEAD; }       // have one word
     __device__ bool exponents() const { return type & FKV_EXPONENTS; } // four of them are a word
     __device__ bool minifactors() const { return type & FKV_MINIFACTORS; } // so are four of these, E4M3, times the head's factor
+    __device__ bool zeros() const { return !(type & (FKV_SIGNED | FKV_FLOATS)); } // have zero points
     __device__ bool quarters() const { return type & (FKV_EXPONENTS | FKV_MINIFACTORS); }
 
     __device__ bool plain() const { return type & (FKV_F32 | FKV_F16 | FKV_BF16); } // elements are no codes
@@ -105,14 +136,27 @@ struct Storage {
     // no_number is the word, or the byte, of a group that reads as NaN.
     __device__ uint32_t no_number() const { return minifactors() ? 0x7f : exponents() ? 255 : balanced() ? 0x7fc00000 : 0x7fc0; }
 
-    // code is that of an element, in its lowest bits.
-    __device__ uint32_t code(float x, const Scale &s) const {
-        if (minifactors() && s.step == 0) return __float_as_uint(x) >> 31 << 3; // a zero, with its sign
-        if (floats()) return (nibbles() ? Minifloat::float4() : Minifloat::float8(e4m3())).code(__fdiv_rn(x, s.step));
-        if (!(s.step > 0)) return 0; // NaN, or a group of zeros
+    // codes are those of a unit's elements, which have one scale, in the lowest bits of each. What the type is
+    // decides once for all of them.
+    __device__ void codes(uint32_t (&to)[UNIT], const float (&x)[UNIT], const Scale &s) const {
+        const Divisor step(s.step);
+        if (floats()) {
+            const Minifloat format = nibbles() ? Minifloat::float4() : Minifloat::float8(e4m3());
+            const bool none = minifactors() && s.step == 0; // zeros, with their signs
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) to[i] = none ? __float_as_uint(x[i]) >> 31 << 3 : format.code(step.quotient(x[i]));
+        } else {
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) to[i] = integer(x[i], step, s.zero);
+        }
+    }
+
+    // integer is the code of an element among integers.
+    __device__ uint32_t integer(float x, const Divisor &step, float zero) const {
         const float low = balanced() ? -127 : 0, top = balanced() ? 127 : nibbles() ? 15 : 255;
-        const float nearest = rintf(__fsub_rn(__fdiv_rn(x, s.step), s.zero));
-        return uint32_t(int(fminf(fmaxf(nearest, low), top))) & 0xff;
+        const float inside = fminf(fmaxf(__fsub_rn(step.within(x), zero), low), top);
+        const uint32_t mask = step.by > 0 ? 0xff : 0; // NaN, or a group of zeros
+        return __float_as_uint(__fsub_rn(inside, -12582912)) & mask; // 1.5 * 2^23, whose last bit is worth 1: rounds to even
     }
 };
 
@@ -128,15 +172,13 @@ __device__ inline Codes load_codes(const unsigned char *unit, bool nibbles) {
 // store_codes writes the codes of a unit, of which there is one in each of eight words.
 __device__ inline void store_codes(unsigned char *unit, const uint32_t (&codes)[UNIT], bool nibbles) {
     Codes packed = {};
-    const uint32_t bits = nibbles ? 4 : 8;
-#pragma unroll
-    for (int i = 0; i < UNIT / 2; i++) {
-        packed.at[0] |= codes[i] << bits * i;
-        packed.at[1] |= codes[i + UNIT / 2] << bits * i;
-    }
     if (nibbles) {
-        *reinterpret_cast<uint32_t *>(unit) = packed.at[0] | packed.at[1] << 16;
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) packed.at[0] |= codes[i] << 4 * i;
+        *reinterpret_cast<uint32_t *>(unit) = packed.at[0];
     } else {
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) packed.at[i / 4] |= codes[i] << 8 * (i % 4);
         *reinterpret_cast<Codes *>(unit) = packed;
     }
 }

@@ -6,6 +6,7 @@
 #include "outlook.cuh"
 #include "ptx.cuh"
 #include "quant.cuh"
+#include "rows.cuh"
 
 namespace fkv {
 
@@ -27,13 +28,17 @@ struct Stretch {
     __device__ int64_t row(int key) const { return has(key) ? pages.row(span.at(first + key)) : 0; }
     __device__ int64_t panel(int key) const { return pages.panel(span.at(first + key)); }
 
-    // run is the row from which on keys [key, key+n) lie one behind the other, or APART.
-    __device__ int64_t run(int key, int n) const {
+    // block is that of a key, or of any if it is not there.
+    __device__ uint32_t block(int key) const { return pages.block(span.at(min(first + key, span.count - 1))); }
+
+    // run is the row from which on keys [key, key+n), the first of them in a block, lie one behind the other, or APART.
+    __device__ int64_t run(int key, int n) const { return run(key, n, block(key)); }
+    __device__ int64_t run(int key, int n, uint32_t block) const {
         if (first + key + n > span.count) return APART;
         const int at = span.at(first + key);
         if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n) || at + n > span.asked) return APART;
         if (at < span.shut + span.closed && at + n > span.shut && span.closed > 0) return APART;
-        return pages.row(at);
+        return pages.row(at, block);
     }
 
   private:

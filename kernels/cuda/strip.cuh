@@ -8,75 +8,84 @@
 namespace fkv {
 
 constexpr int STRIP_ROWS = 16;  // of a matrix instruction
-constexpr int STRIP_PAD = 8;    // elements behind a row of 16-bit elements, 16 bytes
 
-// Queries are 16 rows [KDIM] of T, STRIDE elements apart, in shared memory and, with HELD, in registers.
-template <class T, int KDIM, bool HELD, int STRIDE = KDIM + STRIP_PAD> struct Queries {
-    static constexpr int STEPS = KDIM / 16;
+// QUERY_STRIDE is the elements from a row of queries in shared memory to the next: 16 bytes more than a row, so that
+// matrix loads of 8 rows hit all banks.
+template <int KDIM> constexpr int QUERY_STRIDE = KDIM + 8;
+
+// Queries are 16 rows [KDIM] of T in shared memory and, with HELD, in registers. With PARTS 2 they are every other
+// 16 elements, of part 0 or 1.
+template <class T, int KDIM, bool HELD, int PARTS = 1> struct Queries {
+    static_assert(PARTS == 1 || PARTS == 2, "parts differ in a bit of a piece's number");
+    static constexpr int STEPS = KDIM / 16 / PARTS;
+    using Place = Rows<KDIM, true>;
 
     const T *rows;
+    int part;
     uint32_t held[HELD ? STEPS : 1][4];
 
-    __device__ Queries(const T *from, int lane) : rows(from + lane % 16 * STRIDE + lane / 16 * 8) {
+    __device__ Queries(const T *from, int lane, int of = 0)
+        : rows(from + lane % 16 * QUERY_STRIDE<KDIM> + of * 16 + lane / 16 * 8), part(PARTS > 1 ? of : 0) {
 #pragma unroll
         for (int d = 0; d < STEPS; d++) {
-            if (HELD) load_matrices(held[d], rows + d * 16);
+            if (HELD) load_matrices(held[d], rows + d * PARTS * 16);
         }
     }
 
-    // multiply sets s to the products with KEYS keys [KEYS, STRIDE]: s[n] is the fragment
-    // of 16 rows and keys [8n, 8n+8). What a step multiplies is loaded in the step before:
-    // for 9.0 the compiler leaves loads where they stand.
+    // multiply sets s to the products with KEYS keys [KEYS, KDIM]: s[n] is the fragment
+    // of 16 rows and keys [8n, 8n+8). What is multiplied is loaded a few loads before: for 9.0 the compiler
+    // leaves loads where they stand.
     template <int KEYS> __device__ void multiply(float (&s)[KEYS / 8][4], const T *keys, int lane) const {
-        const T *mine = keys + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 8;
-        uint32_t a[2][4], b[2][KEYS / 16][4];
-        auto load = [&](int d) {
-            if (d == STEPS) return;
-            if (!HELD) load_matrices(a[d % 2], rows + d * 16);
-#pragma unroll
-            for (int n = 0; n < KEYS / 16; n++) load_matrices(b[d % 2][n], mine + n * 16 * STRIDE + d * 16);
+        const T *mine = keys + (lane % 8 + lane / 16 * 8) * KDIM;
+        const int piece = lane / 8 % 2 ^ Place::turn(lane % 8) ^ 2 * part;
+        constexpr int COLUMNS = KEYS / 16, ALL = STEPS * COLUMNS, AHEAD = COLUMNS; // loads under way
+        uint32_t a[2][4], b[AHEAD + 1][4];
+        auto load = [&](int i) {
+            if (i >= ALL) return;
+            if (!HELD && i % COLUMNS == 0) load_matrices(a[i / COLUMNS % 2], rows + i / COLUMNS * PARTS * 16);
+            load_matrices(b[i % (AHEAD + 1)], mine + i % COLUMNS * 16 * KDIM + Place::column(i / COLUMNS * PARTS * 2, piece));
         };
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) s[n][e] = 0;
         }
-        load(0);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) load(i);
 #pragma unroll
         for (int d = 0; d < STEPS; d++) {
-            load(d + 1);
-            uint32_t q[4];
 #pragma unroll
-            for (int e = 0; e < 4; e++) q[e] = HELD ? held[HELD ? d : 0][e] : a[d % 2][e];
+            for (int n = 0; n < COLUMNS; n++) {
+                const int i = d * COLUMNS + n, at = i % (AHEAD + 1);
+                load(i + AHEAD);
+                uint32_t q[4];
 #pragma unroll
-            for (int n = 0; n < KEYS / 16; n++) {
-                mma(s[2 * n], q, b[d % 2][n][0], b[d % 2][n][1], T());
-                mma(s[2 * n + 1], q, b[d % 2][n][2], b[d % 2][n][3], T());
+                for (int e = 0; e < 4; e++) q[e] = HELD ? held[HELD ? d : 0][e] : a[d % 2][e];
+                mma(s[2 * n], q, b[at][0], b[at][1], T());
+                mma(s[2 * n + 1], q, b[at][2], b[at][3], T());
             }
         }
     }
 };
 
-// load_queries copies the queries of an item to ROWS rows of shared memory, stride
-// elements apart, with zeros behind the last; all threads of the block take part.
+// load_queries begins to copy the queries of an item to ROWS rows of shared memory, stride elements apart, with
+// zeros behind the last, as a group of copies; all threads of the block take part.
 template <int KDIM, int ROWS, class T>
 __device__ inline void load_queries(T *to, int stride, const void *q, const Task &task, const fkv_attend_args &args) {
     constexpr int N = Vec<T>::N, VECTORS = KDIM / N;
     for (int i = threadIdx.x; i < ROWS * VECTORS; i += blockDim.x) {
-        int r = i / VECTORS, at = i % VECTORS * N;
-        Vec<T> x = {};
-        if (r < int(task.item.rows)) {
-            Row row = task.row(r);
-            const T *from = static_cast<const T *>(q) + row.token() * args.q_stride + int64_t(row.head) * KDIM;
-            x = *reinterpret_cast<const Vec<T> *>(from + at);
-        }
-        *reinterpret_cast<Vec<T> *>(to + r * stride + at) = x;
+        const int r = i / VECTORS, at = i % VECTORS * N;
+        const Row row = task.row(r);
+        const T *from = static_cast<const T *>(q) + row.token() * args.q_stride + int64_t(row.head) * KDIM;
+        copy_async<16>(to + r * stride + at, from + at, r < int(task.item.rows));
     }
+    copy_commit();
 }
 
-// Weights is the softmax of a warp's 16 rows and what they have gathered of values [KEYS, VDIM], STRIDE elements
-// apart. Lane l has rows l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
-template <class T, int VDIM, int KEYS, int STRIDE> struct Weights {
+// Weights is the softmax of a warp's 16 rows and what they have gathered of values [KEYS, VDIM], in rows [DIM]. Lane l has rows l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
+template <class T, int VDIM, int KEYS, int DIM = VDIM> struct Weights {
+    using Place = Rows<DIM, true>;
+
     float o[VDIM / 8][4];
     float top[2] = {NEG_INF, NEG_INF}, sum[2] = {0, 0};
 
@@ -138,10 +147,11 @@ template <class T, int VDIM, int KEYS, int STRIDE> struct Weights {
     // that does not see a key adds 0 times its value, so an infinite one shows there too.
     __device__ void mix(const float (&s)[KEYS / 8][4], const T *values, int lane) {
         constexpr int COLUMNS = VDIM / 16, STEPS = KEYS / 16 * COLUMNS, AHEAD = 2; // loads under way, as in multiply
-        const T *mine = values + lane % 16 * STRIDE + lane / 16 * 8;
+        const T *mine = values + lane % 16 * DIM;
+        const int piece = lane / 16 ^ Place::turn(lane % 16);
         uint32_t b[AHEAD + 1][4];
         auto load = [&](int i) {
-            if (i < STEPS) load_transposed(b[i % (AHEAD + 1)], mine + i / COLUMNS * 16 * STRIDE + i % COLUMNS * 16);
+            if (i < STEPS) load_transposed(b[i % (AHEAD + 1)], mine + i / COLUMNS * 16 * DIM + Place::column(i % COLUMNS * 2, piece));
         };
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) load(i);
@@ -156,6 +166,15 @@ template <class T, int VDIM, int KEYS, int STRIDE> struct Weights {
                 mma(o[2 * n], a, b[at][0], b[at][1], T());
                 mma(o[2 * n + 1], a, b[at][2], b[at][3], T());
             }
+        }
+    }
+
+    // put writes to a row what half 0 or 1 has gathered: row lane/4, or that and 8.
+    __device__ void put(float *row, int half, int lane) const {
+#pragma unroll
+        for (int n = 0; n < VDIM / 8; n++) {
+            const float pair[2] = {o[n][2 * half], o[n][2 * half + 1]};
+            store(row + n * 8 + lane % 4 * 2, pair);
         }
     }
 
@@ -197,11 +216,11 @@ template <class T, int VDIM, int KEYS, int STRIDE> struct Weights {
     }
 };
 
-// Strip is a warp with 16 rows of queries of its own.
-template <class T, int KDIM, int VDIM, int KEYS> struct Strip : Weights<T, VDIM, KEYS, VDIM + STRIP_PAD> {
-    using Base = Weights<T, VDIM, KEYS, VDIM + STRIP_PAD>;
+// Strip is a warp with 16 rows of queries of its own, with HELD in registers.
+template <class T, int KDIM, int VDIM, int KEYS, bool HELD> struct Strip : Weights<T, VDIM, KEYS> {
+    using Base = Weights<T, VDIM, KEYS>;
 
-    Queries<T, KDIM, KDIM <= 128> queries;
+    Queries<T, KDIM, HELD> queries;
 
     __device__ Strip(const T *rows, int lane) : queries(rows, lane) {}
 

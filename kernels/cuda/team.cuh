@@ -110,7 +110,7 @@ template <class T, class S, int KDIM, int VDIM, int ROWS, bool LATENT = false> s
     static constexpr int KEYS = EACH * TEAMS, STAGES = 2;
     template <int N> using Number = std::integral_constant<int, N>;
     template <int N> using Weights = Scores<N, EACH, LANES>;
-    using Stream = Ring<T, S, KDIM, LATENT ? 0 : VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
+    using Stream = Ring<T, S, KDIM, LATENT ? 0 : VDIM, KEYS, STAGES, 32 * ROW_WARPS, false>;
     static constexpr int VALUE_STRIDE = LATENT ? KDIM : VDIM;
     using Result = States<KEY_WARPS * TEAMS, ROWS, VDIM>;
     static constexpr int LOOKOUT = Lookout::bytes(ROWS), RINGS = LOOKOUT + KEY_WARPS * Stream::BYTES;
@@ -130,8 +130,8 @@ template <class T, class S, int KDIM, int VDIM, int ROWS, bool LATENT = false> s
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span span = span_of(task, lookout.look<ROWS>(task, 0, warp == 0), lookout);
-        Stream ring(shared + LOOKOUT + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head),
-                    span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
+        const Pages pages(at.table, args, task.seq, task.kv_head);
+        Stream ring(shared + LOOKOUT + key_warp * Stream::BYTES, at, args, pages, span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
         Scoring scoring(args, at.alibi, 1);
         Vectors rows;
         rows.begin(at, args, task, row_warp * R, lane % LANES);

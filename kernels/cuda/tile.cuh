@@ -6,9 +6,9 @@
 namespace fkv {
 
 // Plain is a plane of elements that are used as they are stored.
-template <class S, int DIM, int KEYS, int PAD> struct Plain {
-    static constexpr int STRIDE = DIM + PAD;
-    static constexpr int BYTES = KEYS * STRIDE * int(sizeof(S)), DECODED = 0;
+template <class S, int DIM, int KEYS, bool MIXED> struct Plain {
+    using Place = Rows<DIM, MIXED>;
+    static constexpr int BYTES = KEYS * DIM * int(sizeof(S)), DECODED = 0;
     static constexpr int N = Vec<S>::N, VECTORS = DIM / N; // of a row
 
     const S *elements;
@@ -20,7 +20,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int64_t row, int lane) const {
         using Mine = Share<THREADS, KEYS>;
         const int first = Mine::first(lane), at = lane % Mine::SIZE;
-        S *to = reinterpret_cast<S *>(slot) + first * STRIDE;
+        S *to = reinterpret_cast<S *>(slot) + first * DIM;
         if (row != Stretch::APART) {
             together_from<Mine::SIZE, Mine::EACH>(to, elements + row * DIM, at);
         } else {
@@ -28,7 +28,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
         }
     }
 
-    // open is the rows [KEYS, STRIDE] of a slot that is there.
+    // open is the rows [KEYS, DIM] of a slot that is there.
     template <int THREADS> __device__ const S *open(unsigned char *slot, S *, const Stretch &, int) const {
         return reinterpret_cast<const S *>(slot);
     }
@@ -38,12 +38,13 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     // columns of every row, addresses are a thread's own plus constants.
     template <int THREADS, int ROWS> __device__ static void together_from(S *to, const S *from, int lane) {
         constexpr int COUNT = ROWS * VECTORS;
+        if (MIXED) lane = int(unknown(lane)); // places are worked out again: registers for them are none
 #pragma unroll
         for (int i = 0; i < COUNT; i += THREADS) {
             int row = (i + lane) / VECTORS, at = (i + lane) % VECTORS;
             if (THREADS % VECTORS == 0) row = lane / VECTORS + i / VECTORS, at = lane % VECTORS;
             if (VECTORS % THREADS == 0) row = i / VECTORS, at = lane + i % VECTORS;
-            if (COUNT % THREADS == 0 || i + lane < COUNT) copy_async<16>(to + row * STRIDE + at * N, from + (i + lane) * N, true);
+            if (COUNT % THREADS == 0 || i + lane < COUNT) copy_async<16>(to + Place::template at<N>(row, at), from + (i + lane) * N, true);
         }
     }
 
@@ -52,14 +53,14 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     template <int THREADS, int ROWS> __device__ void one_by_one(S *to, const Stretch &keys, int first, int lane) const {
 #pragma unroll 1
         for (int i = lane; i < ROWS * VECTORS; i += THREADS) {
-            const int row = i / VECTORS, at = i % VECTORS * N;
-            copy_async<16>(to + row * STRIDE + at, elements + keys.row(first + row) * DIM + at, keys.has(first + row));
+            const int row = i / VECTORS, at = i % VECTORS;
+            copy_async<16>(to + Place::template at<N>(row, at), elements + keys.row(first + row) * DIM + at * N, keys.has(first + row));
         }
     }
 };
 
 // Tile is the tile of a plane of storage type S for arithmetic with T.
-template <class T, class S, int DIM, int KEYS, int PAD>
-using Tile = std::conditional_t<std::is_same_v<S, quant>, Coded<T, DIM, KEYS, PAD>, Plain<S, DIM, KEYS, PAD>>;
+template <class T, class S, int DIM, int KEYS, bool MIXED>
+using Tile = std::conditional_t<std::is_same_v<S, quant>, Coded<T, DIM, KEYS, MIXED>, Plain<S, DIM, KEYS, MIXED>>;
 
 } // namespace fkv

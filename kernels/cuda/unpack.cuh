@@ -66,6 +66,19 @@ template <class T> __device__ inline void unpack4(T *to, uint32_t codes, uint32_
     store(to, x);
 }
 
+// float8_two is two E4M3 as halves where there is an instruction for it, and, so that kernels which need it are
+// tested, where time does not count: FLOAT8_PAIRS says so.
+#ifdef FKV_SIMT
+constexpr bool FLOAT8_PAIRS = true;
+__device__ inline uint32_t float8_two(uint32_t codes) {
+    const Minifloat format = Minifloat::float8(true);
+    return pack<half>(format.value(codes), format.value(codes >> 8));
+}
+#else
+constexpr bool FLOAT8_PAIRS = FLOAT8;
+__device__ inline uint32_t float8_two(uint32_t codes) { return float8_pair(codes); }
+#endif
+
 // float8_halves is the eight 8-bit floats of a unit as halves. Those are what E5M2 is worth, and E4M3
 // where there is an instruction for it; else E4M3 becomes 2^-8 of that, as halves' exponents have another
 // bias, and its NaN a number.

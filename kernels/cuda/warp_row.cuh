@@ -28,19 +28,25 @@ struct Packed {
     __device__ float factor(uint32_t head) const { return type.minifactors() ? __uint_as_float(scales[head]) : 1; }
 };
 
+// width_of is the lanes that share a row of dim elements: half a warp, which then has two rows at once, or all.
+__device__ inline uint32_t width_of(uint32_t dim) { return dim * 2 > MOST_DIM ? 32 : 16; }
+
 // WarpRow is a row of at most DECKS*MOST_DIM elements, of which lane l has those of unit l of each deck, which is
-// MOST_DIM elements; lanes behind the last have zeros. All lanes of a warp call the same methods.
+// MOST_DIM elements; lanes behind the last have zeros. Short rows have half a warp each: the other row is of the same
+// dim, and may not be there. All lanes of a warp call the same methods.
 template <int DECKS> struct WarpRow {
     float x[DECKS][UNIT];
-    int lane;
-    uint32_t dim;
+    int lane; // of the row
+    uint32_t dim, width;
+    bool there;
 
-    __device__ explicit WarpRow(uint32_t row_dim) : lane(threadIdx.x % 32), dim(row_dim) {}
+    __device__ explicit WarpRow(uint32_t row_dim, uint32_t width = 32, bool there = true)
+        : lane(threadIdx.x % width), dim(row_dim), width(width), there(there) {}
 
     __device__ int unit(int deck) const { return deck * 32 + lane; }
 
     // mine tells whether the lane has elements of a deck.
-    __device__ bool mine(int deck) const { return unit(deck) * UNIT < dim; }
+    __device__ bool mine(int deck) const { return there && unit(deck) * UNIT < dim; }
 
     // load reads a row of T, of any alignment.
     template <class T> __device__ void load(const T *row) {
@@ -89,7 +95,7 @@ template <int DECKS> struct WarpRow {
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
             const uint32_t at = lane * UNIT + i;
-            if (at < 2 * t.pairs) {
+            if (there && at < 2 * t.pairs) {
                 const bool high = t.interleaved ? at % 2 : at >= t.pairs;
                 const uint32_t pair = t.interleaved ? at / 2 : high ? at - t.pairs : at;
                 const float other = room[t.interleaved ? at ^ 1 : high ? pair : at + t.pairs];
@@ -123,84 +129,116 @@ template <int DECKS> struct WarpRow {
         }
     }
 
-    // pack writes the row of a head at a place, of a type whose rows have words of their own
-    // or the head's, or of floats, for which all values are good. What is not finite makes its group read as NaN, for which the result is
-    // false, or is saturated.
+    // pack writes the row of a head at a place, of a type whose rows have words of their own or the head's, or of
+    // floats, for which all values are good. What is not finite makes its group read as NaN, for which the result is
+    // false for all lanes of the warp, or is saturated.
     __device__ bool pack(const Packed &p, const Place &place, uint32_t head, bool saturate) {
         const int64_t row = row_at(place, p.heads, head, p.block_size);
         if (p.type.plain()) {
             plain(p, row, [this](auto *to) { store(to); });
             return true;
         }
-        const uint32_t group = min(p.type.group(), 5u), units = 1u << group, first = lane >> group << group;
+        const uint32_t group = min(p.type.group(), width == 32 ? 5u : 4u), units = 1u << group;
         const bool whole = DECKS > 1 && p.type.group() > 5; // one group over all decks
-        float size[DECKS], low[DECKS], high[DECKS];
-        unsigned bad[DECKS];
+        unsigned bad[DECKS], any = 0; // lanes with what is not finite
 #pragma unroll
         for (int deck = 0; deck < DECKS; deck++) {
-            bool good = true;
-            size[deck] = 0;
+            float zero = 0;
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                good = good && finite(x[deck][i]);
-                if (finite(x[deck][i])) size[deck] = fmaxf(size[deck], fabsf(x[deck][i]));
-            }
-            bad[deck] = __ballot_sync(FULL, !good);
-        }
-        if (whole) level(size, bad);
-        unsigned any = 0;
-#pragma unroll
-        for (int deck = 0; deck < DECKS; deck++) {
-            if (bad[deck] != 0 && saturate) {
-                bad[deck] = 0;
-                size[deck] = p.type.heads() ? INFINITY : highest(size[deck], units);
-#pragma unroll
-                for (int i = 0; i < UNIT; i++) x[deck][i] = saturated(x[deck][i], size[deck]);
-            }
+            for (int i = 0; i < UNIT; i++) zero = fmaf(x[deck][i], 0, zero); // NaN of what is not finite
+            bad[deck] = __ballot_sync(FULL, zero != 0);
             any |= bad[deck];
-            low[deck] = INFINITY, high[deck] = -INFINITY;
-#pragma unroll
-            for (int i = 0; mine(deck) && i < UNIT; i++) low[deck] = fminf(low[deck], x[deck][i]), high[deck] = fmaxf(high[deck], x[deck][i]);
         }
-        if (whole) {
+        if (any != 0 && saturate) {
+            saturate_all(p.type.heads(), units, whole);
+            any = 0;
+        }
+        uint32_t *words[DECKS], word[DECKS];
 #pragma unroll
-            for (int deck = 1; deck < DECKS; deck++) low[0] = fminf(low[0], low[deck]), high[0] = fmaxf(high[0], high[deck]);
-#pragma unroll
-            for (int deck = 1; deck < DECKS; deck++) low[deck] = low[0], high[deck] = high[0];
+        for (int deck = 0; deck < DECKS; deck++) {
+            words[deck] = p.words() + p.type.first(row, 0, head, dim) + (unit(deck) >> p.type.spread());
         }
         const float factor = p.factor(head);
+        if (p.type.heads()) {
+#pragma unroll
+            for (int deck = 0; deck < DECKS; deck++) word[deck] = *words[deck];
+        } else {
+            float low[DECKS], high[DECKS];
+            reach(low, high, p.type.zeros(), units, whole);
+            const unsigned mates = (FULL >> (32 - units)) << (threadIdx.x % 32 >> group << group);
+#pragma unroll
+            for (int deck = 0; deck < DECKS; deck++) {
+                word[deck] = mine(deck) ? p.type.word(low[deck], high[deck], factor) : 0;
+                if (any != 0 && ((whole ? any : bad[deck]) & mates) != 0) word[deck] = p.type.no_number();
+                const bool quarters = p.type.quarters();
+                const uint32_t all = quarters ? gathered(word[deck], group, mine(deck)) : word[deck];
+                if (mine(deck) && lane % (quarters ? 4 * units : units) == 0 && !(whole && deck > 0)) *words[deck] = all;
+            }
+        }
 #pragma unroll
         for (int deck = 0; deck < DECKS; deck++) {
-            uint32_t *words = p.words() + p.type.first(row, 0, head, dim) + (unit(deck) >> p.type.spread());
-            uint32_t word;
-            if (p.type.heads()) {
-                word = *words;
-            } else {
-                word = p.type.word(-highest(-low[deck], units), highest(high[deck], units), factor);
-                if ((bad[deck] & (FULL >> (32 - units)) << first) != 0) word = p.type.no_number();
-                const bool quarters = p.type.quarters();
-                const uint32_t all = quarters ? gathered(word, group, mine(deck)) : word;
-                if (mine(deck) && (quarters ? lane % (4 * units) == 0 : lane == first) && !(whole && deck > 0)) *words = all;
-            }
-            const Scale scale = p.type.scale(word, factor);
-            uint32_t codes[UNIT];
+            if (!mine(deck)) continue;
+            if (any != 0 && p.type.heads()) { // the others' scale is NaN
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                const bool lost = p.type.heads() && !saturate && !finite(x[deck][i]); // the others' scale is NaN
-                codes[i] = p.type.code(lost ? NAN : x[deck][i], scale);
+                for (int i = 0; i < UNIT; i++) x[deck][i] = finite(x[deck][i]) ? x[deck][i] : NAN;
             }
-            if (mine(deck)) store_codes(p.unit(row, unit(deck)), codes, p.type.nibbles());
+            uint32_t codes[UNIT];
+            p.type.codes(codes, x[deck], p.type.scale(word[deck], factor));
+            store_codes(p.unit(row, unit(deck)), codes, p.type.nibbles());
         }
         return any == 0;
     }
 
   private:
-    // level gives all decks the largest size, and the lanes that are bad in one.
-    __device__ static void level(float (&size)[DECKS], unsigned (&bad)[DECKS]) {
+    // saturate_all replaces what is not finite: infinities by the largest finite size of their groups, of units lanes
+    // or of all decks, or by nothing where heads have the scales.
+    __device__ void saturate_all(bool heads, uint32_t units, bool whole) {
+        float size[DECKS];
 #pragma unroll
-        for (int deck = 1; deck < DECKS; deck++) size[0] = fmaxf(size[0], size[deck]), bad[0] |= bad[deck];
+        for (int deck = 0; deck < DECKS; deck++) {
+            size[deck] = 0;
 #pragma unroll
-        for (int deck = 1; deck < DECKS; deck++) size[deck] = size[0], bad[deck] = bad[0];
+            for (int i = 0; i < UNIT; i++) {
+                if (finite(x[deck][i])) size[deck] = fmaxf(size[deck], fabsf(x[deck][i]));
+            }
+        }
+        if (whole) level(size);
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+            size[deck] = heads ? INFINITY : highest(size[deck], units);
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) x[deck][i] = saturated(x[deck][i], size[deck]);
+        }
+    }
+
+    // reach is the range of the values of a group, or, where there are no zero points, one around 0.
+    __device__ void reach(float (&low)[DECKS], float (&high)[DECKS], bool zeros, uint32_t units, bool whole) const {
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+            low[deck] = high[deck] = zeros ? -INFINITY : 0; // low with its sign turned
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) {
+                if (!zeros) {
+                    high[deck] = fmaxf(high[deck], fabsf(x[deck][i]));
+                } else if (mine(deck)) {
+                    low[deck] = fmaxf(low[deck], -x[deck][i]), high[deck] = fmaxf(high[deck], x[deck][i]);
+                }
+            }
+        }
+        if (whole) level(low), level(high);
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+            high[deck] = highest(high[deck], units);
+            low[deck] = zeros ? -highest(low[deck], units) : -high[deck];
+        }
+    }
+
+    // level gives all decks the largest of theirs.
+    __device__ static void level(float (&x)[DECKS]) {
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) x[0] = fmaxf(x[0], x[deck]);
+#pragma unroll
+        for (int deck = 1; deck < DECKS; deck++) x[deck] = x[0];
     }
 
     __device__ void transform(float (&y)[UNIT]) const {

@@ -5,7 +5,7 @@
 namespace fkv {
 
 // Rows are too long for one simdgroup: 8 queries of 576 halves and what they gather of 512 floats are 72 and 128
-// registers of a lane, which has 128 in all. So the simdgroups of the same rows divide a row's elements: each multiplies
+// registers of a lane, far more than leave several simdgroups on a core. So the simdgroups of the same rows divide a row's elements: each multiplies
 // its part of queries and keys, the sums meet in threadgroup memory, all make the same weights of them, and each mixes
 // its part of the values. With at most 8 rows all eight simdgroups have the same ones, with more two sets of four.
 //

@@ -39,4 +39,6 @@ func TestGrids(t *testing.T) {
 	require.Equal(t, [3]uint32{1, 1, 1}, fillGridOf(1))
 	require.Equal(t, [3]uint32{2, 1, 1}, fillGridOf(fillBytes+1))
 	require.Equal(t, [3]uint32{fillGrid, 1, 1}, fillGridOf(1<<40))
+	require.EqualValues(t, 8, unitRows(128), "two rows a warp")
+	require.EqualValues(t, 4, unitRows(129))
 }

@@ -121,6 +121,17 @@ func (s *step) operations(c *Calls) map[string]func() error {
 	}
 }
 
+// A block of the grid has as many slots as it has threads for: 4 heads of 32 pairs are 16 units of 8.
+func TestRotateGrid(t *testing.T) {
+	s, c := newStep(t, backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}), newCalls()
+	s.rotate.Cache.KVHeads, s.rotate.N = 4, 20
+	require.NoError(t, Rotate(c, &s.rotate))
+	require.Equal(t, [3]uint32{3, 1, 1}, c.List()[0].Grid)
+	s.rotate.Cache.KVHeads = 40
+	require.NoError(t, Rotate(c, &s.rotate))
+	require.Equal(t, [3]uint32{20, 2, 1}, c.List()[0].Grid)
+}
+
 func bitsOf(constants ...int) (out uint32) {
 	for _, c := range constants {
 		out |= 1 << c

@@ -70,7 +70,8 @@ func unpackBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksPara
 	}
 }
 
-// convertGrid is the grid over the rows of all blocks.
+// convertGrid is the grid over the rows of all blocks. Heads have a block of the grid each, at least: Metal's are theirs.
 func convertGrid[B Buffer](p *backend.ConvertBlocksParams[B]) [3]uint32 {
-	return gridOf(int64(p.N), 1, int64(p.To.KVHeads)*int64(p.To.BlockSize), unitRows)
+	rows := max(unitRows(p.To.K.Dim), int64(p.To.BlockSize))
+	return gridOf(int64(p.N), 1, int64(p.To.KVHeads)*rows, unitRows(p.To.K.Dim))
 }

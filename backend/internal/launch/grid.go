@@ -11,15 +11,20 @@ const maxGridX = math.MaxInt32
 // of a token: append, rotate, and what they are for quantized types.
 const UnitThreads = 128
 
-// unitRows is the rows that such a block works on at a time where each is one warp's, as
-// those are that become quantized.
-const unitRows = UnitThreads / 32
+// unitRows is the rows of dim elements that such a block works on at a time where each is one
+// warp's, or half of one's, as those are that become quantized.
+func unitRows(dim int) int64 {
+	if dim > 128 {
+		return UnitThreads / 32
+	}
+	return UnitThreads / 16
+}
 
 // What a block of the grid works on at a time. Any grid is right; these keep every
 // thread busy.
 const (
 	blockPieces  = 1024 // of a plane's block
-	slotPieces   = 8    // of a slot
+	slotPieces   = 2    // of a slot; Metal: 8
 	gatherTokens = 32   // tokens of a head
 	mergeRows    = 4
 )

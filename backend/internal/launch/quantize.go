@@ -48,7 +48,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	constants := with(abi.WithRoPE, buffers[abi.AppendQuantRoPE]) | with(abi.WithQueries, buffers[abi.AppendQuantQ]) |
 		wide(act, act, args.KStride|args.VStride|args.QStride|int64(v.K.Dim)|int64(v.V.Dim)|int64(rest(v)),
 			buffers[abi.AppendQuantK], buffers[abi.AppendQuantV], buffers[abi.AppendQuantQ])
-	c.add(Kernel{Op: OpAppendQuant.long(v.Latent), In: act}, gridOf(int64(p.Tokens), 1, units, unitRows), constants, args.Encode(), buffers[:]...)
+	c.add(Kernel{Op: OpAppendQuant.long(v.Latent), In: act}, gridOf(int64(p.Tokens), 1, units, unitRows(max(v.K.Dim, v.V.Dim))), constants, args.Encode(), buffers[:]...)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	if a.err != nil {
 		return a.err
 	}
-	c.add(Kernel{Op: OpRotateQuant.long(v.Latent)}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
+	c.add(Kernel{Op: OpRotateQuant.long(v.Latent)}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows(v.K.Dim)), 0, args.Encode(), buffers[:]...)
 	return nil
 }
 

@@ -72,9 +72,9 @@ func TestAppendQuantCalls(t *testing.T) {
 			constants |= bitsOf(abi.WithRoPE)
 		}
 		if rapid.Bool().Draw(rt, "queries") {
-			p.QHeads, p.Q = 4, backend.Dense(s.buffer(f.Act))
+			p.QHeads, p.Q = 6, backend.Dense(s.buffer(f.Act))
 			if p.Rotary.Table.Set || p.Cache.K.Hadamard {
-				want.QHeads, want.QStride = 4, 256
+				want.QHeads, want.QStride = 6, 384
 				constants |= bitsOf(abi.WithQueries)
 				grid[1] = 2
 			}
@@ -234,7 +234,7 @@ func TestConvertCalls(t *testing.T) {
 		want.Encode()
 		require.Equal(t, want, argsOf[abi.PackBlocksArgs](call))
 		require.Equal(t, "fkv_pack_blocks_bf16", call.Kernel.Symbol())
-		require.Equal(t, [3]uint32{2, 8, 1}, call.Grid, "of 2 pairs, and 4 rows each")
+		require.Equal(t, [3]uint32{2, 4, 1}, call.Grid, "of 2 pairs, and 8 rows each")
 		from, to := [2]backend.Plane[*buffer]{p.From.K, p.From.V}[i], [2]backend.Plane[*buffer]{packed.K, packed.V}[i]
 		require.Equal(t, []Place{from.Data.at, to.Data.at, to.Scales.Buf.at, p.Pairs.at, statusPlace}, call.Buffers())
 	}

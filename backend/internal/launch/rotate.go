@@ -33,7 +33,8 @@ func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	}
 	pairs := int64(p.Rotary.Dims / 2)
 	constants := wide(stored, stored, int64(v.K.Dim)|int64(args.RoPEAt)|pairs, buffers[abi.RotateK], buffers[abi.RotateRoPE])
-	grid := gridOf(int64(p.N), 1, int64(v.KVHeads)*pairs, perRun(stored, stored)*UnitThreads)
+	units, perBlock := int64(v.KVHeads)*pairs, perRun(stored, stored)*UnitThreads
+	grid := gridOf(int64(p.N), max(perBlock/units, 1), units, perBlock)
 	c.add(Kernel{Op: OpRotate, In: stored}, grid, constants, args.Encode(), buffers[:]...)
 	return nil
 }

@@ -82,6 +82,28 @@ func spaced(parts []string) string {
 	return strings.ReplaceAll(strings.Join(parts, " "), "=", " ")
 }
 
+func (r gpu) latents() string { return r.steps("types, layout, heads", r.all("latent"), both) }
+
+// libraries is what other libraries take for the same steps, beside the times here.
+func (r gpu) libraries() string {
+	rows := [][]string{{"step", "here", "here, blocks of 16", "FlashAttention", "cuDNN"}}
+	for _, t := range append(r.all("decode"), r.all("prefill")...) {
+		row, found := []string{spaced(t.parts), micros(t)}, false
+		for _, changes := range []map[int]string{{partLayout: "paged16"}, {partWhat: t.parts[partWhat] + "-flash"}, {partWhat: t.parts[partWhat] + "-cudnn"}} {
+			text := "–"
+			if o, ok := r.twin(t, changes); ok {
+				text = micros(o)
+				found = found || changes[partWhat] != ""
+			}
+			row = append(row, text)
+		}
+		if found {
+			rows = append(rows, row)
+		}
+	}
+	return markdown(rows...)
+}
+
 func (r gpu) prefill() string {
 	var columns []column
 	for _, n := range r.values("queries", "prefill") {

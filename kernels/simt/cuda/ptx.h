@@ -106,6 +106,15 @@ inline uint32_t product(uint32_t a, uint32_t b, __nv_bfloat16) {
     return r;
 }
 
+inline uint32_t sum(uint32_t a, uint32_t b, __half) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float x = __half2float({uint16_t(a >> i)}), y = __half2float({uint16_t(b >> i)});
+        r |= uint32_t(__float2half_rn(x + y).bits) << i;
+    }
+    return r;
+}
+
 inline uint32_t unknown(uint32_t x) { return x; }
 
 inline float exp2_fast(float x) { return std::exp2(x); }

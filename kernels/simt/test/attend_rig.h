@@ -39,7 +39,8 @@ constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();
 template <class A> constexpr double limit = std::is_same_v<A, float> ? 1e-5 : std::is_same_v<A, F16> ? 2e-3 : 1e-2;
 
 // blended tells whether kernels make elements of codes with one rounding that at has not (see Plane).
-// Those of channels they make either way, so there log-sum-exps and masses are further off.
+// Those of channels they make either way, and from integers elements that are not rounded at all or are products of
+// what was, so there log-sum-exps and masses are further off.
 #ifdef FKV_METAL
 template <class A, class S> constexpr bool blended = false;
 #else
@@ -303,7 +304,7 @@ template <class A, class S> class Call {
         std::memcpy(work->data() + FKV_WORK_HEADER, all.data(), all.size() * sizeof all[0]);
     }
 
-    bool either() const { return blended<A, S> && by_channel(c.k_storage); }
+    bool either() const { return blended<A, S> && !small_floats(c.k_storage); }
     double lse_limit() const { return either() ? limit<A> / 4 : 2e-5; }
     double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
 
