@@ -41,6 +41,22 @@ func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err e
 	return b.add(seq, addition{tokens: tokens, n: len(tokens), draft: draft})
 }
 
+// AddSpans is Add of tokens of which those of each span see each other both ways, in all layers: with a window those that
+// are near enough in either direction. Spans count from the first of tokens, rise, and do not overlap. Spans of a prompt are
+// better named when it is opened (OpenOptions.Spans): Add then knows them, and here they need not be named again; who does
+// names a whole one, or the rest of one whose beginning the sequence has. What a block holds depends on spans, so that blocks
+// with some which the prompt did not name, and those after them, are found by nobody.
+//
+// A span over the border of a chunk (group.Chunked), and any in a model that is NonCausal or in a step of a fixed shape, is
+// backend.ErrUnsupported, as all are on devices without views of queries (backend.Caps.Views).
+func (b *Batch[B]) AddSpans(seq *Sequence[B], tokens []uint32, spans []Span) (err error) {
+	defer naming("Batch.AddSpans", &err)
+	if err := checkRising(spans, len(tokens)); err != nil {
+		return err
+	}
+	return b.add(seq, addition{tokens: tokens, n: len(tokens), spans: spans})
+}
+
 func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err := b.begin(); err != nil {
 		return err
@@ -110,7 +126,7 @@ func (b *Batch[B]) sight(seq *Sequence[B], a *addition, have int) (unknown bool,
 	if len(a.spans) == 0 && len(seq.text.Spans) == 0 {
 		return false, nil
 	}
-	unknown, err = b.spansOf(seq, a, have)
+	unknown, err = b.spansOf(seq, a.spans, have, have+a.n)
 	if err == nil && len(b.spans) > 0 {
 		err = b.checkSpans()
 	}
@@ -168,16 +184,4 @@ func (b *Batch[B]) entry(seq *Sequence[B]) int {
 		}
 	}
 	return -1
-}
-
-// checkViews reports why the step cannot have rows that do not see just what is before them.
-func (b *Batch[B]) checkViews(what string) error {
-	switch {
-	case !b.pool.caps.Views:
-		return unsupported("%s: the device has no views of queries", what)
-	case b.step.Size.Seqs > 0:
-		return unsupported("%s: steps of one shape have new tokens, each of which sees what is before it; use another "+
-			"batch", what)
-	}
-	return nil
 }

@@ -174,9 +174,7 @@ func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], cfg Config)
 			err = cmp.Or(err, r.step.Attend(l, attending(q, out)))
 		}
 		err = cmp.Or(err, r.step.Commit())
-		if late { // events are used again once they are done
-			err = cmp.Or(err, r.s.Sync())
-		}
+		err = cmp.Or(err, r.s.Sync()) // events are used again once they are done
 		if err != nil {
 			t.Fatal(err)
 		}

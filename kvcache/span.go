@@ -27,22 +27,6 @@ func (e ErrSpan) Is(target error) bool {
 	return ok && (t == e || t == ErrSpan{})
 }
 
-// AddSpans is Add of tokens of which those of each span see each other both ways, in all layers: with a window those that
-// are near enough in either direction. Spans count from the first of tokens, rise, and do not overlap. Spans of a prompt are
-// better named when it is opened (OpenOptions.Spans): Add then knows them, and here they need not be named again; who does
-// names a whole one, or the rest of one whose beginning the sequence has. What a block holds depends on spans, so that blocks
-// with some which the prompt did not name, and those after them, are found by nobody.
-//
-// A span over the border of a chunk (group.Chunked), and any in a model that is NonCausal or in a step of a fixed shape, is
-// backend.ErrUnsupported, as all are on devices without views of queries (backend.Caps.Views).
-func (b *Batch[B]) AddSpans(seq *Sequence[B], tokens []uint32, spans []Span) (err error) {
-	defer naming("Batch.AddSpans", &err)
-	if err := checkRising(spans, len(tokens)); err != nil {
-		return err
-	}
-	return b.add(seq, addition{tokens: tokens, n: len(tokens), spans: spans})
-}
-
 // checkRising checks spans of so many tokens.
 func checkRising(spans []Span, tokens int) error {
 	end := 0
@@ -56,15 +40,15 @@ func checkRising(spans []Span, tokens int) error {
 	return nil
 }
 
-// spansOf brings together the spans that an addition behind so many tokens names and those that its prompt did, in b.spans,
-// and reports whether there are some that the prompt did not.
-func (b *Batch[B]) spansOf(seq *Sequence[B], a *addition, have int) (unknown bool, err error) {
+// spansOf brings together the spans that are named of tokens [have, end) and those that the prompt did, in b.spans, and
+// reports whether there are some that the prompt did not.
+func (b *Batch[B]) spansOf(seq *Sequence[B], named []Span, have, end int) (unknown bool, err error) {
 	b.spans = b.spans[:0]
-	named, known := a.spans, seq.text.Spans
+	known := seq.text.Spans
 	for len(known) > 0 && known[0].End <= have {
 		known = known[1:]
 	}
-	for end := have + a.n; ; {
+	for {
 		var mine, s Span
 		if len(named) > 0 {
 			mine = Span{Begin: have + named[0].Begin, End: have + named[0].End}
@@ -131,4 +115,16 @@ func (b *Batch[B]) seeSpans(have, n int) {
 		}
 		b.step.View(at, end)
 	}
+}
+
+// checkViews reports why the step cannot have rows that do not see just what is before them.
+func (b *Batch[B]) checkViews(what string) error {
+	switch {
+	case !b.pool.caps.Views:
+		return unsupported("%s: the device has no views of queries", what)
+	case b.step.Size.Seqs > 0:
+		return unsupported("%s: steps of one shape have new tokens, each of which sees what is before it; use another "+
+			"batch", what)
+	}
+	return nil
 }

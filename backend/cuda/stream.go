@@ -136,7 +136,7 @@ func fill(r *driver.Launch, k *kernel, cu driver.Stream, c *launch.Call) {
 // or a block where the rows have more parts than a warp asks for at once.
 func spread(a *abi.AttendArgs) uint32 {
 	const warps, columns, ahead = 4, 128, 8 // as in kernels/cuda/attend_merge.cu
-	rows := min((uint64(a.Tokens)+uint64(a.Seqs)-1)/max(uint64(a.Seqs), 1)*uint64(a.QHeads/max(a.KVHeads, 1)), abi.PrefillRows)
+	rows := min((uint64(a.Tokens)+max(uint64(a.Seqs), 1)-1)/max(uint64(a.Seqs), 1)*uint64(a.QHeads/max(a.KVHeads, 1)), abi.PrefillRows)
 	blocks := rows * ((uint64(a.VDim) + columns - 1) / columns)
 	if uint64(a.PartialRows) <= ahead*uint64(a.Tokens)*uint64(a.QHeads) {
 		blocks = (blocks + warps - 1) / warps

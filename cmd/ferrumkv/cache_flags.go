@@ -24,7 +24,7 @@ type cacheFlags struct {
 
 func (f *cacheFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+config.EnvPaged+" says, else contiguous)")
-	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", config.DefaultBlockSize))
+	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block: a power of two, or on the CPU any number; paged only (default: %d)", config.DefaultBlockSize))
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), config.EnvPrefix, prefix.Adaptive))
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", config.EnvDType, config.DefaultDType))
 	cmd.Flags().IntVar(&f.residual, "residual", 0, "quantized types: leave at least the last `N` tokens as they were computed; paged only, and needed for "+byChannel())
@@ -59,7 +59,7 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 		}
 	}
 	if f.blockSize < 0 {
-		return cfg, fmt.Errorf("--block-size %d: accepts a power of two", f.blockSize)
+		return cfg, fmt.Errorf("--block-size %d: accepts a power of two, or on the CPU any number", f.blockSize)
 	}
 	if f.residual < 0 {
 		return cfg, fmt.Errorf("--residual %d: accepts a number of tokens, or 0 for none", f.residual)

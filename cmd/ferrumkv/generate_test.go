@@ -231,7 +231,6 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--block-size 16", []string{"--block-size 16", "paged layout only"}},
 		{"--prefix lru", []string{"--prefix lru: applies to the paged layout only\n"}},
 		{"--layout paged --prefix arc", []string{"--prefix arc: accepts adaptive, lru, lfu, slru, priority, off\n"}},
-		{"--layout paged --block-size 12", []string{"--block-size 12", "power of two"}},
 		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
 		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},
 		{"--max-tokens many", []string{`"many"`, "generate --help"}},

@@ -74,7 +74,9 @@ func (d *recorder) use(operand string, b *buffer, offset, n int) {
 
 func (d *recorder) layer(operand string, v backend.CacheView[*buffer]) {
 	d.use(operand, v.K.Data, 0, v.K.Data.Len())
-	d.use(operand, v.V.Data, 0, v.V.Data.Len())
+	if !v.Latent { // else values are in the keys
+		d.use(operand, v.V.Data, 0, v.V.Data.Len())
+	}
 }
 
 func (d *recorder) Append(_ backend.Stream, p backend.AppendParams[*buffer]) error {

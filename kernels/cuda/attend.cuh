@@ -153,8 +153,8 @@ struct Task {
         bool good = true;
         for (uint32_t r = threadIdx.x % 32; r < item.rows; r += 32) {
             const uint32_t *word = shared_row(r);
-            good = good && own.read(at, args, word[0], slots) && word[1] < own.queries * group &&
-                   word[2] + uint64_t(item.part) * word[3] < uint64_t(args.partial_rows) / args.kv_heads;
+            const uint64_t partial = word[2] + uint64_t(item.part) * word[3], rows = args.partial_rows; // of as many as fit memory
+            good = good && own.read(at, args, word[0], slots) && word[1] < own.queries * group && partial < rows && (partial + 1) * args.kv_heads <= rows;
         }
         seq = *shared_row(0);
         ctx = int(min(item.key_end, slots));

@@ -10,15 +10,16 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
     static constexpr int STAGES = 2;
+    // Codes become fragments without being elements in between, where registers allow it and the code is worth its bytes.
+    static constexpr bool CODES = std::is_same_v<S, quant> && std::is_same_v<T, half> && KDIM % 64 == 0 && VDIM % 64 == 0 && KDIM + VDIM <= 320;
     // On a multiprocessor: 128 registers, or 168.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : 1;
 #else
-    static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : KDIM <= 128 && VDIM <= 128 ? 3 : 1;
+    static constexpr int BLOCKS = KDIM + VDIM <= 128 ? 4 : KDIM <= (CODES ? 192 : 128) && VDIM <= 128 ? 3 : 1;
 #endif
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, true>;
-    static constexpr bool CODES = std::is_same_v<S, quant> && std::is_same_v<T, half> && KDIM % 64 == 0 && VDIM % 64 == 0;
-    using Codes8 = Direct<KDIM, VDIM, KEYS>;
+    using Fragments = Direct<KDIM, VDIM, KEYS>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
     static constexpr int LOOKOUT = Lookout::bytes(STRIP_ROWS), QUERIES = LOOKOUT + STRIP_ROWS * QUERY_STRIDE<KDIM> * int(sizeof(T));
     static constexpr int LOADED = QUERIES + WARPS * Stream::BYTES;
@@ -33,7 +34,13 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
         load_queries<KDIM, STRIP_ROWS>(queries, QUERY_STRIDE<KDIM>, at.q, task, args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
-        const Span span = span_of(task, lookout.look<STRIP_ROWS>(task, 0, warp == 0), lookout);
+        const Span whole = span_of(task, lookout.look<STRIP_ROWS>(task, 0, warp == 0), lookout);
+        constexpr bool KEPT = std::is_same_v<S, quant>; // loops over codes have no registers for it
+        if constexpr (KEPT) {
+            if (threadIdx.x == 0) lookout.span() = whole;
+            __syncthreads();
+        }
+        const Span &span = KEPT ? lookout.span() : whole;
         const Pages pages(at.table, args, task.seq, task.kv_head);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
         copy_wait<Stream::SLOTS - 1>(); // the queries are there
@@ -42,9 +49,9 @@ template <class T, class S, int KDIM, int VDIM> struct Decode {
         Result result{reinterpret_cast<float *>(shared)};
         bool done = false;
         if constexpr (CODES) {
-            done = Codes8::can(args.k_storage) && Codes8::can(args.v_storage);
+            done = Fragments::can(args.k_storage, args.v_storage);
             if (done) {
-                Codes8 strip(queries, QUERY_STRIDE<KDIM>, lane);
+                Fragments strip(queries, QUERY_STRIDE<KDIM>, args.k_storage, lane);
                 for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
                     float s[KEYS / 8][4];
                     bool seen = strip.weigh(s, ring.key_codes(), args.k_storage, scoring, lookout, span, begin, lane);

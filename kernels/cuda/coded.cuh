@@ -20,7 +20,7 @@ template <class T, class S> __device__ inline float left_out(const uint32_t *sca
 // T in DECODED bytes beside the slots.
 template <class T, int DIM, int KEYS, bool MIXED> struct Coded {
     using Place = Rows<DIM, MIXED>;
-    static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * DIM * int(sizeof(T));
+    static constexpr int BYTES = whole_lines(KEYS * (DIM + 4)), DECODED = KEYS * DIM * int(sizeof(T));
     static constexpr int UNITS = DIM / UNIT, OWN = (DIM + 31) / 32; // the most words of a row
     static_assert(DIM / 2 + OWN * 4 <= DIM + 4, "codes of a byte and one word take the most");
     static constexpr bool WHOLE = KEYS % LEAF == 0 && DIM <= 128; // the words of channels fit behind the codes, and in registers
@@ -179,10 +179,12 @@ template <class T, int DIM, int KEYS, bool MIXED> struct Coded {
 
     // copy_all begins to copy bytes, of which there are MOST at most, N at a time.
     template <int N, int THREADS, int MOST> __device__ static void copy_all(void *to, const void *from, int bytes, int lane) {
+        const SharedAt mine = shared_at(static_cast<unsigned char *>(to) + lane * N);
+        const unsigned char *of = global_at(static_cast<const unsigned char *>(from) + lane * N);
+        const int left = bytes - lane * N;
 #pragma unroll
         for (int i = 0; i < MOST; i += THREADS * N) {
-            const int at = i + lane * N;
-            if (at < bytes) copy_async<N>(static_cast<unsigned char *>(to) + at, static_cast<const unsigned char *>(from) + at, true);
+            if (i < left) copy_async<N>(mine + i, of + i, true);
         }
     }
 

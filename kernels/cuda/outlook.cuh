@@ -1,6 +1,7 @@
 // What the rows of an item see: a mask as ranges of keys, worked out once for each row.
 #pragma once
 
+#include "rows.cuh"
 #include "softmax.cuh"
 
 namespace fkv {
@@ -38,13 +39,13 @@ struct alignas(16) Outlook {
         if (branch != NO_BRANCH) last = min(last, max(drafts, int64_t(0))); // bits say the rest
         if (older || task.shared) branch = NO_BRANCH; // all drafts are from the edge on, and behind shared keys
         if (args.recent > 0) {
-            const int64_t before = max(here - args.recent + 1, int64_t(0)), edge = before - before % args.block_size;
-            older ? last = min(last, edge) : first = edge;
+            const uint32_t before = uint32_t(max(here - args.recent + 1, int64_t(0))), edge = before - before % args.block_size; // of 31 bits
+            older ? last = min(last, int64_t(edge)) : first = edge;
         }
         low = int(first), shut = int(max(first, min(last, int64_t(args.sink_tokens))));
         if (args.window > 0) first = max(first, here - args.window + 1), last = min(last, here + args.window);
         if (args.chunk > 0) {
-            const int64_t chunk = here < 0 ? -int64_t(args.chunk) : here / args.chunk * args.chunk;
+            const int64_t chunk = here < 0 ? -int64_t(args.chunk) : int64_t(uint32_t(here) / args.chunk * args.chunk);
             first = max(first, chunk), last = min(last, chunk + args.chunk);
         }
         begin = int(first), end = int(max(first, last));
@@ -116,7 +117,8 @@ struct Lookout {
 
     unsigned char *memory;
 
-    static constexpr int bytes(int rows) { return FIRST + rows * int(sizeof(Outlook)); }
+    // bytes is whole lines of shared memory, for the sake of what is copied behind them.
+    static constexpr int bytes(int rows) { return whole_lines(FIRST + rows * int(sizeof(Outlook))); }
 
     __device__ Tree &tree() const { return *reinterpret_cast<Tree *>(memory); }
     __device__ Extent &extent(int r) const { return reinterpret_cast<Extent *>(memory + EXTENTS)[r / STRIP]; }

@@ -14,18 +14,36 @@ __device__ inline uint32_t shared_address(const void *p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
+// unknown is x, which the compiler then cannot know. What follows from an argument it works out in
+// front of a loop, and keeps in registers of which attention has none to spare.
+__device__ inline uint32_t unknown(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+// SharedAt is where copies to shared memory go, which is worked out once for all that begin there: for 9.0 the compiler
+// does it for every copy, with a special register.
+using SharedAt = uint32_t;
+__device__ inline SharedAt shared_at(const void *p) { return unknown(shared_address(p)); }
+__device__ inline const unsigned char *global_at(const void *p) { // likewise
+    asm volatile("" : "+l"(p));
+    return static_cast<const unsigned char *>(p);
+}
+
 // copy_async begins to copy BYTES bytes, 4, 8 or 16, from global to shared memory, both
 // aligned to as many; without valid it begins to write zeros and reads nothing. The bytes are
 // there once a copy_wait covers them, for the thread that copied; for others after a barrier.
-template <int BYTES> __device__ inline void copy_async(void *shared, const void *global, bool valid) {
+template <int BYTES> __device__ inline void copy_async(SharedAt shared, const void *global, bool valid) {
     int bytes = valid ? BYTES : 0;
     if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global), "r"(bytes)
-                     : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(shared_address(shared)), "l"(global), "n"(BYTES), "r"(bytes)
-                     : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(shared), "l"(global), "n"(BYTES), "r"(bytes) : "memory");
     }
+}
+
+template <int BYTES> __device__ inline void copy_async(void *shared, const void *global, bool valid) {
+    copy_async<BYTES>(shared_address(shared), global, valid);
 }
 
 // copy_commit closes a group of copies, which may be empty.
@@ -88,11 +106,11 @@ __device__ inline uint32_t sum(uint32_t a, uint32_t b, __half) {
     return r;
 }
 
-// unknown is x, which the compiler then cannot know. What follows from an argument it works out in
-// front of a loop, and keeps in registers of which attention has none to spare.
-__device__ inline uint32_t unknown(uint32_t x) {
-    asm volatile("" : "+r"(x));
-    return x;
+// fused is a*b+c of pairs of elements, each rounded once.
+__device__ inline uint32_t fused(uint32_t a, uint32_t b, uint32_t c, __half) {
+    uint32_t r;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;\n" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
 }
 
 // exp2_fast is 2^x to about 22 bits, 0 for -inf.

@@ -17,6 +17,7 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
     using Keys = Tile<T, S, KDIM, KEYS, MIXED>;
     using Values = Tile<T, S, VDIM ? VDIM : KDIM, KEYS, MIXED>;
     using Element = Used<T, S>;
+    static constexpr bool AHEAD = MIXED && !std::is_same_v<S, quant>; // see block: where registers allow it
     static constexpr int PLANES = VDIM ? 2 : 1, SLOTS = PLANES * STAGES;
     static constexpr int STAGE = Keys::BYTES + (VDIM ? Values::BYTES : 0), COPIED = STAGES * STAGE;
     static constexpr int BYTES = COPIED + (Keys::DECODED > Values::DECODED ? Keys::DECODED : Values::DECODED);
@@ -31,14 +32,14 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
     int tile, stride; // the tile of this step, and from it to the next
     int stage = 0;
     int64_t row = Stretch::APART; // where this thread's share of the keys that were begun last lies
-    uint32_t block = 0;           // and the block of its share of those after them: of MIXED rows it is looked up a tile ahead, for it takes long
+    uint32_t block = 0;           // and the block of its share of those after them: with AHEAD it is looked up a tile ahead, for it takes long
 
     // A ring walks tiles first, first+stride, … and begins to copy at once.
     __device__ Ring(unsigned char *shared, const Operands &at, const fkv_attend_args &args, const Pages &p, const Span &s,
                     int thread, int first, int step)
         : memory(shared), key_plane(at.k, at.k_scales, args.k_storage, p.head, args.kv_heads),
           value_plane(at.v, at.v_scales, args.v_storage, p.head, args.kv_heads), pages(p), span(s), lane(thread), tile(first), stride(step) {
-        if (MIXED) look(0);
+        if (AHEAD) look(0);
 #pragma unroll 1
         for (int ahead = 0; ahead < STAGES; ahead++) {
             if (ahead * PLANES < SLOTS - 1) load<0>(ahead);
@@ -78,10 +79,10 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
 
     // arrived waits for the slot of this step, and with done that is all of the step.
     template <int PLANE> __device__ unsigned char *arrived(bool done) {
-        constexpr int AHEAD = PLANE + SLOTS - 1;
+        constexpr int NEXT = PLANE + SLOTS - 1;
         copy_wait<SLOTS - 2>();
         together<THREADS>();
-        load<AHEAD % PLANES>(AHEAD / PLANES);
+        load<NEXT % PLANES>(NEXT / PLANES);
         unsigned char *here = slot(PLANE, stage);
         if (done) pass<PLANE>();
         return here;
@@ -110,11 +111,11 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
         const Stretch keys = stretch(ahead);
         if (keys.any()) {
             const int first = Mine::first(lane);
-            if (PLANE == 0) row = keys.run(first, Mine::EACH, MIXED ? block : keys.block(first));
+            if (PLANE == 0) row = keys.run(first, Mine::EACH, AHEAD ? block : keys.block(first));
             plane<PLANE>().template load<THREADS>(slot(PLANE, wrap(stage + ahead)), keys, row, lane);
         }
         copy_commit();
-        if (MIXED && PLANE == 0) look(ahead + 1);
+        if (AHEAD && PLANE == 0) look(ahead + 1);
     }
 };
 

@@ -51,6 +51,10 @@ template <int BYTES> inline void copy_async(void *shared, const void *global, bo
     simt::begin_copy(copy);
 }
 
+using SharedAt = unsigned char *;
+inline SharedAt shared_at(void *p) { return static_cast<unsigned char *>(p); }
+inline const unsigned char *global_at(const void *p) { return static_cast<const unsigned char *>(p); }
+
 inline void copy_commit() { simt::close_copies(); }
 
 template <int PENDING> inline void copy_wait() {
@@ -111,6 +115,15 @@ inline uint32_t sum(uint32_t a, uint32_t b, __half) {
     for (int i = 0; i < 32; i += 16) {
         const float x = __half2float({uint16_t(a >> i)}), y = __half2float({uint16_t(b >> i)});
         r |= uint32_t(__float2half_rn(x + y).bits) << i;
+    }
+    return r;
+}
+
+inline uint32_t fused(uint32_t a, uint32_t b, uint32_t c, __half) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float x = __half2float({uint16_t(a >> i)}), y = __half2float({uint16_t(b >> i)}), z = __half2float({uint16_t(c >> i)});
+        r |= uint32_t(__float2half_rn(float(double(x) * y + z)).bits) << i;
     }
     return r;
 }

@@ -21,7 +21,7 @@ std::string name_of(const Case &c, const char *types) {
            " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
            std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
            (c.noncausal ? " noncausal" : "") + (c.chunk ? " chunk " + std::to_string(c.chunk) : "") + (c.views ? " views" : "") + (c.tree_words ? " tree" : "") + (c.recent ? (c.older ? " older than " : " recent ") + std::to_string(c.recent) : "") +
-           (c.k_storage ? " " + rig::name_of(c.k_storage) + "/" + rig::name_of(c.v_storage) : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
+           (c.k_storage ? " " + rig::name_of(c.k_storage) + "/" + rig::name_of(c.v_storage) : "") + (c.huge ? " huge" : "") + (c.tiny ? " tiny" : "") + " context " + std::to_string(c.seqs[0].ctx);
 }
 
 template <class A, class S> void check(const Case &c) {
@@ -137,6 +137,26 @@ void every_storage() {
                 c.k_storage = of.k, c.v_storage = of.v, c.window = 21, c.sink_tokens = 3, c.parts = 2;
                 each_act(kind, [&](auto a) { check<decltype(a), Quant>(c); });
             }
+        }
+    }
+}
+
+// Every pair of types with each pair of dims of 64 and more that CUDA's decode has a loop of its own for, and with steps
+// that need care there.
+void fragments() {
+    unsigned turn = 0;
+    for (Dims d : {Dims{64, 64}, Dims{128, 128}, Dims{192, 128}, Dims{192, 192}, Dims{256, 256}}) {
+        for (Storages of : QUANTIZED) {
+            turn++;
+            if (SLOW && turn % 3 != 0) {
+                continue;
+            }
+            const bool paged = turn % 2 == 1;
+            Case c{"decode", d.k, d.v, paged, 4, 2, paged ? 16u : 150u, mixed("decode")};
+            c.k_storage = of.k, c.v_storage = of.v, c.parts = 2;
+            check<F16, Quant>(c);
+            c.window = 21, c.sink_tokens = 3, c.tiny = true, c.softcap = turn % 4 == 0 ? 2.5f : 0;
+            check<F16, Quant>(c);
         }
     }
 }
@@ -302,6 +322,7 @@ void garbage() {
 int main() {
     every_kernel();
     every_storage();
+    fragments();
     latents();
     if (!RACE_CHECK) {
         masks();
