@@ -148,8 +148,8 @@ func TestConfigurationClasses(t *testing.T) {
 // What a configuration asks for and the runner cannot is refused by its name.
 func TestConfigurationsAreRefused(t *testing.T) {
 	for config, feature := range map[string]string{
-		`{"model_type":"deepseek_v3"}`:                                                          "first_k_dense_replace 3, which leaves layer 3 to n_routed_experts,",
-		`{"model_type":"deepseek_v2"}`:                                                          "first_k_dense_replace 0, which leaves layer 0 to n_routed_experts,",
+		`{"model_type":"deepseek_v3"}`:                                                          "n_routed_experts 256, which layer 3 has by first_k_dense_replace 3,",
+		`{"model_type":"deepseek_v2"}`:                                                          "n_routed_experts 64, which layer 0 has by first_k_dense_replace 0,",
 		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:               "quantization_config map[quant_method:mxfp4]",
 		`{"model_type":"gpt_oss","swiglu_limit":5}`:                                             "swiglu_limit 5",
 		`{"model_type":"gemma3_text","use_bidirectional_attention":true}`:                       "use_bidirectional_attention true",

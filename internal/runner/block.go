@@ -13,7 +13,7 @@ import (
 // cached is what a cache holds of the model: all layers alike, or groups of those that see and store alike.
 func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 	b := c.block(0)
-	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Act: backend.F32, Scale: b.Scale}
+	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Act: backend.F32, Scale: b.Scale}
 	for l := range c.Layers {
 		b := c.block(l)
 		mask := kvcache.Mask{SoftCap: b.SoftCap}
@@ -66,7 +66,7 @@ func (b *Block) group() config.Group {
 	if b.Kind == group.State {
 		return config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
 	}
-	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Scale: b.Scale, NoRoPE: b.NoRoPE}
+	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
 	switch b.Kind {
 	case group.Window:
 		g.Window = b.Span

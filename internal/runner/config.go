@@ -45,9 +45,9 @@ type Block struct {
 	QKVBias   bool
 	OBias     bool
 	QKNorm    qkNorm
-	Sinks     bool // a logit for each head that has no value (attention sinks of gpt-oss)
-	Gated     bool // outputs are multiplied by the sigmoid of a projection
-	Latent    latent
+	Sinks     bool   // a logit for each head that has no value (attention sinks of gpt-oss)
+	Gated     bool   // outputs are multiplied by the sigmoid of a projection
+	Latent    latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
 	Delta     delta
 	PostNorms bool // what a sublayer adds is normed, too
 	Hidden    int  // elements inside of the feed-forward block
@@ -83,6 +83,14 @@ func (c *Config) block(layer int) *Block {
 func (b *Block) valueDim() int {
 	if b.ValueDim > 0 {
 		return b.ValueDim
+	}
+	return b.HeadDim
+}
+
+// keyDim is the elements of a new key that are not values.
+func (b *Block) keyDim() int {
+	if b.Latent != (latent{}) {
+		return b.Latent.Rotated
 	}
 	return b.HeadDim
 }
@@ -148,7 +156,7 @@ func (b *Block) check(f file) error {
 	}
 	if l := &b.Latent; err == nil && *l != (latent{}) {
 		err = f.sizes(size{"rank of keys and values", l.KV, 1 << 16}, size{"rank of queries", max(l.Query, 1), 1 << 16},
-			size{"rotated dims", l.Rotated, b.HeadDim - 1})
+			size{"rotated dims", l.Rotated, 1 << 16}, size{"dims that do not rotate", l.Plain, 1 << 16}, size{"value head dim", l.Value, 1 << 16})
 	}
 	switch {
 	case err != nil:

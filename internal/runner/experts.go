@@ -77,10 +77,7 @@ func (w *loader) packed(name string, e *experts, in, out int) (all []dense) {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
 	for i := 0; i < e.Count && w.err == nil; i++ {
-		m := dense{Rows: out, Cols: in, Data: make([]float32, in*out)}
-		for j, v := range data[i*in*out : (i+1)*in*out] {
-			m.Data[j%out*in+j/out] = v
-		}
+		m := dense{Rows: in, Cols: out, Data: data[i*in*out : (i+1)*in*out]}.transposed()
 		if e.Bias {
 			m.Bias = bias[i*out : (i+1)*out]
 		}

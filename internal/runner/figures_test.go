@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -207,8 +208,10 @@ var mistakes = map[string]func(m *Model) bool{
 	"scaling": inBlocks(func(b *Block) bool {
 		return b.RoPE.Scaling != 0 && change(&b.RoPE, backend.RoPE{Theta: b.RoPE.Theta, Dims: b.RoPE.Dims, Pairing: b.RoPE.Pairing})
 	}),
-	"truncate":     inBlocks(func(b *Block) bool { return b.RoPE.NoTruncate && change(&b.RoPE.NoTruncate, false) }),
-	"scale":        inBlocks(func(b *Block) bool { return b.Scale != 0 && change(&b.Scale, 0) }),
+	"truncate": inBlocks(func(b *Block) bool { return b.RoPE.NoTruncate && change(&b.RoPE.NoTruncate, false) }),
+	"scale": inBlocks(func(b *Block) bool { // that of the dims of what is cached
+		return b.Scale != 0 && change(&b.Scale, float32(1/math.Sqrt(float64(b.HeadDim))))
+	}),
 	"cap":          inBlocks(func(b *Block) bool { return b.SoftCap != 0 && change(&b.SoftCap, b.SoftCap/5) }),
 	"temperature":  inBlocks(func(b *Block) bool { return b.Warm.Floor > 0 && change(&b.Warm, temperature{}) }),
 	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm != 0 && change(&b.QKNorm, noQKNorm) }),

@@ -89,8 +89,8 @@ func (r *Runner[B]) allocate(opt Options) error {
 	var q, k, v, out int
 	for l := range m.Layers {
 		b := m.block(l)
-		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.HeadDim), max(v, b.KVHeads*b.valueDim())
-		out = max(out, b.Heads*b.valueDim(), b.Delta.ValueHeads*b.Delta.ValueDim)
+		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.keyDim()), max(v, b.KVHeads*b.valueDim())
+		out = max(out, b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
 	}
 	if widest := max(m.Dim, m.Hidden, q, out); r.rows > (1<<30)/widest {
 		return backend.ErrArgument{Package: "runner", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}

@@ -107,6 +107,14 @@ func (w *loader) dense(part string, rows, cols int, bias bool) dense {
 	return d
 }
 
+func (m dense) transposed() dense {
+	out := dense{Rows: m.Cols, Cols: m.Rows, Data: make([]float32, len(m.Data))}
+	for i, v := range m.Data {
+		out.Data[i%m.Cols*m.Rows+i/m.Cols] = v
+	}
+	return out
+}
+
 // rows is those of m in the ranges, of each of the heads that m has so many of, one range of all heads after the
 // other's of the same head.
 func (m dense) rows(heads int, ranges ...[2]int) dense {
