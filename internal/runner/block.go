@@ -88,8 +88,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 	if cfg.Memory.Capacity > c.Context {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Memory.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", c.Context)}
 	}
-	// Of one head, so that nothing overflows before the capacity is lowered, and of a type
-	// that goes with any.
+	// Of one head, so that nothing overflows before the capacity is lowered, and of a type that goes with any.
 	resolved, err := kvcache.Config{
 		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
 		Storage: kvcache.Storage{K: backend.F32},
@@ -99,7 +98,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 		return cfg, err
 	}
 	cfg.Memory.Capacity = min(resolved.Memory.Capacity, c.Context)
-	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind > group.Window })
+	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind == group.State })
 	if layout := resolved.Settings()[0]; paged && layout.Source == config.FromDefault {
 		cfg.Memory.Layout = kvcache.Paged
 	}
