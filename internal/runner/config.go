@@ -95,8 +95,7 @@ func (b *Block) keyDim() int {
 	return b.HeadDim
 }
 
-// Stops reports whether token ends a text. A model that begins a new text has
-// ended this one.
+// Stops reports whether token ends a text. A model that begins a new text has ended this one.
 func (c Config) Stops(token uint32) bool {
 	return token == c.BOS || slices.Contains(c.EOS, token)
 }
@@ -120,8 +119,7 @@ func (f file) sizes(all ...size) error {
 	return nil
 }
 
-// check is an error naming the first value that no model can have. Afterwards
-// products of two sizes of a layer do not overflow.
+// check is an error naming the first value that no model can have. Afterwards products of two sizes of a layer do not overflow.
 func (c Config) check(f file) error {
 	err := f.sizes(size{"hidden size", c.Dim, 1 << 20}, size{"layers", c.Layers, 1 << 16},
 		size{"vocabulary", c.Vocab, 1 << 24}, size{"context", c.Context, maxContext})

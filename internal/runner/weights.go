@@ -160,9 +160,8 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs, unless reading the archive or the
-// configuration has failed. Layers are reserved one by one, so a file that claims
-// more than it holds fails at the first one missing.
+// model decodes the weights that cfg needs, unless reading the archive or the configuration has failed. Layers are reserved one
+// by one, so a file that claims more than it holds fails at the first one missing.
 func (a *archive) model(cfg Config) (*Model, error) {
 	w, n := &loader{archive: a, cfg: &cfg, layer: -1, err: a.err}, &cfg.Names
 	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).Matrix, Norm: w.norm(n.norm, cfg.Dim)}
