@@ -191,12 +191,20 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	if n == 0 {
 		return 0, nil
 	}
-	wrong := g.report.Right - g.report.Guesses
+	wrong := g.report.Guesses - g.report.Right
 	logits, err := g.Forward(work, work[0].Right != nil) // all of a step are trees, or none
+	if work[0].Right != nil && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
+		for i := range work { // there may be room for what is certain
+			work[i] = Work[B]{Seq: work[i].Seq, Tokens: work[i].Tokens[:1]}
+		}
+		logits, err = g.Forward(work, false)
+	}
 	if err != nil {
 		return 0, err
 	}
+	n = wrong - g.report.Guesses + g.report.Right
 	for i, run := range in {
+		n += len(work[i].Tokens)
 		switch {
 		case err != nil || len(run.pending) > 0:
 		case work[i].Right != nil:
@@ -205,7 +213,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 			err = use(run, logits.Row(i))
 		}
 	}
-	return n + g.report.Right - g.report.Guesses - wrong, err
+	return n, err
 }
 
 // share forks a run behind its prompt for every other run that has the same one.

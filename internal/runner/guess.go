@@ -16,7 +16,7 @@ func (m *Model) takesGuesses(opt Options, words int) error {
 		why = fmt.Sprintf("accepts 0 to %d on this device", most)
 	}
 	if opt.Guesses > 0 && opt.Cache.Storage.Residual > 0 {
-		why = "does not go with Residual: blocks of guesses would be quantized that may be wrong"
+		why = "does not go with a residual window: blocks of guesses would be quantized that may be wrong"
 	}
 	for l := 0; l < m.Config.Layers && opt.Guesses > 0 && why == ""; l++ {
 		if kind := m.block(l).Kind; kind > group.Window {

@@ -87,6 +87,20 @@ func TestGuessesOfAnEndlessText(t *testing.T) {
 	require.Len(t, got[0], 7)
 }
 
+// A pool that has just the blocks of plain decoding has none for guesses, and the text goes on without them.
+func TestGuessesNeedNoBlocks(t *testing.T) {
+	m, be := endless(4), openCPU(t)
+	cfg := kvcache.Config{Memory: kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40, MaxSeqs: 2, Prefix: prefix.Off}}
+	prompts := []Prompt{{Tokens: upTo(5)}, {Tokens: upTo(8)}}
+	want, plain, err := tokens(newRunner(t, be, m, Options{Cache: cfg}), prompts, 30, 0)
+	require.NoError(t, err)
+	cfg.Memory.Blocks = plain.Cache.Held
+	got, report, err := tokens(newRunner(t, be, m, Options{Cache: cfg, Guesses: 12}), prompts, 30, 0)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Equal(t, plain.DecodeTokens, report.DecodeTokens)
+}
+
 func TestGuessesAreRefused(t *testing.T) {
 	be := openCPU(t)
 	for _, f := range figures(t) {
@@ -106,7 +120,7 @@ func TestGuessesAreRefused(t *testing.T) {
 	}
 	_, err := New(be, endless(1), Options{Guesses: 2, Cache: kvcache.Config{Storage: kvcache.Storage{K: backend.Int8, Residual: 32}, Memory: kvcache.Memory{Layout: kvcache.Paged}}})
 	require.ErrorIs(t, err, kvcache.ErrConfig{})
-	require.ErrorContains(t, err, "Residual")
+	require.ErrorContains(t, err, "residual window")
 }
 
 func TestLookUp(t *testing.T) {
