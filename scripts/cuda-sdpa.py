@@ -4,7 +4,7 @@
 Prints lines like those of the Go benchmarks, one for each shape and library, which belong behind them in
 build/results-cuda/cuda.txt; scripts/cuda-run does that where there is PyTorch. Keys and values are contiguous,
 [batch, heads, tokens, dim] in bfloat16; calls take layers in turn, of 256 MiB together at least, so that none finds its own in a
-cache. A figure is the median of 15 measurements of several calls that follow each other, by CUDA's events.
+cache. A figure is the median of 15 measurements of 32 calls that follow each other, by CUDA's events.
 """
 import statistics
 
@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 LIBRARIES = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 KV_HEADS, GROUP, DIM = 8, 4, 128
 DECODE = [(1, 8192), (1, 32768), (8, 1024), (8, 2048), (8, 8192), (64, 2048), (64, 8192)]
-MOST_CALLS, MEASUREMENTS = 32, 15
+CALLS, MEASUREMENTS = 32, 15
 
 
 def measure(call, turns):
@@ -23,16 +23,15 @@ def measure(call, turns):
     for i in range(turns + 3):
         call(i)
     times = []
-    calls = max(8, min(turns, MOST_CALLS))
     for _ in range(MEASUREMENTS):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(4_000_000)
+        torch.cuda._sleep(8_000_000)
         begin.record()
-        for i in range(calls):
+        for i in range(CALLS):
             call(i)
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end) / calls / 1e3)
+        times.append(begin.elapsed_time(end) / CALLS / 1e3)
     return times
 
 

@@ -2,29 +2,10 @@
 // loaded, the fragments that it multiplies.
 #pragma once
 
+#include "fragment.cuh"
 #include "strip.cuh"
 
 namespace fkv {
-
-// Affine is what makes elements of the codes of two rows of a TYPE that have steps and, but for int8, zero points, or of one
-// row twice: in pairs of halves, step * (code - middle) + least. TINY steps may be below 2^-14, subnormal halves: such a one is
-// 2^10 of itself, and rest brings the products back.
-template <uint32_t TYPE, bool TINY> struct Affine {
-    uint32_t step, least, rest;
-
-    __device__ static float step_of(uint32_t word) { return __uint_as_float(TYPE & FKV_SIGNED ? word : word << 16); }
-    __device__ static bool tiny(uint32_t word) { return fabsf(step_of(word)) < 6.1035156e-5f; }
-
-    __device__ Affine(uint32_t first, uint32_t second) {
-        constexpr float part = TYPE & FKV_NIBBLES ? 1 / 16.f : 1;   // of a step, that zero points count
-        constexpr float middle = TYPE & FKV_NIBBLES ? 8 : 128;      // of codes, which are counted from there: least, rounded, is small
-        const float more_a = TINY && tiny(first) ? 1024 : 1, more_b = TINY && tiny(second) ? 1024 : 1;
-        const float a = step_of(first) * more_a, b = step_of(second) * more_b;
-        step = pack<half>(a, b);
-        rest = pack<half>(1 / more_a, 1 / more_b);
-        least = pack<half>(a * (part * float(int(first) >> 16) + middle), b * (part * float(int(second) >> 16) + middle));
-    }
-};
 
 // Direct is a Strip for such codes. Where elements of a tile would be written to shared memory, and read again as
 // fragments, lanes take codes that lie together and it is the order of dims that suits them: queries are read
@@ -36,12 +17,10 @@ template <uint32_t TYPE, bool TINY> struct Affine {
 template <int KDIM, int VDIM, int KEYS> struct Direct : Weights<half, VDIM, KEYS, VDIM> {
     using Base = Weights<half, VDIM, KEYS, VDIM>;
     static constexpr bool FITS = KDIM % 64 == 0 && VDIM % 64 == 0, HELD = KDIM <= 128;
-    static constexpr int STEPS = KDIM / 16;
+    static constexpr int STEPS = KDIM / 16, STRIDE = QUERY_STRIDE<KDIM>;
     static constexpr int RUN = VDIM % 128 == 0 ? 16 : 8; // dims of a lane that lie together
-    static constexpr uint32_t MAGIC = 0x64006400;        // 1024, with a code in its last bits or four bits above them
 
     const half *rows; // of queries: this lane's part
-    int stride;
     uint32_t held[HELD ? STEPS : 1][4];
 
     // can reports whether the planes are for it.
@@ -49,9 +28,8 @@ template <int KDIM, int VDIM, int KEYS> struct Direct : Weights<half, VDIM, KEYS
         return FITS && can(Storage{k_storage}) && can(Storage{v_storage}) && (HELD || !Storage{k_storage}.nibbles());
     }
 
-    __device__ Direct(const half *from, int row_stride, uint32_t k_storage, int lane)
-        : rows(from + lane / 4 * row_stride + lane % 4 * 16), stride(row_stride) {
-        const bool nibbles = Storage{k_storage}.nibbles();
+    __device__ Direct(const half *from, const fkv_attend_args &args, int lane) : rows(from + lane / 4 * STRIDE + lane % 4 * 16) {
+        const bool nibbles = Storage{args.k_storage}.nibbles();
         if (HELD && nibbles) rows += lane % 4 * (KDIM / 4 - 16);
 #pragma unroll
         for (int d = 0; d < STEPS; d++) {
@@ -128,8 +106,6 @@ template <int KDIM, int VDIM, int KEYS> struct Direct : Weights<half, VDIM, KEYS
     }
 
   private:
-    enum Code { SIGNED, UNSIGNED, E4M3, E5M2 };
-
     // can is all but codes of 4 bits that are floats or have words by channel.
     __device__ static bool can(const Storage &type) {
         if (type.nibbles()) return !type.floats() && !type.channels() && !type.quarters();
@@ -137,13 +113,13 @@ template <int KDIM, int VDIM, int KEYS> struct Direct : Weights<half, VDIM, KEYS
     }
 
     __device__ void query(uint32_t (&q)[4], int d) const {
-        const uint32_t *low = reinterpret_cast<const uint32_t *>(rows + d / 4 * 64 + d % 4 * 4), *high = low + 4 * stride;
+        const uint32_t *low = reinterpret_cast<const uint32_t *>(rows + d / 4 * 64 + d % 4 * 4), *high = low + 4 * STRIDE;
         q[0] = low[0], q[1] = high[0], q[2] = low[1], q[3] = high[1];
     }
 
     // query4 is query of 4-bit codes: a word's codes 0 and 4, 1 and 5 are of a step, 2 and 6, 3 and 7 of the next.
     __device__ void query4(uint32_t (&q)[4], int d) const {
-        const uint32_t *low = reinterpret_cast<const uint32_t *>(rows + d / 2 * 8 + d % 2 * 2), *high = low + 4 * stride;
+        const uint32_t *low = reinterpret_cast<const uint32_t *>(rows + d / 2 * 8 + d % 2 * 2), *high = low + 4 * STRIDE;
         q[0] = __byte_perm(low[0], low[2], 0x5410), q[1] = __byte_perm(high[0], high[2], 0x5410);
         q[2] = __byte_perm(low[0], low[2], 0x7632), q[3] = __byte_perm(high[0], high[2], 0x7632);
     }
@@ -152,28 +128,6 @@ template <int KDIM, int VDIM, int KEYS> struct Direct : Weights<half, VDIM, KEYS
         if (!HELD) query(q, d);
 #pragma unroll
         for (int e = 0; e < 4 && HELD; e++) q[e] = held[HELD ? d : 0][e];
-    }
-
-    // elements is the two codes in one half of a word as halves; integers are counted from -128, or from their middle.
-    template <Code CODE, int UPPER> __device__ static uint32_t elements(uint32_t codes) {
-        if (CODE == E4M3) return float8_two(UPPER ? codes >> 16 : codes);
-        if (CODE == E5M2) return __byte_perm(codes, 0, UPPER ? 0x3424 : 0x1404);
-        return sum(__byte_perm(codes, 0x64646464, UPPER ? 0x4342 : 0x4140), 0xe480e480, half()); // less 1024 + 128
-    }
-
-    template <Code CODE> __device__ static uint32_t raw(uint32_t codes) { return CODE == SIGNED ? codes ^ 0x80808080 : codes; }
-
-    // number is code N of 4 bits in each half of a word, N from 0 to 3, less 8, as halves.
-    template <int N> __device__ static uint32_t number(uint32_t codes) {
-        const uint32_t low = N / 2 ? codes >> 8 : codes;
-        if (N % 2) return fused((low & 0x00f000f0) | MAGIC, 0x2c002c00, 0xd480d480, half()); // a sixteenth, less 64 + 8
-        return sum((low & 0x000f000f) | MAGIC, 0xe408e408, half());                                      // less 1024 + 8
-    }
-
-    // element is number with what makes it an element.
-    template <int N, bool TINY> __device__ static uint32_t element(uint32_t codes, const Affine<FKV_NIBBLES, TINY> &by) {
-        const uint32_t x = fused(number<N>(codes), by.step, by.least, half());
-        return TINY ? product(x, by.rest, half()) : x;
     }
 
     template <Code CODE> __device__ void multiply8(float (&s)[KEYS / 8][4], const unsigned char *keys, int lane) const {

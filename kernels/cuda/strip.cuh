@@ -82,7 +82,8 @@ __device__ inline void load_queries(T *to, int stride, const void *q, const Task
     copy_commit();
 }
 
-// Weights is the softmax of a warp's 16 rows and what they have gathered of values [KEYS, VDIM], in rows [DIM]. Lane l has rows l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
+// Weights is the softmax of a warp's 16 rows and what they have gathered of values [KEYS, VDIM], in rows [DIM]. Lane l has rows
+// l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
 template <class T, int VDIM, int KEYS, int DIM = VDIM> struct Weights {
     using Place = Rows<DIM, true>;
 

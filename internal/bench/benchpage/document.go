@@ -87,14 +87,14 @@ type column struct {
 	parts []string
 }
 
-// rate is how fast a trial is.
+// rate is how fast a trial is, where its figures say so.
 func rate(t trial) string {
 	for _, unit := range []string{"GB/s", "GFLOP/s", "TFLOP/s"} {
 		if v, ok := t.metrics[unit]; ok {
 			return short(v) + " " + unit
 		}
 	}
-	return short(t.metrics["ns/op"]) + " ns"
+	return "–"
 }
 
 // short is three digits, or as many as an integer has.

@@ -84,12 +84,19 @@ func spaced(parts []string) string {
 
 func (r gpu) latents() string { return r.steps("types, layout, heads", r.all("latent"), both) }
 
+// libraries are how what is done ends in names of figures that are another library's: FlashAttention and cuDNN, called by PyTorch.
+var libraries = []string{"-flash", "-cudnn"}
+
 // libraries is what other libraries take for the same steps, beside the times here.
 func (r gpu) libraries() string {
 	rows := [][]string{{"step", "here", "here, blocks of 16", "FlashAttention", "cuDNN"}}
 	for _, t := range append(r.all("decode"), r.all("prefill")...) {
 		row, found := []string{spaced(t.parts), micros(t)}, false
-		for _, changes := range []map[int]string{{partLayout: "paged16"}, {partWhat: t.parts[partWhat] + "-flash"}, {partWhat: t.parts[partWhat] + "-cudnn"}} {
+		changes := []map[int]string{{partLayout: "paged16"}}
+		for _, name := range libraries {
+			changes = append(changes, map[int]string{partWhat: t.parts[partWhat] + name})
+		}
+		for _, changes := range changes {
 			text := "–"
 			if o, ok := r.twin(t, changes); ok {
 				text = micros(o)
@@ -134,11 +141,14 @@ func (r gpu) moves() string {
 	return markdown(rows...)
 }
 
-// noise says how far the quartiles of a figure are from each other.
+// noise says how far the quartiles of a figure are from each other, of this library's.
 func (r gpu) noise() string {
 	var spreads []float64
 	marked := 0
 	for _, t := range r.trials {
+		if slices.ContainsFunc(libraries, func(name string) bool { return strings.HasSuffix(t.parts[partWhat], name) }) {
+			continue
+		}
 		spreads = append(spreads, t.spread())
 		if t.spread() > noisy {
 			marked++

@@ -123,7 +123,15 @@ inline uint32_t fused(uint32_t a, uint32_t b, uint32_t c, __half) {
     uint32_t r = 0;
     for (int i = 0; i < 32; i += 16) {
         const float x = __half2float({uint16_t(a >> i)}), y = __half2float({uint16_t(b >> i)}), z = __half2float({uint16_t(c >> i)});
-        r |= uint32_t(__float2half_rn(float(double(x) * y + z)).bits) << i;
+        const double exact = double(x) * y + z;
+        float near = float(exact); // of two floats beside it the odd one, so that it is the half that is rounded to
+        if (std::isfinite(near) && near != exact) {
+            const float other = std::nextafter(near, exact > near ? INFINITY : -INFINITY);
+            uint32_t bits;
+            std::memcpy(&bits, &near, sizeof bits);
+            if (bits % 2 == 0) near = other;
+        }
+        r |= uint32_t(__float2half_rn(near).bits) << i;
     }
     return r;
 }

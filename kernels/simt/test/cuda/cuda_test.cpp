@@ -269,6 +269,31 @@ void test_exp2() {
         demand(std::abs(exp2_fast(x) / std::exp2(double(x)) - 1) < 1e-6);
 }
 
+// A product with a sum is rounded once: no half is nearer to the exact one, and of two as near it is the even one.
+void test_fused() {
+    std::mt19937 random(11);
+    auto finite = [&] {
+        uint16_t bits;
+        do {
+            bits = uint16_t(random());
+        } while ((bits & 0x7c00) == 0x7c00);
+        return bits;
+    };
+    for (int i = 0; i < 300000; i++) {
+        uint16_t a = finite(), b = finite(), c = finite();
+        double exact = double(__half2float({a})) * __half2float({b}) + __half2float({c});
+        if (std::fabs(exact) > 65504) continue; // half the way to the next there is infinity
+        uint16_t got = uint16_t(fused(a, b, c, half()));
+        double off = std::fabs(__half2float({got}) - exact);
+        for (int step : {-1, 1}) {
+            uint16_t other = uint16_t(got + step);
+            if ((got & 0x7fff) == 0 && step < 0) other = (got ^ 0x8000) + 1; // on the other side of zero
+            double there = std::fabs(__half2float({other}) - exact);
+            demand(off < there || (off == there && got % 2 == 0));
+        }
+    }
+}
+
 } // namespace
 
 int main() {
@@ -281,5 +306,6 @@ int main() {
     test_copy();
     test_arithmetic();
     test_exp2();
+    test_fused();
     return 0;
 }
