@@ -55,6 +55,11 @@ func agree(family string, listed []manifest.Kernel, im image) (problems []error)
 // cuobjdump counts as the kernel's; before sm_90 it does not count it.
 var reserved = map[string]int{"sm_90": 1 << 10}
 
+// stacks are bytes of stack that a kernel may have, which was measured to be faster so.
+var stacks = map[string]int{
+	"fkv_attend_decode_f16_quant_128_128": 8, // one register, read once a tile; without, int8 is 1.04 times as slow (H200, 27 November 2026)
+}
+
 // fit compares what kernels take with what they may take.
 func fit(family string, im image) (problems []error) {
 	report := func(format string, args ...any) {
@@ -63,7 +68,7 @@ func fit(family string, im image) (problems []error) {
 	for _, arch := range machines() {
 		for _, symbol := range slices.Sorted(maps.Keys(im[arch])) {
 			c := im[arch][symbol]
-			if c.stack != 0 || c.local != 0 {
+			if c.stack > stacks[symbol] || c.local != 0 {
 				report("%s: %s spills: %d bytes of stack, %d of local memory", arch, symbol, c.stack, c.local)
 			}
 			if total := c.static - reserved[arch] + c.shared; total > maxShared {

@@ -99,6 +99,7 @@ func TestInstructions(t *testing.T) {
 		{"fkv_attend_decode_bf16_bf16_64_64", []string{hmma, paired}, "lacks 16-byte asynchronous"},
 		{"fkv_attend_decode_bf16_bf16_64_64", []string{hmma, narrow}, "lacks 16-byte asynchronous"},
 		{"fkv_attend_decode_f16_f16_64_64", []string{async, hmma, load}, "has accesses to local memory"},
+		{"fkv_attend_decode_f16_quant_128_128", []string{async, hmma, load}, ""}, // as measured
 		{"fkv_attend_prefill_f16_f16_64_64", []string{async, hmma, store}, "has accesses to local memory"},
 		{"fkv_attend_prefill_bf16_bf16_64_64", []string{async}, "lacks matrix"},
 		{"fkv_attend_decode_f32_f32_64_64", []string{async}, ""},

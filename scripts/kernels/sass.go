@@ -112,7 +112,7 @@ func obey(family string, im image) (problems []error) {
 					if r.need&t&^has != 0 {
 						problems = append(problems, fmt.Errorf("%s: %s: %s lacks %s", family, arch, symbol, traitNames[t]))
 					}
-					if r.forbid&t&has != 0 {
+					if r.forbid&t&has != 0 && (t != local || stacks[symbol] == 0) {
 						problems = append(problems, fmt.Errorf("%s: %s: %s has %s", family, arch, symbol, traitNames[t]))
 					}
 				}
