@@ -18,6 +18,7 @@ require (
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/text v0.44.0
 )
 
 // The bindings of NVIDIA's management library are heavy to compile and warn: nothing but

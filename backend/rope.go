@@ -26,6 +26,9 @@ type RoPE struct {
 	HighFreqFactor float64 `json:"high_freq_factor,omitzero"`
 	// AttentionFactor is YaRN's factor on queries and keys; 0: 0.1·ln(Factor)+1.
 	AttentionFactor float64 `json:"attention_factor,omitzero"`
+	// NoTruncate leaves the bounds of YaRN's ramp where the betas put them, between two pairs, as gpt-oss has it
+	// (truncate: false in its configuration); else they are whole pairs.
+	NoTruncate bool `json:"no_truncate,omitzero"`
 }
 
 // RoPEScaling says how frequencies are changed for contexts longer than those of the training.
@@ -113,8 +116,11 @@ func (r RoPE) Frequency(i int) float64 {
 		at := func(rotations float64) float64 { // the pair that turns so often over the training's context
 			return dims * math.Log(float64(r.OriginalContext)/(rotations*2*math.Pi)) / (2 * math.Log(r.Theta))
 		}
-		low := math.Max(math.Floor(at(r.BetaFast)), 0)
-		high := math.Min(math.Ceil(at(r.BetaSlow)), dims-1)
+		low, high := at(r.BetaFast), at(r.BetaSlow)
+		if !r.NoTruncate {
+			low, high = math.Floor(low), math.Ceil(high)
+		}
+		low, high = math.Max(low, 0), math.Min(high, dims-1)
 		ramp := clamp01((float64(i) - low) / math.Max(high-low, 0.001))
 		return f*(1-ramp) + f/r.Factor*ramp
 	case Llama3Scaling:

@@ -65,6 +65,7 @@ func TestRoPEScalings(t *testing.T) {
 	llama3 := resolved(t, backend.RoPE{Theta: 500000, Scaling: backend.Llama3Scaling, Factor: 8, OriginalContext: 8192}, dim)
 	yarn := resolved(t, backend.RoPE{Scaling: backend.YaRNScaling, Factor: 16, OriginalContext: 4096}, dim)
 	require.InDelta(t, 0.1*math.Log(16)+1, yarn.AttentionFactor, 1e-15)
+	smooth := resolved(t, backend.RoPE{Scaling: backend.YaRNScaling, Factor: 16, OriginalContext: 4096, NoTruncate: true}, dim)
 
 	findCorrectionDim := func(rotations float64) float64 {
 		return dim * math.Log(4096/(rotations*2*math.Pi)) / (2 * math.Log(theta))
@@ -77,6 +78,9 @@ func TestRoPEScalings(t *testing.T) {
 		ramp := min(max((float64(i)-low)/(high-low), 0), 1)
 		extrapolation := 1 - ramp
 		require.InEpsilon(t, plain(i, theta)/16*(1-extrapolation)+plain(i, theta)*extrapolation, yarn.Frequency(i), 1e-12)
+		from, to := findCorrectionDim(32), findCorrectionDim(1) // truncate: false
+		extrapolation = 1 - min(max((float64(i)-from)/(to-from), 0), 1)
+		require.InEpsilon(t, plain(i, theta)/16*(1-extrapolation)+plain(i, theta)*extrapolation, smooth.Frequency(i), 1e-12)
 
 		inv := plain(i, 500000)
 		wavelen := 2 * math.Pi / inv

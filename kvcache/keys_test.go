@@ -103,6 +103,7 @@ func (v *vectors) rope(t testing.TB, args map[string]string) {
 		Dims: intArg(t, args["dims"]), Theta: realArg(t, args["theta"]), Factor: realArg(t, args["factor"]), OriginalContext: intArg(t, args["original-context"]),
 		BetaFast: realArg(t, args["beta-fast"]), BetaSlow: realArg(t, args["beta-slow"]), LowFreqFactor: realArg(t, args["low-freq"]), HighFreqFactor: realArg(t, args["high-freq"]),
 	}
+	r.NoTruncate = args["truncate"] == "no"
 	if args["attention"] != "yarn" {
 		r.AttentionFactor = realArg(t, args["attention"])
 	}

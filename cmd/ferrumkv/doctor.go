@@ -19,6 +19,7 @@ type doctorFlags struct {
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
 	file                             string // of the configuration; empty: flags make one
+	model                            string // folder whose config.json says what the layers are
 	json                             bool
 }
 
@@ -74,7 +75,8 @@ lower the capacity too.`,
   # how large is the cache of a model with 32 layers and 8 KV heads of 128?
   ferrumkv doctor --layers 32 --q-heads 32 --kv-heads 8 --head-dim 128
 
-  # what becomes of a configuration whose layers are of several kinds?
+  # what becomes of the config.json of a model, or of a configuration of the cache?
+  ferrumkv doctor --model gemma-3-1b
   ferrumkv doctor --config gemma.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -87,6 +89,7 @@ lower the capacity too.`,
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
+	flags.StringVar(&f.model, "model", "", "`DIR` with the config.json of a model, whose layers and masks are shown, in place of the embedded model")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
@@ -29,6 +30,8 @@ type cacheStatus struct {
 	ByType []typeStatus `json:"bytes_by_type,omitempty"`
 	// Groups are the kinds of layers, where not all are alike.
 	Groups []config.GroupSize `json:"groups,omitempty"`
+	// Layers are what the layers of a model see, with --model.
+	Layers []layersStatus `json:"layers,omitempty"`
 }
 
 type typeStatus struct {
@@ -63,7 +66,14 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, err
 	}
-	context, err := s.shape(given, f, &cfg)
+	var context int
+	var byModel []string // settings that it decides
+	layout := cfg.Memory.Layout
+	if f.model != "" {
+		context, err = s.ofModel(given, f.model, &cfg)
+	} else {
+		context, err = s.shape(given, f, &cfg)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +91,14 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, err
 	}
-	lowered := context > 0 && cmp.Or(env.Capacity, config.DefaultCapacity) > context
-	if lowered {
-		cfg.Memory.Capacity = context // as generate does
+	if context > 0 && cmp.Or(env.Capacity, config.DefaultCapacity) > context {
+		cfg.Memory.Capacity, byModel = context, append(byModel, "capacity") // as generate does
+	}
+	if cfg.Memory.Layout != layout {
+		byModel = append(byModel, "layout")
+	}
+	if f.model != "" {
+		byModel = append(byModel, "activation type", "value head dim", "scale")
 	}
 	if cfg, err = cfg.ResolveWith(env); err == nil {
 		cfg, err = cfg.Within(be.Info().FreeMemory)
@@ -91,7 +106,7 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, asFlag(err)
 	}
-	return s.tell(problems, cfg, lowered, be)
+	return s.tell(problems, cfg, byModel, be)
 }
 
 // read resolves the configuration that is in a file.
@@ -113,17 +128,17 @@ func (s *cacheStatus) read(given func(flag string) bool, file string, be anyBack
 		return nil, fmt.Errorf("--config %s: %w", file, err)
 	}
 	s.Model = count(cfg.Model.Layers, "layer") + " of " + file
-	return s.tell(nil, cfg, false, be)
+	return s.tell(nil, cfg, nil, be)
 }
 
 // tell lists what a configuration became, and what keeps the device from holding it.
-func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, lowered bool, be anyBackend) (_ []error, err error) {
+func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []string, be anyBackend) (_ []error, err error) {
 	for _, set := range cfg.Settings() {
 		source := set.Source.String()
 		switch {
 		case set.Name == queryHeads: // listed with the shape
 			continue
-		case set.Name == "capacity" && lowered:
+		case slices.Contains(byModel, set.Name) && set.Source == config.FromOption:
 			source = fromModel
 		}
 		s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), source, set.Variable})
@@ -187,7 +202,7 @@ const fromModel = "model"
 // of the embedded model. It returns the tokens that the model was made for, 0 where
 // flags make it another one.
 func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kvcache.Config) (context int, err error) {
-	m, _, err := llama.LoadFS(modeldata.Files, ".")
+	m, _, err := runner.LoadFS(modeldata.Files, ".")
 	if err != nil {
 		return 0, err
 	}
@@ -249,6 +264,9 @@ func (c cacheStatus) write(w *strings.Builder) {
 	fmt.Fprintf(w, "  %-16s %s\n", "bytes by type", strings.Join(types, ", "))
 	for _, g := range c.Groups {
 		fmt.Fprintf(w, "  %-16s %s\n", "group", describe(g))
+	}
+	for _, l := range c.Layers {
+		fmt.Fprintf(w, "  %-16s %s\n", "layers "+l.Layers, l.line())
 	}
 }
 

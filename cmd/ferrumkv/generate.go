@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -21,7 +21,7 @@ type generateFlags struct {
 	model          modelFlags
 	prompts, turns []string
 	maxTokens      int
-	sampling       llama.Sampling
+	sampling       runner.Sampling
 	device         deviceFlags
 	cache          cacheFlags
 	json           bool
@@ -32,7 +32,7 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate text with a model whose keys and values are in the cache",
-		Long: `generate continues a prompt with a Llama model, all of whose keys and values go
+		Long: `generate continues a prompt with a model, all of whose keys, values and states go
 through the cache. The text goes to standard output, a short report to standard
 error. One prompt streams. Several decode as one batch; their texts are printed when
 all are done, labelled and in order. Turns go on with each text behind its answer.
@@ -58,8 +58,9 @@ like another one, or like the turn before it, is not computed again.`,
   ferrumkv generate --backend cuda:0
   ferrumkv generate --backend metal:0
 
-  # a model of your own
-  ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"`,
+  # models of your own
+  ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"
+  ferrumkv generate --model Llama-3.2-1B --tokenizer Llama-3.2-1B/tokenizer.json --prompt "One day"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -88,7 +89,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
 		cfg.Memory.MaxSeqs = max(len(f.prompts), config.DefaultMaxSeqs)
 	}
-	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
+	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
 		return asFlag(err)
 	}
 	be, err := f.device.open()
@@ -103,18 +104,18 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	runner, err := llama.New(be, model, llama.Options{Cache: cfg, Threads: f.device.threads})
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
+	defer func() { err = errors.Join(err, r.Close()) }()
 
-	cfg = runner.Pool().Config()
+	cfg = r.Pool().Config()
 	t := newTranscript(cmd, f, tokenizer, cfg.Memory.Capacity)
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
-	stats, failed := t.generate(cmd.Context(), runner, model.Context)
+	stats, failed := t.generate(cmd.Context(), r, model.Context)
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -252,6 +253,31 @@ func TestGenerateBadFlags(t *testing.T) {
 			require.Empty(t, r.stdout, "a run that fails prints no text")
 		})
 	}
+}
+
+// A model of five tokens without weights takes the first token again and again: here it is
+// a part of a character, which is not printed before the others.
+func TestGenerateWithTokenizerJSON(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	checkpoint := make([]byte, 4*(7+208))
+	for i, size := range []byte{4, 4, 1, 1, 1, 5, 16} {
+		checkpoint[4*i] = size
+	}
+	model := write("m.bin", checkpoint)
+	file := `{"decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
+		"model":{"type":"BPE","vocab":{"%s":0,"h":1,"i":2,"hi":3,"Ġ":4},"merges":["h i"]}}`
+	for first, want := range map[string]string{"x": "hi hixxxx\n", "â": "hi hi\ufffd\ufffd\ufffd\ufffd\n"} {
+		tokenizer := write("tokenizer.json", fmt.Appendf(nil, file, first))
+		r := succeeds(t, "generate", "--model", model, "--tokenizer", tokenizer, "--prompt", "hi hi", "--max-tokens", "4")
+		require.Equal(t, want, r.stdout)
+	}
+	tokenizer := write("tokenizer.json", []byte(`{"model":{"type":"Unigram"}}`))
+	fails(t, []string{"generate", "--model", model, "--tokenizer", tokenizer}, tokenizer+`: model.type "Unigram" is not supported by this runner`)
 }
 
 func TestGeneratePromptTooLong(t *testing.T) {

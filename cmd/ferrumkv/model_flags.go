@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ type modelFlags struct {
 
 func (f *modelFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
-	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
+	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: what the model brings)")
 }
 
 // name is the model's for a report.
@@ -27,10 +28,10 @@ func (f modelFlags) name() string {
 }
 
 // load reads the model that was asked for.
-func (f modelFlags) load() (*llama.Model, *llama.Tokenizer, error) {
+func (f modelFlags) load() (*runner.Model, *tokenizer.Tokenizer, error) {
 	switch {
 	case f.model != "":
-		model, tokenizer, err := llama.Load(f.model, f.tokenizer)
+		model, tokenizer, err := runner.Load(f.model, f.tokenizer)
 		if err == nil && tokenizer == nil {
 			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary that can be used; name its tokenizer file with --tokenizer", f.model, model.Vocab)
 		}
@@ -38,5 +39,5 @@ func (f modelFlags) load() (*llama.Model, *llama.Tokenizer, error) {
 	case f.tokenizer != "":
 		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
 	}
-	return llama.LoadFS(modeldata.Files, ".")
+	return runner.LoadFS(modeldata.Files, ".")
 }

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -160,12 +161,12 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 }
 
 // shape says which model it is.
-func (f qualityFlags) shape(m *llama.Model) string {
+func (f qualityFlags) shape(m *runner.Model) string {
 	return fmt.Sprintf("%s, %s, %s of %d", filepath.Base(f.model.name()), count(len(m.Layers), "layer"), count(m.KVHeads, "KV head"), m.HeadDim)
 }
 
 // read returns the texts as tokens, and what they are called.
-func (f qualityFlags) read(m *llama.Model, t *llama.Tokenizer) (texts [][]uint32, from string, err error) {
+func (f qualityFlags) read(m *runner.Model, t *tokenizer.Tokenizer) (texts [][]uint32, from string, err error) {
 	from = "stories.txt"
 	read := modeldata.Files.ReadFile
 	if f.text != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/spf13/cobra"
@@ -46,7 +46,7 @@ type report struct {
 	BlocksSavedShared int     `json:"blocks_saved_by_sharing"`
 }
 
-func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama.Report) (report, error) {
+func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runner.Report) (report, error) {
 	cfg.Model.RoPE = nil // its table is no part of the cache that doctor counts
 	total, err := cfg.Bytes()
 	block := cfg.Memory.BlockSize

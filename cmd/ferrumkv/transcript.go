@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -19,12 +20,12 @@ import (
 type transcript struct {
 	out           io.Writer
 	progress      *progress
-	tokenizer     *llama.Tokenizer
+	tokenizer     *tokenizer.Tokenizer
 	conversations []*conversation
 	turns         []string // what each conversation goes on with
 	maxTokens     int      // of an answer
 	capacity      int      // tokens a sequence may have
-	sampling      llama.Sampling
+	sampling      runner.Sampling
 	stream        bool
 	json          bool
 	emitted       int
@@ -38,6 +39,7 @@ type conversation struct {
 
 	current *answer
 	tokens  []uint32 // so far
+	decoder *tokenizer.Decoder
 }
 
 // answer is what came of a prompt, or of what a turn added to the text before it.
@@ -53,7 +55,7 @@ type answer struct {
 	pieces strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *llama.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
 	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
 		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
 	if !t.stream { // streamed text is progress enough
@@ -87,9 +89,9 @@ func (t *transcript) checkPrompts(context int) error {
 }
 
 // generate decodes all conversations as one batch, a turn after the other.
-func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.AnyBuffer], context int) (llama.Report, error) {
+func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer], context int) (runner.Report, error) {
 	defer t.progress.clear()
-	total, err := t.answer(ctx, runner)
+	total, err := t.answer(ctx, model)
 	for i, turn := range t.turns {
 		if err != nil {
 			break
@@ -101,8 +103,8 @@ func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.
 					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
 			}
 		}
-		var r llama.Report
-		r, err = t.answer(ctx, runner)
+		var r runner.Report
+		r, err = t.answer(ctx, model)
 		total.Add(r)
 	}
 	return total, err
@@ -116,25 +118,29 @@ func (c *conversation) say(text string, tokens []uint32) {
 }
 
 // answer generates what follows in every conversation. What the cache still has of
-// the turns before is not computed again: see llama.Runner.Generate.
-func (t *transcript) answer(ctx context.Context, runner *llama.Runner[backend.AnyBuffer]) (llama.Report, error) {
-	prompts := make([]llama.Prompt, len(t.conversations))
+// the turns before is not computed again: see runner.Runner.Generate.
+func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.AnyBuffer]) (runner.Report, error) {
+	prompts := make([]runner.Prompt, len(t.conversations))
 	for i, c := range t.conversations {
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
+		c.decoder = t.tokenizer.Decoder(c.tokens...)
 	}
-	report, err := runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
+	report, err := model.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
-	}
-	if t.stream && err == nil {
-		err = t.write("") // the answer may be empty
+		rest := c.decoder.Rest()
+		if !t.stream {
+			c.current.pieces.WriteString(rest)
+		} else if err == nil {
+			err = t.write(rest) // also where the answer is empty
+		}
 	}
 	return report, err
 }
 
 func (t *transcript) emit(seq int, token uint32) error {
 	c := t.conversations[seq]
-	piece := t.tokenizer.Decode(c.tokens[len(c.tokens)-1], token)
+	piece := c.decoder.Add(token)
 	c.tokens = append(c.tokens, token)
 	c.current.Tokens++
 	t.emitted++

@@ -44,7 +44,7 @@ func citing(t *testing.T) map[string][]string {
 	out := map[string][]string{}
 	files := token.NewFileSet()
 	root := os.DirFS("../..")
-	for _, dir := range []string{"kvcache", "internal/llama"} {
+	for _, dir := range []string{"kvcache", "internal/runner"} {
 		require.NoError(t, fs.WalkDir(root, dir, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 )
 
 // Score is what one format under one policy made of the texts. Means are over all
@@ -44,7 +44,7 @@ type Meter[B backend.Buffer] struct {
 	Progress func(tokens int)
 
 	be        backend.Backend[B]
-	model     *llama.Model
+	model     *runner.Model
 	texts     [][]uint32
 	scene     Scene
 	threads   int
@@ -53,7 +53,7 @@ type Meter[B backend.Buffer] struct {
 }
 
 // NewMeter prepares to measure on be, with so many threads for matrix products; 0: GOMAXPROCS.
-func NewMeter[B backend.Buffer](be backend.Backend[B], m *llama.Model, texts [][]uint32, threads int) *Meter[B] {
+func NewMeter[B backend.Buffer](be backend.Backend[B], m *runner.Model, texts [][]uint32, threads int) *Meter[B] {
 	return &Meter[B]{be: be, model: m, texts: texts, threads: threads}
 }
 

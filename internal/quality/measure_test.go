@@ -10,8 +10,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/external"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -31,7 +31,7 @@ func openCPU(t testing.TB) anyBackend {
 
 // stories260K is the model that reference points were published for, with its texts.
 func stories260K(t testing.TB) *Meter[backend.AnyBuffer] {
-	m, tok, err := llama.Load(external.Path(t, "model", "stories260K.bin"), external.Path(t, "model", "tok512.bin"))
+	m, tok, err := runner.Load(external.Path(t, "model", "stories260K.bin"), external.Path(t, "model", "tok512.bin"))
 	require.NoError(t, err)
 	text, err := os.ReadFile(external.Path(t, "text", "tinystories_sample.txt"))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestFormatsUnderPolicies(t *testing.T) {
 // Greedy decoding in int8 says the same as in f32 nearly always: under teacher forcing, on the
 // texts that the embedded model brings and on those it writes itself.
 func TestInt8AgreesWithF32(t *testing.T) {
-	model, tok, err := llama.LoadFS(modeldata.Files, ".")
+	model, tok, err := runner.LoadFS(modeldata.Files, ".")
 	require.NoError(t, err)
 	stories, err := modeldata.Files.ReadFile("stories.txt")
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func first(logits []float32) (best int) {
 
 // A measurement ends when it is told to, and leaves nothing behind (see openCPU).
 func TestMeasureIsCancelled(t *testing.T) {
-	model, tok, err := llama.LoadFS(modeldata.Files, ".")
+	model, tok, err := runner.LoadFS(modeldata.Files, ".")
 	require.NoError(t, err)
 	m := NewMeter(openCPU(t), model, [][]uint32{tok.Encode("Once upon a time")}, 1)
 	ctx, cancel := context.WithCancel(context.Background())

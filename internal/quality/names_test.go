@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
@@ -60,7 +60,7 @@ func TestFormatsOfADevice(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	m, tok, err := llama.LoadFS(modeldata.Files, ".")
+	m, tok, err := runner.LoadFS(modeldata.Files, ".")
 	require.NoError(t, err)
 	long := strings.Repeat("a", 3000)
 	texts, err := Texts("\n one \n<|endoftext|><|endoftext|>\n\n<|endoftext|>"+long, m, tok)

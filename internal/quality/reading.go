@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
 )
@@ -18,7 +18,7 @@ const (
 
 // reading is a model on its way through a text.
 type reading[B backend.Buffer] struct {
-	*llama.Runner[B]
+	*runner.Runner[B]
 	score  *Score
 	scene  Scene
 	step   int                    // most tokens of a step
@@ -83,7 +83,7 @@ func (m *Meter[B]) begin(s *Score, scene Scene, f Format, p Policy, tokens int) 
 	if r.keeper != nil || f.residual > 0 { // as in decoding: what a query sees depends on how the text is cut
 		r.step = 1
 	}
-	r.Runner, err = llama.New(m.be, m.model, llama.Options{Cache: cfg, Chunk: r.step, Threads: m.threads, LayerPools: p.layers})
+	r.Runner, err = runner.New(m.be, m.model, runner.Options{Cache: cfg, Chunk: r.step, Threads: m.threads, LayerPools: p.layers})
 	return r, err
 }
 
@@ -133,7 +133,7 @@ func (r *reading[B]) forward(ctx context.Context, tokens []uint32) (n int, logit
 		}
 		n = min(n, r.scene.Context-r.parts[0].Len())
 	}
-	out, err := r.Forward([]llama.Work[B]{{Seq: r.parts[0], Rest: r.parts[1:], Tokens: tokens[:n]}}, true)
+	out, err := r.Forward([]runner.Work[B]{{Seq: r.parts[0], Rest: r.parts[1:], Tokens: tokens[:n]}}, true)
 	if err != nil {
 		return 0, nil, err
 	}

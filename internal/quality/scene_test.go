@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
@@ -13,7 +13,7 @@ import (
 // told is the embedded model with a story of so many tokens, and one that is too short for
 // any scene.
 func told(t *testing.T, tokens int) *Meter[backend.AnyBuffer] {
-	model, tok, err := llama.LoadFS(modeldata.Files, ".")
+	model, tok, err := runner.LoadFS(modeldata.Files, ".")
 	require.NoError(t, err)
 	stories, err := modeldata.Files.ReadFile("stories.txt")
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestSceneShift(t *testing.T) {
 	var want Score
 	f, err := ParseFormat(Reference)
 	require.NoError(t, err)
-	r, err := llama.New(m.be, m.model, llama.Options{Cache: f.config(180)})
+	r, err := runner.New(m.be, m.model, runner.Options{Cache: f.config(180)})
 	require.NoError(t, err)
 	seq, _, err := r.Pool().Open(nil, kvcache.OpenOptions{})
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestSceneShift(t *testing.T) {
 			}
 			require.NoError(t, seq.Retain(r.Stream(), [][]int{kept}, kvcache.RetainOptions{Reposition: true}))
 		}
-		logits, err := r.Forward([]llama.Work[backend.AnyBuffer]{{Seq: seq, Tokens: []uint32{token}}}, true)
+		logits, err := r.Forward([]runner.Work[backend.AnyBuffer]{{Seq: seq, Tokens: []uint32{token}}}, true)
 		require.NoError(t, err)
 		want.add(logits.Data, logits.Data, m.texts[0][want.Tokens+1])
 	}

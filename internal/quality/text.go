@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
 // endOfText stands between two texts of a file.
@@ -12,7 +13,7 @@ const endOfText = "<|endoftext|>"
 
 // Texts cuts a file into its texts and those into tokens, each from BOS on and at most as
 // many as the model's context. A text of less than two tokens predicts nothing.
-func Texts(file string, m *llama.Model, t *llama.Tokenizer) ([][]uint32, error) {
+func Texts(file string, m *runner.Model, t *tokenizer.Tokenizer) ([][]uint32, error) {
 	var texts [][]uint32
 	for _, text := range strings.Split(file, endOfText) {
 		if text = strings.TrimSpace(text); text == "" {

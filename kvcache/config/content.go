@@ -55,6 +55,9 @@ func (c *Config) layerText(l int) (t keytext.Text) {
 	if c.Model.NonCausal {
 		t.Line("non-causal", keytext.Flag(true))
 	}
+	if r := c.Model.RoPE; r != nil && r.Scaling == backend.YaRNScaling && r.NoTruncate {
+		t.Line("rope-truncate", keytext.Flag(false))
+	}
 	return t
 }
 

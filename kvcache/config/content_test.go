@@ -81,6 +81,7 @@ var contentFields = map[string]variation{
 	"RoPE.HighFreqFactor": {llama3, func(t *rapid.T, c *Config) {
 		c.Model.RoPE.HighFreqFactor = rapid.Float64Range(4.001, 9).Draw(t, "high")
 	}},
+	"RoPE.NoTruncate": {nil, func(_ *rapid.T, c *Config) { c.Model.RoPE.NoTruncate = true }},
 	"RoPE.AttentionFactor": {nil, func(t *rapid.T, c *Config) {
 		c.Model.RoPE.AttentionFactor = rapid.Float64Range(0.5, 2).Draw(t, "attention")
 	}},

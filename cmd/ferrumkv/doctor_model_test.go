@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// doctor --model shows what layers of each kind see, and what the cache makes of them.
+func TestDoctorModel(t *testing.T) {
+	folder := func(config string) string {
+		dir := filepath.Join(t.TempDir(), "some-model")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600))
+		return dir
+	}
+	gemma := folder(`{"model_type":"gemma3_text","hidden_size":1152,"num_attention_heads":4,"num_key_value_heads":1,"sliding_window":512}`)
+	r := succeeds(t, "doctor", "--model", gemma, "--layout", "paged")
+	require.Contains(t, r.stdout, "cache, for 26 layers of some-model\n")
+	require.Regexp(t, `bytes of a token +4\.0 KiB\n`, r.stdout)
+	require.Regexp(t, `activation type +f32 +model\n`, r.stdout)
+	require.Contains(t, r.stdout, "group            window: 22 layers in 6 parts, blocks of 16 tokens")
+	require.Contains(t, r.stdout, "layers 0-4,6-10,12-16,18-22,24-25 a window of 512 tokens, 4 query heads on 1 KV head of 256, scale 0.0625, theta 10000\n")
+	require.Contains(t, r.stdout, "layers 5,11,17,23 everything, 4 query heads on 1 KV head of 256, scale 0.0625, theta 1e+06\n")
+
+	r = succeeds(t, "doctor", "--json", "--model", folder(`{"model_type":"qwen3_next","num_hidden_layers":4}`))
+	cache := jsonLines(t, r.stdout)[0]["cache"].(map[string]any)
+	layers := cache["layers"].([]any)
+	require.Len(t, layers, 2)
+	require.Equal(t, "a state", layers[0].(map[string]any)["sees"])
+	require.EqualValues(t, 4*(3*8192+32*128*128), layers[0].(map[string]any)["state_bytes"])
+	require.Contains(t, cache["settings"], map[string]any{"name": "layout", "value": "paged", "source": "model", "variable": "FERRUM_METAL_PAGED_KV"})
+
+	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"gpt_oss"}`))
+	require.Contains(t, r.stdout, "a window of 128 tokens, 64 query heads on 8 KV heads of 64, sink logits, theta 150000, yarn by 32\n")
+	for config, why := range map[string]string{
+		`{"model_type":"mamba"}`:                       "model_type mamba is not supported",
+		`{"model_type":"mistral","sliding_window":-1}`: "window: have -1",
+		`{`: "configuration",
+	} {
+		fails(t, []string{"doctor", "--model", folder(config)}, why)
+	}
+	fails(t, []string{"doctor", "--model", gemma, "--layers", "3"}, "--layers goes without --model")
+	fails(t, []string{"doctor", "--model", t.TempDir()}, "config.json")
+}

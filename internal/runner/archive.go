@@ -1,0 +1,114 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+// archive is the tensors of a file by name, not decoded yet. Every file format
+// is read into one, so that weights are checked and decoded in one place.
+type archive struct {
+	*reader
+	tensors map[string]tensor
+	files   [][]byte // that the tensors are in
+}
+
+func newArchive(r *reader) *archive { return &archive{r, map[string]tensor{}, [][]byte{r.data}} }
+
+// tensor is an array of a file as it is stored.
+type tensor struct {
+	name     string
+	encoding string // a key of encodings; others can be listed but not decoded
+	shape    []int  // the last dimension is contiguous
+	begin    int    // where data is in the file
+	data     []byte // nil for an encoding that cannot be decoded
+}
+
+// encoding stores elements in groups of so many bytes.
+type encoding struct {
+	group, bytes int
+	decode       func(dst []float32, src []byte) // one group
+}
+
+var encodings = map[string]encoding{
+	"F32":  {1, 4, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src)) }},
+	"F16":  {1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromF16(binary.LittleEndian.Uint16(src)) }},
+	"BF16": {1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(binary.LittleEndian.Uint16(src)) }},
+	"Q8_0": {32, 34, func(dst []float32, src []byte) { // an f16 scale and 32 signed bytes
+		scale := quant.FromF16(binary.LittleEndian.Uint16(src))
+		for i := range 32 {
+			dst[i] = scale * float32(int8(src[2+i]))
+		}
+	}},
+}
+
+// add lists a tensor that begins at a byte of the file. Its size follows from
+// shape and encoding; a tensor that cannot be decoded is only remembered by name.
+func (a *archive) add(name, kind string, shape []int, begin int) {
+	field := "tensor " + name
+	if _, twice := a.tensors[name]; twice {
+		a.fail(field, "is there twice")
+	}
+	t := tensor{name: name, encoding: kind, shape: shape}
+	if e, known := encodings[kind]; known {
+		n, ok := backend.Mul(shape...)
+		if !ok || n%e.group != 0 || len(shape) > 0 && shape[len(shape)-1]%e.group != 0 {
+			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", shape, e.group)
+			return
+		}
+		size, ok := backend.Mul(n/e.group, e.bytes)
+		if begin < 0 || begin > len(a.data) || !ok || size > len(a.data)-begin {
+			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", shape, kind, begin, len(a.data))
+			return
+		}
+		t.begin, t.data = begin, a.data[begin:begin+size]
+	}
+	a.tensors[name] = t
+}
+
+// disjoint fails if two tensors share a byte: a file may not be made to expand by
+// naming the same bytes many times.
+func (a *archive) disjoint() {
+	var before tensor
+	for _, t := range slices.SortedFunc(maps.Values(a.tensors), func(s, t tensor) int {
+		return cmp.Or(s.begin-t.begin, len(s.data)-len(t.data))
+	}) {
+		if t.begin < before.begin+len(before.data) {
+			a.fail("tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
+		}
+		before = t
+	}
+}
+
+// floats decodes a tensor that must have the given shape.
+func (a *archive) floats(name string, shape ...int) ([]float32, error) {
+	field := "tensor " + name
+	t, ok := a.tensors[name]
+	if !ok {
+		return nil, a.bad(field, "is missing")
+	}
+	if !slices.Equal(t.shape, shape) {
+		return nil, a.bad(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	}
+	e, ok := encodings[t.encoding]
+	if !ok {
+		return nil, a.unsupported("tensor type %s (of %s)", t.encoding, name)
+	}
+	groups := len(t.data) / e.bytes
+	out := make([]float32, groups*e.group)
+	for i := range groups {
+		e.decode(out[i*e.group:], t.data[i*e.bytes:])
+	}
+	for i, v := range out {
+		if v-v != 0 { // infinite or not a number
+			return nil, a.bad(field, "element %d is %v", i, v)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"errors"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+)
+
+// attention is a layer's attention over the cache, of the n rows of r.h into r.out. This is all that a runner
+// does with the cache in a layer.
+func (r *Runner[B]) attention(l, n int) error {
+	b, w := r.model.block(l), &r.model.Layers[l]
+	switch {
+	case b.Kind == group.State:
+		return r.delta(l, n)
+	case b.Latent != (latent{}):
+		r.latent(b, w, n)
+	default:
+		r.project(r.q.host, &w.Q, r.h, n)
+		r.project(r.k.host, &w.K, r.h, n)
+		r.project(r.v.host, &w.V, r.h, n)
+	}
+	if b.QKNorm != noQKNorm { // before they rotate, which does not change lengths
+		rms(r.q.host, r.q.host[:n*b.Heads*b.HeadDim], w.QNorm, n*b.Heads, float64(r.model.Eps))
+		rms(r.k.host, r.k.host[:n*b.KVHeads*b.HeadDim], w.KNorm, n*b.KVHeads, float64(r.model.Eps))
+	}
+	if b.Warm.Floor > 0 {
+		for t, position := range r.positions[:n] {
+			warm := 1 + b.Warm.Scale*math.Log(1+float64((position+1)/b.Warm.Floor))
+			scale(r.q.host[t*b.Heads*b.HeadDim:(t+1)*b.Heads*b.HeadDim], float32(warm))
+		}
+	}
+	err := errors.Join(r.q.send(r.stream, n*b.Heads*b.HeadDim), r.k.send(r.stream, n*b.KVHeads*b.HeadDim), r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
+	if err != nil {
+		return err
+	}
+
+	step, layer := r.steps[0], l
+	if len(r.steps) > 1 {
+		step, layer = r.steps[l], 0
+	}
+	io := kvcache.Dense(r.q.buf, r.k.buf, r.v.buf, r.out.buf)
+	io.Rotate = !b.NoRoPE
+	if err := step.Append(layer, io); err != nil {
+		return err
+	}
+	if err := step.Attend(layer, io); err != nil {
+		return err
+	}
+	width := b.Heads * b.valueDim()
+	if err := r.out.receive(r.stream, n*width); err != nil {
+		return err
+	}
+	if b.Gated {
+		gates := r.floats(tmpRows, n*width)
+		r.project(gates, &w.Gate, r.h, n)
+		for i, g := range gates {
+			r.out.host[i] *= sigmoid(g)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// experts is a feed-forward block of which a router chooses parts for each token.
+type experts struct {
+	Count, Top int // experts, and those of a token
+	Hidden     int // elements inside of one
+	Route      route
+	Shared     int  // elements inside of an expert that all tokens have; 0: there is none
+	SharedGate bool // that one's output is multiplied by the sigmoid of a projection
+	Bias       bool
+	Packed     packing
+}
+
+// route says what the scores of the chosen experts become.
+type route uint8
+
+const (
+	softmaxChosen route = iota // weights of the outputs, softmax over the chosen ones
+	softmaxAll                 // the same over all experts
+	sigmoidInputs              // factors of the inputs, as in Llama 4
+)
+
+// packing says how the experts' weights lie in a file.
+type packing uint8
+
+const (
+	apart       packing = iota // a matrix [outputs, inputs] for each
+	halves                     // one tensor [experts, inputs, outputs], gates before ups
+	interleaved                // the same, gates and ups by turns
+)
+
+// expertWeights are the weights of experts.
+type expertWeights struct {
+	Router, SharedGate Matrix
+	Each               []FeedForward
+}
+
+func (w *loader) experts(b *Block, out *Layer) {
+	e, n, dim := &b.Experts, &w.cfg.Names, w.cfg.Dim
+	out.Experts.Router = w.matrix(n.ffn+n.router, e.Count, dim, e.Bias)
+	if e.Shared > 0 {
+		out.FFN = w.feedForward(n.ffn+n.shared, e.Shared)
+	}
+	if e.SharedGate {
+		out.Experts.SharedGate = w.matrix(n.ffn+n.sharedGate, 1, dim, false)
+	}
+	if e.Packed == apart {
+		for i := 0; i < e.Count && w.err == nil; i++ {
+			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%s%s%d.", n.ffn, n.expert, i), e.Hidden))
+		}
+		return
+	}
+	both, down := w.packed(n.ffn+n.expert+"gate_up_proj", e, dim, 2*e.Hidden), w.packed(n.ffn+n.expert+n.down, e, e.Hidden, dim)
+	for i := 0; i < len(both) && i < len(down); i++ {
+		one := FeedForward{Down: down[i]}
+		if e.Packed == halves {
+			one.Gate, one.Up = both[i].rows(1, [2]int{0, e.Hidden}), both[i].rows(1, [2]int{e.Hidden, 2 * e.Hidden})
+		} else {
+			one.Gate, one.Up = both[i].rows(e.Hidden, [2]int{0, 1}), both[i].rows(e.Hidden, [2]int{1, 2})
+		}
+		out.Experts.Each = append(out.Experts.Each, one)
+	}
+}
+
+// packed is the matrices of all experts from one tensor [experts, inputs, outputs].
+func (w *loader) packed(name string, e *experts, in, out int) (all []Matrix) {
+	data := w.raw(name, e.Count, in, out)
+	var bias []float32
+	if e.Bias {
+		bias = w.raw(name+"_bias", e.Count, out)
+	}
+	for i := 0; i < e.Count && w.err == nil; i++ {
+		m := matrixOf(out, in, make([]float32, in*out))
+		for j, v := range data[i*in*out : (i+1)*in*out] {
+			m.Data[j%out*in+j/out] = v
+		}
+		if e.Bias {
+			m.Bias = bias[i*out : (i+1)*out]
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// choose leaves of scores those of the chosen experts, as what their route makes of them, and zeros.
+func (e *experts) choose(scores []float32) {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
+	top, all, chosen := float64(scores[order[0]]), 0.0, 0.0
+	for rank, i := range order {
+		weight := math.Exp(float64(scores[i]) - top)
+		if all += weight; rank < e.Top {
+			chosen += weight
+		}
+	}
+	for rank, i := range order {
+		weight := math.Exp(float64(scores[i]) - top)
+		switch {
+		case rank >= e.Top:
+			weight = 0
+		case e.Route == sigmoidInputs:
+			weight = 1 / (1 + math.Exp(-float64(scores[i])))
+		case e.Route == softmaxAll:
+			weight /= all
+		default:
+			weight /= chosen
+		}
+		scores[i] = float32(weight)
+	}
+}
+
+// route adds what the chosen experts, and the shared one, make of the n rows of in to those of dst.
+func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int) {
+	e, dim := &b.Experts, r.model.Dim
+	scores := r.floats(tmpScores, n*e.Count)
+	r.project(scores, &w.Experts.Router, in, n)
+	for t := range n {
+		e.choose(scores[t*e.Count : (t+1)*e.Count])
+	}
+	rows, out := r.floats(tmpRows, n*dim), r.floats(tmpOut, n*dim)
+	for i := range w.Experts.Each {
+		var of []int
+		for t := range n {
+			if s := scores[t*e.Count+i]; s != 0 {
+				row := rows[len(of)*dim : (len(of)+1)*dim]
+				copy(row, in[t*dim:(t+1)*dim])
+				if of = append(of, t); e.Route == sigmoidInputs {
+					scale(row, s)
+				}
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		r.feedForward(out, 0, b.Act, &w.Experts.Each[i], rows, len(of))
+		for j, t := range of {
+			s := scores[t*e.Count+i]
+			if e.Route == sigmoidInputs {
+				s = 1
+			}
+			addScaled(dst[t*dim:(t+1)*dim], out[j*dim:(j+1)*dim], s)
+		}
+	}
+	if e.Shared == 0 {
+		return
+	}
+	r.feedForward(out, 0, b.Act, &w.FFN, in, n)
+	gates := r.floats(tmpScores, n)
+	if e.SharedGate {
+		r.project(gates, &w.Experts.SharedGate, in, n)
+	}
+	for t := range n {
+		s := float32(1)
+		if e.SharedGate {
+			s = sigmoid(gates[t])
+		}
+		addScaled(dst[t*dim:(t+1)*dim], out[t*dim:(t+1)*dim], s)
+	}
+}

@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+)
+
+// family is what an architecture differs in from the others, besides the defaults of its configuration class.
+type family struct {
+	kind  func(s *settings, layer int) string    // of a layer where the file has no layer_types; nil: full_attention
+	shape func(s *settings, c *Config)           // adds what all layers have
+	layer func(s *settings, layer int, b *Block) // adds what one of them has
+	only  map[string]any                         // what the runner has no other value for
+	class string                                 // whose defaults it has, if not those of its own name
+}
+
+// families are the architectures by model_type. Larger models name that of their text part too.
+var families = map[string]family{
+	"llama":       {},
+	"mistral":     {kind: windows},
+	"qwen2":       {kind: upperWindows, shape: qwen2},
+	"qwen3":       {kind: upperWindows, shape: qwen3},
+	"qwen3_next":  {kind: statesBetween, shape: qwen3Next, layer: qwen3NextLayer},
+	"gemma2":      {kind: windowsBetween, shape: gemma},
+	"gemma3":      {kind: windowsBetween, shape: gemma3, only: causal, class: "gemma3_text"},
+	"gemma3_text": {kind: windowsBetween, shape: gemma3, only: causal},
+	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
+	"llama4":      {kind: chunksBetween, shape: llama4, layer: llama4Layer, class: "llama4_text"},
+	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
+	"deepseek_v2": {shape: deepSeek, layer: deepSeekLayer},
+	"deepseek_v3": {shape: deepSeek, layer: deepSeekLayer},
+}
+
+// everywhere is what the runner has no other value for in any family.
+var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil}
+
+// classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
+// what a file does not have, though not of what it has as null.
+var classes = func() (all map[string]map[string]any) {
+	if err := json.Unmarshal(classesJSON, &all); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return all
+}()
+
+//go:embed classes.json
+var classesJSON []byte
+
+// config is the shape of the model.
+func (s *settings) config() Config {
+	name := get(s, "model_type", "llama")
+	f, known := families[name]
+	if !known {
+		s.keep(s.unsupported("model_type %s", name))
+		return Config{}
+	}
+	if s.names == nil { // a GGUF file has all that it needs
+		s.assume(classes[cmp.Or(f.class, name)])
+	}
+	for _, list := range []map[string]any{everywhere, f.only} {
+		for key, value := range list {
+			only(s, key, value)
+		}
+	}
+	c := Config{
+		Dim: s.int("hidden_size"), Layers: s.int("num_hidden_layers"), Vocab: s.int("vocab_size"), Context: s.int("max_position_embeddings"),
+		Eps: float32(get[float64](s, "rms_norm_eps")), Tied: get(s, "tie_word_embeddings", false),
+		BOS: NoToken, EOS: s.tokens("eos_token_id"), Names: huggingFace,
+	}
+	if bos := s.tokens("bos_token_id"); len(bos) > 0 {
+		c.BOS = bos[0]
+	}
+	b := &c.Block
+	b.Heads, b.Hidden = s.int("num_attention_heads"), s.int("intermediate_size")
+	b.KVHeads = s.int("num_key_value_heads", b.Heads)
+	b.HeadDim = s.int("head_dim", c.Dim/max(b.Heads, 1))
+	b.QKVBias = get(s, "attention_bias", false)
+	b.OBias = b.QKVBias
+	act := "hidden_activation" // of Gemma, whose files have hidden_act too, which says nothing
+	if s.values[act] == nil {
+		act = "hidden_act"
+	}
+	if b.Act = get(s, act, "silu"); activations[b.Act] == nil {
+		s.keep(s.unsupported("%s %s", act, b.Act))
+	}
+	if f.shape != nil {
+		f.shape(s, &c)
+	}
+	if s.keep(s.sizes(size{"layers", c.Layers, 1 << 9})); s.err == nil {
+		c.lay(s, f)
+	}
+	return c
+}
+
+// lay describes each layer.
+func (c *Config) lay(s *settings, f family) {
+	kinds, alike := get(s, "layer_types", []any(nil)), true
+	if field, _ := s.lookup("layer_types"); kinds != nil && len(kinds) != c.Layers {
+		s.fail(field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
+	}
+	c.Blocks = make([]Block, 0, c.Layers)
+	for l := 0; l < c.Layers && s.err == nil; l++ {
+		kind := "full_attention"
+		if kinds != nil {
+			kind = fmt.Sprint(kinds[l])
+		} else if f.kind != nil {
+			kind = f.kind(s, l)
+		}
+		b := c.Block
+		s.see(&b, kind, fmt.Sprintf("layer_types[%d]", l))
+		if f.layer != nil {
+			f.layer(s, l, &b)
+		}
+		if !b.NoRoPE {
+			s.rope(&b, kind, c.Context)
+		}
+		c.Blocks = append(c.Blocks, b)
+		alike = alike && b == c.Blocks[0]
+	}
+	if alike && s.err == nil {
+		c.Block, c.Blocks = c.Blocks[0], nil
+	}
+}
+
+// see says which tokens a layer of a type sees.
+func (s *settings) see(b *Block, kind, field string) {
+	switch kind {
+	case "full_attention", "attention":
+	case "sliding_attention":
+		if b.Span = s.int("sliding_window", 0); b.Span != 0 {
+			b.Kind = group.Window
+		}
+	case "chunked_attention":
+		if b.Span = s.int("attention_chunk_size", 0); b.Span != 0 {
+			b.Kind = group.Chunked
+		}
+	case "linear_attention":
+		if b.Delta == (delta{}) {
+			s.keep(s.unsupported("%s %s in this family", field, kind))
+		}
+		b.Kind, b.NoRoPE = group.State, true
+	default:
+		s.keep(s.unsupported("%s %s", field, kind))
+	}
+}

@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Work is the new tokens of one sequence in a step.
+type Work[B backend.Buffer] struct {
+	Seq    *kvcache.Sequence[B]
+	Tokens []uint32
+	// Rest are the sequence's parts in the pools of layers 1 and on, with Options.LayerPools.
+	Rest []*kvcache.Sequence[B]
+}
+
+// of is the sequence's part in a pool.
+func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
+	if pool == 0 {
+		return w.Seq
+	}
+	return w.Rest[pool-1]
+}
+
+// Forward runs one step: the tokens of all of work, in one batch. It returns the
+// logits [len(work), vocab] of each sequence's last token or, with all, those of
+// every token [tokens, vocab]; they are valid until the next call. When it fails
+// the sequences are as they were before, unless a device failed that had begun to compute states: see kvcache.Batch.State.
+//
+// A row of the result does not depend on what else is in the batch, nor on how a
+// prompt is cut into steps, as far as the device's attention does not.
+func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, err error) {
+	defer func() {
+		if err != nil {
+			_ = r.each((*kvcache.Batch[B]).Reset) // gives back what the step took; err is the cause
+		}
+	}()
+	if err := r.each((*kvcache.Batch[B]).Reset); err != nil {
+		return logits, err
+	}
+	m, n := r.model, 0
+	r.counts = r.counts[:0]
+	for _, w := range work {
+		first := n
+		if len(w.Tokens) > r.rows-n {
+			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
+		}
+		if len(w.Rest) != len(r.steps)-1 {
+			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
+		}
+		for i, step := range r.steps {
+			if err := step.Add(w.of(i), w.Tokens); err != nil {
+				return logits, err
+			}
+		}
+		for _, token := range w.Tokens {
+			if uint64(token) >= uint64(m.Vocab) {
+				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
+			}
+			row := r.x[n*m.Dim : (n+1)*m.Dim]
+			copy(row, m.Embed.Data[int(token)*m.Dim:][:m.Dim])
+			if m.EmbedScale != 0 {
+				scale(row, m.EmbedScale)
+			}
+			r.positions[n] = w.Seq.NextPosition() + n - first
+			n++
+		}
+		r.counts = append(r.counts, len(w.Tokens))
+	}
+	if err := r.each(func(step *kvcache.Batch[B]) error { return step.Plan(r.stream) }); err != nil {
+		return logits, err
+	}
+	for l := range m.Layers {
+		if err := r.layer(l, n); err != nil {
+			return logits, err
+		}
+	}
+	if err := r.each((*kvcache.Batch[B]).Commit); err != nil {
+		return logits, err
+	}
+
+	if !all { // gather the last row of each sequence
+		n = 0
+		for i, w := range work {
+			n += len(w.Tokens)
+			copy(r.x[i*m.Dim:], r.x[(n-1)*m.Dim:n*m.Dim])
+		}
+		n = len(work)
+	}
+	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
+	r.logits = slices.Grow(r.logits[:0], n*m.Vocab)[:n*m.Vocab]
+	r.multiply(0, r.logits, m.Output, r.h, n)
+	if limit := float64(m.LogitCap); limit > 0 {
+		for i, v := range r.logits {
+			r.logits[i] = float32(limit * math.Tanh(float64(v)/limit))
+		}
+	}
+	return blas32.General{Rows: n, Cols: m.Vocab, Stride: m.Vocab, Data: r.logits}, nil
+}
+
+// each does something with every pool's part of the step.
+func (r *Runner[B]) each(do func(*kvcache.Batch[B]) error) error {
+	for _, step := range r.steps {
+		if err := do(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layer adds what a layer's two sublayers make of the n hidden states to them.
+func (r *Runner[B]) layer(l, n int) error {
+	b, w, eps := r.model.block(l), &r.model.Layers[l], float64(r.model.Eps)
+	rms(r.h, r.x, w.AttnNorm, n, eps)
+	if err := r.attention(l, n); err != nil {
+		return err
+	}
+	r.residual(w.PostAttn, n, func(dst []float32) {
+		r.multiply(1, dst, w.O.General, r.out.host, n)
+		addBias(dst, w.O.Bias, n)
+	})
+	rms(r.h, r.x, w.FFNNorm, n, eps)
+	r.residual(w.PostFFN, n, func(dst []float32) {
+		if w.Experts.Each != nil {
+			r.route(dst, b, w, r.h, n)
+		} else {
+			r.feedForward(dst, 1, b.Act, &w.FFN, r.h, n)
+		}
+	})
+	return nil
+}
+
+// residual adds what a sublayer adds to its dst to the n hidden states, normed where there are weights of a norm.
+func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
+	if norm == nil {
+		add(r.x)
+		return
+	}
+	y := r.floats(tmpAdded, n*r.model.Dim)
+	clear(y)
+	add(y)
+	rms(y, y, norm, n, float64(r.model.Eps))
+	addScaled(r.x[:len(y)], y, 1)
+}
+
+// feedForward computes n rows of a gated block: dst = block(in) + beta·dst.
+func (r *Runner[B]) feedForward(dst []float32, beta float32, act string, w *FeedForward, in []float32, n int) {
+	hidden, of := w.Gate.Rows, activations[act]
+	gate, up := r.floats(tmpGate, n*hidden), r.floats(tmpUp, n*hidden)
+	r.project(gate, &w.Gate, in, n)
+	r.project(up, &w.Up, in, n)
+	r.parallel(n, 32*hidden, func(from, to int) {
+		for i := from * hidden; i < to*hidden; i++ {
+			gate[i] = of(gate[i], up[i])
+		}
+	})
+	r.multiply(beta, dst, w.Down.General, gate, n)
+	addBias(dst, w.Down.Bias, n)
+}

@@ -1,0 +1,66 @@
+package runner
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// Whatever a file holds, its reader gives a model that fits its configuration or
+// a typed error, and reserves memory in proportion to the file. (Run them with
+// -fuzzminimizetime=10x: by default a fuzzer spends most of its time on making
+// interesting files small.)
+
+// tiny is the smallest model: the shorter the seed, the more often a mutation
+// hits a field that matters.
+func tiny() Config {
+	c := craftConfig(2)
+	c.Heads, c.HeadDim, c.Layers = 1, 2, 1
+	return c
+}
+
+func fuzzReader(f *testing.F, name string, seed []byte, read func(file) error) {
+	f.Add(seed)
+	f.Add(seed[:len(seed)/2])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bounded(t, len(data), func() { typed(t, read(file{name, data})) })
+	})
+}
+
+func FuzzSafetensors(f *testing.F) {
+	cfg := tiny()
+	fuzzReader(f, "model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "BF16"), func(in file) error {
+		_, err := parseSafetensors(in).model(cfg)
+		return err
+	})
+}
+
+func FuzzGGUF(f *testing.F) {
+	cfg := tiny()
+	fuzzReader(f, "model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F16"), func(in file) error {
+		_, _, err := loadGGUF(in)
+		return err
+	})
+}
+
+func FuzzCheckpoint(f *testing.F) {
+	fuzzReader(f, "model.bin", craftCheckpoint(tiny()), func(in file) error {
+		c, a := parseCheckpoint(in)
+		_, err := a.model(c)
+		return err
+	})
+}
+
+func FuzzConfig(f *testing.F) {
+	seed := craftJSON(tiny(), `,"eos_token_id":[1,2],"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":4}`)
+	for _, model := range figures(f) {
+		for _, config := range model.Configs {
+			more, _ := json.Marshal(config) // as it was read
+			f.Add(more)
+		}
+	}
+	fuzzReader(f, "config.json", seed, func(in file) error {
+		_, err := parseConfig(in)
+		return err
+	})
+}

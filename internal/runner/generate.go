@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Report is what a Generate did.
+type Report struct {
+	PrefillTokens, DecodeTokens int // tokens computed
+	Prefill, Decode             time.Duration
+	// Matches says how much of each prompt was found: in the cache or, for one that
+	// is equal to another before it, all.
+	Matches []kvcache.Match
+	Cache   kvcache.Stats // at the moment when most of it was in use
+}
+
+// Add adds what a later Generate did.
+func (r *Report) Add(o Report) {
+	r.PrefillTokens += o.PrefillTokens
+	r.DecodeTokens += o.DecodeTokens
+	r.Prefill += o.Prefill
+	r.Decode += o.Decode
+	r.Matches = append(r.Matches, o.Matches...)
+	if o.Cache.BytesHeld > r.Cache.BytesHeld {
+		r.Cache = o.Cache
+	}
+}
+
+// Generate continues the prompts, all in one batch, until each has reached the
+// end of its text, maxTokens new tokens, or the capacity of the cache. It calls
+// emit with the number of the prompt and every new token but the one that ends a
+// text. Equal prompts are computed once, and their sequences share the cache; where
+// prefixes are reused, so is what prompts begin with in common, and what was
+// computed by an earlier Generate.
+//
+// It stops at the first error, also of emit, and when ctx is done. Whatever
+// happens, its sequences are released.
+func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
+	g := generation[B]{Runner: r, runs: make([]run[B], len(prompts)), maxTokens: maxTokens, emit: emit}
+	g.report.Matches = make([]kvcache.Match, len(prompts))
+	err := g.begin(prompts, s)
+	if err == nil {
+		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
+	}
+	for i := range g.runs {
+		if run := &g.runs[i]; err == nil && run.seq != nil {
+			err = g.next(run, run.logits)
+		}
+	}
+	if err == nil {
+		g.report.DecodeTokens, g.report.Decode, err = g.drain(ctx, g.next)
+	}
+	for i := range g.runs {
+		err = cmp.Or(err, g.end(&g.runs[i]))
+	}
+	return g.report, err
+}
+
+// generation is the state of a Generate.
+type generation[B backend.Buffer] struct {
+	*Runner[B]
+	runs      []run[B]
+	maxTokens int
+	emit      func(seq int, token uint32) error
+	report    Report
+}
+
+// run is one sequence of a generation.
+type run[B backend.Buffer] struct {
+	number  int
+	prompt  Prompt
+	waiting bool                 // to be opened
+	seq     *kvcache.Sequence[B] // nil before it is opened or forked, and after its end
+	source  *run[B]              // the first run with the same prompt, which this one forks
+	logits  []float32            // behind the prompt, once that is computed
+	pending []uint32             // tokens that are not in the cache yet
+	sampler *Sampler
+	emitted int
+}
+
+// begin makes a run of every prompt. Those that differ from all before them wait for
+// a sequence.
+func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
+	for i, prompt := range prompts {
+		n := len(prompt.Tokens)
+		if n == 0 {
+			return backend.ErrArgument{Package: "runner", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
+		}
+		run := &g.runs[i]
+		run.number, run.prompt = i, prompt
+		// The turns of a conversation differ in length: they draw differently, too.
+		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
+			return err
+		}
+		run.source = &g.runs[slices.IndexFunc(prompts, prompt.equal)]
+		run.waiting = run.source == run && g.maxTokens > 0
+	}
+	return nil
+}
+
+// admit opens a sequence for every run that waits for no earlier one.
+func (g *generation[B]) admit() error {
+	for i := range g.runs {
+		run := &g.runs[i]
+		if !run.waiting {
+			continue
+		}
+		later, err := g.later(run)
+		if err != nil {
+			return err
+		}
+		if later {
+			continue
+		}
+		seq, match, err := g.pool.Open(run.prompt.Tokens, run.prompt.options())
+		if err != nil {
+			return err
+		}
+		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
+		run.pending = run.prompt.Tokens[match.Cached:]
+	}
+	return nil
+}
+
+// later reports whether an earlier run is going to compute blocks that run can use and
+// the cache does not have yet: what prompts begin with in common is computed once.
+func (g *generation[B]) later(run *run[B]) (bool, error) {
+	cfg := g.pool.Config()
+	if cfg.Memory.Prefix == prefix.Off {
+		return false, nil
+	}
+	found, err := g.pool.Match(run.prompt.Tokens, run.prompt.options())
+	if err != nil {
+		return false, err
+	}
+	usable := len(run.prompt.Tokens) - 1 // the last token is always computed
+	for i := range g.runs[:run.number] {
+		earlier := &g.runs[i]
+		common := min(run.prompt.common(earlier.prompt), usable)
+		if earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// drain runs steps until no run has pending tokens, and calls use with the logits
+// behind the last one of a run. It returns how many tokens it computed.
+func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (tokens int, took time.Duration, err error) {
+	start := time.Now()
+	for n := -1; n != 0 && err == nil; {
+		n, err = g.advance(ctx, use)
+		tokens += n
+	}
+	return tokens, time.Since(start), err
+}
+
+// advance runs one step and returns how many tokens it computed.
+func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
+	if err := cmp.Or(ctx.Err(), g.admit()); err != nil {
+		return 0, err
+	}
+	var work []Work[B]
+	var in []*run[B]
+	for i := range g.runs {
+		run := &g.runs[i]
+		if k := min(len(run.pending), g.rows-n); k > 0 {
+			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
+			work, in, n = append(work, Work[B]{Seq: run.seq, Tokens: run.pending[:k]}), append(in, run), n+k
+			run.pending = run.pending[k:]
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	logits, err := g.Forward(work, false)
+	if err != nil {
+		return 0, err
+	}
+	for i, run := range in {
+		if len(run.pending) == 0 && err == nil {
+			err = use(run, logits.Data[i*logits.Stride:][:logits.Cols])
+		}
+	}
+	return n, err
+}
+
+// share forks a run behind its prompt for every other run that has the same one.
+// No token is chosen yet: no sequence may end while others still need its cache.
+func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
+	source.logits = slices.Clone(logits)
+	for i := range g.runs {
+		if run := &g.runs[i]; run.source == source && run != source {
+			if run.seq, err = source.seq.Fork(); err != nil {
+				return err
+			}
+			run.logits = source.logits
+			g.report.Matches[run.number] = kvcache.Match{Cached: len(run.prompt.Tokens)}
+		}
+	}
+	return nil
+}
+
+// next samples a token of a run and puts it in line for the next step, or ends the run.
+func (g *generation[B]) next(run *run[B], logits []float32) error {
+	token := run.sampler.Sample(logits)
+	if g.model.Stops(token) {
+		return g.end(run)
+	}
+	if err := g.emit(run.number, token); err != nil {
+		return err
+	}
+	if run.emitted++; run.emitted == g.maxTokens || run.seq.Len() == g.pool.Config().Memory.Capacity {
+		return g.end(run)
+	}
+	run.pending = []uint32{token}
+	return nil
+}
+
+// end releases a run's sequence, if it has one.
+func (g *generation[B]) end(run *run[B]) error {
+	if run.seq == nil {
+		return nil
+	}
+	stats, err := g.pool.Stats()
+	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
+		g.report.Cache = stats
+	}
+	seq := run.seq
+	run.seq = nil
+	return errors.Join(err, seq.Release())
+}

@@ -1,0 +1,207 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+)
+
+// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named
+// only in the error that refuses them.
+var ggmlTypes = map[uint32]string{
+	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
+	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
+	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
+}
+
+// ggufNumbers decodes the types of numbers and booleans in GGUF's metadata from
+// the bits that they are stored in.
+var ggufNumbers = map[uint32]struct {
+	size   uint64 // in bytes
+	decode func(bits uint64) float64
+}{
+	0:  {1, func(bits uint64) float64 { return float64(bits) }},
+	1:  {1, func(bits uint64) float64 { return float64(int8(bits)) }},
+	2:  {2, func(bits uint64) float64 { return float64(bits) }},
+	3:  {2, func(bits uint64) float64 { return float64(int16(bits)) }},
+	4:  {4, func(bits uint64) float64 { return float64(bits) }},
+	5:  {4, func(bits uint64) float64 { return float64(int32(bits)) }},
+	6:  {4, func(bits uint64) float64 { return float64(math.Float32frombits(uint32(bits))) }},
+	7:  {1, func(bits uint64) float64 { return float64(bits) }}, // boolean
+	10: {8, func(bits uint64) float64 { return float64(bits) }},
+	11: {8, func(bits uint64) float64 { return float64(int64(bits)) }},
+	12: {8, math.Float64frombits},
+}
+
+// The other types.
+const ggufString, ggufArray = 8, 9
+
+// parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
+// metadata, and the place and shape of every tensor.
+func parseGGUF(f file) (*settings, *archive) {
+	r := &reader{file: f}
+	if string(r.bytes("magic", 4)) != "GGUF" {
+		r.fail("magic", "is not that of a GGUF file")
+	}
+	if version := r.u32("version"); version != 2 && version != 3 {
+		r.keep(f.unsupported("GGUF version %d", version))
+	}
+	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
+	meta := &settings{reader: r, section: "metadata", values: map[string]any{}, names: ggufNames}
+	for i := uint64(0); i < keys && r.err == nil; i++ {
+		key := r.string("metadata key")
+		field := "metadata " + key
+		if _, twice := meta.values[key]; twice {
+			r.fail(field, "is there twice")
+		}
+		meta.values[key] = r.value(field, r.u32(field))
+	}
+	type description struct {
+		name, kind string
+		shape      []int
+		offset     int // from where the data begin, which is known at the end
+	}
+	var list []description
+	for i := uint64(0); i < tensors && r.err == nil; i++ {
+		d := description{name: r.string("tensor name")}
+		d.shape, d.kind, d.offset = r.tensor("tensor " + d.name)
+		list = append(list, d)
+	}
+	align := meta.int("general.alignment", 32)
+	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
+		r.fail("metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
+	}
+	a := newArchive(r)
+	start := (r.at + align - 1) &^ (align - 1)
+	for _, d := range list {
+		if d.offset&(align-1) != 0 {
+			r.fail("tensor "+d.name, "offset %d is no multiple of the alignment %d", d.offset, align)
+		}
+		a.add(d.name, d.kind, d.shape, start+d.offset)
+	}
+	a.disjoint()
+	return meta, a
+}
+
+// value reads a metadata value of a type, as settings hold it.
+func (r *reader) value(field string, kind uint32) any {
+	if number, ok := ggufNumbers[kind]; ok {
+		return number.decode(r.uint(field, number.size))
+	}
+	if kind == ggufString {
+		return r.string(field)
+	}
+	if kind != ggufArray {
+		r.fail(field, "has unknown type %d", kind)
+		return nil
+	}
+	kind, n := r.u32(field), r.u64(field)
+	if kind == ggufArray {
+		r.fail(field, "is an array of the nested type %d", kind)
+	}
+	if n > uint64(r.left()) { // an element is at least a byte
+		r.fail(field, "is an array of %d elements, the file has %d bytes left", n, r.left())
+	}
+	var list []any
+	for ; n > 0 && r.err == nil; n-- {
+		list = append(list, r.value(field, kind))
+	}
+	return list
+}
+
+// tensor reads a tensor's description, in which the contiguous dimension is first.
+func (r *reader) tensor(field string) (shape []int, kind string, offset int) {
+	// What no file holds stays far from overflow.
+	size := func() int { return int(min(r.u64(field), math.MaxInt/2)) }
+	dims := r.u32(field)
+	if dims > 4 {
+		r.fail(field, "has %d dimensions, at most 4 are accepted", dims)
+		return nil, "", 0
+	}
+	shape = make([]int, dims)
+	for i := range shape {
+		shape[len(shape)-1-i] = size()
+	}
+	number := r.u32(field)
+	return shape, cmp.Or(ggmlTypes[number], fmt.Sprintf("number %d", number)), size()
+}
+
+// ggufNames is what GGUF's metadata call the settings of config.json.
+var ggufNames = map[string]string{
+	"model_type":              "general.architecture",
+	"hidden_size":             "llama.embedding_length",
+	"intermediate_size":       "llama.feed_forward_length",
+	"num_hidden_layers":       "llama.block_count",
+	"num_attention_heads":     "llama.attention.head_count",
+	"num_key_value_heads":     "llama.attention.head_count_kv",
+	"head_dim":                "llama.attention.key_length",
+	"max_position_embeddings": "llama.context_length",
+	"rms_norm_eps":            "llama.attention.layer_norm_rms_epsilon",
+	"bos_token_id":            "tokenizer.ggml.bos_token_id",
+	"eos_token_id":            "tokenizer.ggml.eos_token_id",
+	"rope_theta":              "llama.rope.freq_base",
+	"rope_scaling.rope_type":  "llama.rope.scaling.type",
+	"rope_scaling.factor":     "llama.rope.scaling.factor",
+	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
+}
+
+// ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
+// in the order that pairs neighbours, also where the original paired halves.
+func ggufConfig(meta *settings, a *archive) Config {
+	if shape := a.tensors[ggml.embed+".weight"].shape; len(shape) == 2 {
+		meta.values["vocab_size"] = float64(shape[0])
+	}
+	_, untied := a.tensors[ggml.output+".weight"]
+	meta.values["tie_word_embeddings"] = !untied
+	for key, value := range map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0} {
+		meta.assume(map[string]any{ggufNames[key]: value})
+	}
+	if name := get(meta, "model_type", "llama"); name != "llama" {
+		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
+	}
+	c := meta.config()
+	c.Names, c.RoPE.Pairing, c.RoPE.Dims = ggml, backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
+	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
+		meta.keep(meta.unsupported("a value length other than the key length"))
+	}
+	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
+		meta.keep(meta.unsupported("rope_freqs.weight"))
+	}
+	meta.keep(c.check(meta.file))
+	return c
+}
+
+// ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
+func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
+	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
+	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
+	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)
+	if meta.err != nil {
+		return nil, meta.err
+	}
+	pieces := make([]tokenizer.Piece, vocab)
+	for i, text := range texts {
+		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
+	}
+	return tokenizer.SentencePiece(meta.name, pieces, bos)
+}
+
+// elements is an array of n values of type T.
+func elements[T any](meta *settings, key string, n int) []T {
+	var list []T
+	for _, v := range get[[]any](meta, key) {
+		if t, ok := v.(T); ok {
+			list = append(list, t)
+		}
+	}
+	if len(list) != n {
+		field, _ := meta.lookup(key)
+		var zero T
+		meta.fail(field, "has %d values of type %T, need %d", len(list), zero, n)
+	}
+	return list
+}

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// rms is RMSNorm of n rows of x into dst, with weights w, or without any of rows of equal parts of x.
+func rms(dst, x, w []float32, n int, eps float64) {
+	dim := len(w)
+	if w == nil {
+		dim = len(x) / max(n, 1)
+	}
+	for t := range n {
+		row, out := x[t*dim:(t+1)*dim], dst[t*dim:(t+1)*dim]
+		sum := 0.0
+		for _, v := range row {
+			sum += float64(v) * float64(v)
+		}
+		scale := float32(1 / math.Sqrt(sum/float64(dim)+eps))
+		for i, v := range row {
+			if out[i] = v * scale; w != nil {
+				out[i] *= w[i]
+			}
+		}
+	}
+}
+
+// activations are what becomes of a gate and what it gates.
+var activations = map[string]func(gate, up float32) float32{
+	"silu": func(gate, up float32) float32 {
+		g := float64(gate)
+		return float32(g/(1+math.Exp(-g))) * up
+	},
+	"gelu_pytorch_tanh": func(gate, up float32) float32 {
+		g := float64(gate)
+		return float32(g/2*(1+math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))) * up
+	},
+	"swiglu_oai": func(gate, up float32) float32 { // of gpt-oss
+		g := min(float64(gate), 7)
+		return float32((min(max(float64(up), -7), 7) + 1) * g / (1 + math.Exp(-1.702*g)))
+	},
+}
+
+func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+func scale(x []float32, by float32) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+func addScaled(dst, x []float32, by float32) {
+	for i, v := range x {
+		dst[i] += v * by
+	}
+}
+
+// addBias adds a bias, where there is one, to n rows.
+func addBias(dst, bias []float32, n int) {
+	for t := range n {
+		addScaled(dst[t*len(bias):], bias, 1)
+	}
+}
+
+// project computes n rows of dst = x·wᵀ + bias.
+func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
+	r.multiply(0, dst, w.General, x, n)
+	addBias(dst, w.Bias, n)
+}
+
+// multiply computes n rows of dst = x·wᵀ + beta·dst. The rows of w are taken in
+// bands that stay in the processor's cache while all rows of x pass over them. How
+// a row of w is summed does not depend on n or the number of threads, as bands are
+// a multiple of four, the rows that the kernel takes at once.
+func (r *Runner[B]) multiply(beta float32, dst []float32, w blas32.General, x []float32, n int) {
+	const band = 32
+	r.parallel((w.Rows+band-1)/band, n*band*w.Cols, func(from, to int) {
+		for lo := from * band; lo < min(to*band, w.Rows); lo += band {
+			part := w
+			part.Rows, part.Data = min(band, w.Rows-lo), w.Data[lo*w.Stride:]
+			for t := range n {
+				in := blas32.Vector{N: w.Cols, Inc: 1, Data: x[t*w.Cols:]}
+				out := blas32.Vector{N: part.Rows, Inc: 1, Data: dst[t*w.Rows+lo:]}
+				blas32.Gemv(blas.NoTrans, 1, part, in, beta, out)
+			}
+		}
+	})
+}
+
+// parallel divides n units of work, each of so many multiplications, over the
+// runner's threads where that is worth it.
+func (r *Runner[B]) parallel(n, cost int, f func(from, to int)) {
+	const least = 1 << 16 // multiplications that pay for a goroutine
+	parts := min(r.threads, n, n*cost/least)
+	if parts <= 1 {
+		f(0, n)
+		return
+	}
+	var wg sync.WaitGroup
+	for i := 1; i < parts; i++ {
+		wg.Go(func() { f(i*n/parts, (i+1)*n/parts) })
+	}
+	f(0, n/parts)
+	wg.Wait()
+}

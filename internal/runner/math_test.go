@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"math"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// A product is right at odd sizes, and bit for bit the same whatever is computed
+// beside it and on however many threads.
+func TestMultiply(t *testing.T) {
+	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 8}, {7, 64}, {259, 256}, {33, 9000}, {130, 700}} {
+		rows, cols := size[0], size[1]
+		const n = 5
+		m := randomModel(Config{Vocab: rows, Dim: cols}, 1)
+		x := randomModel(Config{Vocab: n, Dim: cols}, 2).Embed.Data
+		want := make([]float32, n*rows)
+		for tok := range n {
+			one := &Runner[*cpu.Buffer]{threads: 1}
+			one.multiply(0, want[tok*rows:], m.Embed, x[tok*cols:], 1)
+			wide := make([]float64, cols)
+			for i := range wide {
+				wide[i] = float64(x[tok*cols+i])
+			}
+			for i, v := range product(m.Embed, wide) {
+				require.InDelta(t, v, want[tok*rows+i], 1e-4*math.Sqrt(float64(cols)))
+			}
+		}
+		for threads := range 4 {
+			r := &Runner[*cpu.Buffer]{threads: threads + 1}
+			got := make([]float32, n*rows)
+			r.multiply(0, got, m.Embed, x, n)
+			require.Equal(t, want, got, "%v on %d threads", size, threads+1)
+		}
+	}
+}
+
+func TestParallelCoversEverythingOnce(t *testing.T) {
+	for _, threads := range []int{1, 2, 3, 8} {
+		for _, n := range []int{0, 1, 2, 7, 100} {
+			seen := make([]int, n)
+			(&Runner[*cpu.Buffer]{threads: threads}).parallel(n, 1<<20, func(from, to int) {
+				for i := from; i < to; i++ {
+					seen[i]++
+				}
+			})
+			for i, times := range seen {
+				require.Equal(t, 1, times, "unit %d of %d on %d threads", i, n, threads)
+			}
+		}
+	}
+}
+
+func TestNorm(t *testing.T) {
+	out := make([]float32, 4)
+	rms(out, []float32{3, -4, 0, 0}, []float32{1, 2}, 2, 1e-5)
+	scale := 1 / math.Sqrt(12.5+1e-5)
+	require.InDeltaSlice(t, []float64{3 * scale, -8 * scale, 0, 0}, []float64{float64(out[0]), float64(out[1]), float64(out[2]), float64(out[3])}, 1e-6)
+}

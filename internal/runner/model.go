@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Model is a model's configuration and weights, decoded to float32. A matrix is
+// [outputs, inputs]. It is not changed by running it, so it may be
+// used by several runners at once.
+type Model struct {
+	Config
+	Embed  blas32.General // [Vocab, Dim]
+	Layers []Layer
+	Norm   []float32      // [Dim]
+	Output blas32.General // [Vocab, Dim]; shares memory with Embed where Tied
+	// Digest is the SHA-256 of the configuration and of the files of the weights. The
+	// same weights in another format have another one.
+	Digest []byte
+}
+
+// Layer is the weights of one layer; those of what its Block leaves out are nil.
+type Layer struct {
+	AttnNorm, FFNNorm []float32 // [Dim]
+	PostAttn, PostFFN []float32 // [Dim], of what the sublayers add
+	Q, K, V           Matrix    // [heads*HeadDim, Dim], or with Latent the width of what is compressed
+	O                 Matrix    // [Dim, Heads*ValueDim]
+	Gate              Matrix    // [Heads*HeadDim, Dim], of the outputs
+	QNorm, KNorm      []float32 // [HeadDim]
+	Sinks             []float32 // [Heads]
+	Latent            latentWeights
+	Delta             deltaWeights
+	FFN               FeedForward // or the shared expert
+	Experts           expertWeights
+}
+
+// FeedForward is the weights of a gated block.
+type FeedForward struct {
+	Gate, Up Matrix // [hidden, Dim]
+	Down     Matrix // [Dim, hidden]
+}
+
+// digest hashes all files: decoding them has taken longer.
+func (a *archive) digest(cfg Config) []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%+v\n", cfg)
+	for _, data := range a.files {
+		h.Write(data)
+	}
+	return h.Sum(nil)
+}

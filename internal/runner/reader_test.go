@@ -1,0 +1,385 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/stretchr/testify/require"
+)
+
+// One model written in every format and encoding is read as the same model.
+func TestFormatsAgree(t *testing.T) {
+	for _, tied := range []bool{true, false} {
+		cfg := craftConfig(32)
+		cfg.Tied = tied
+		want, _, err := LoadFS(folder(map[string][]byte{"m.bin": craftCheckpoint(cfg)}), "m.bin")
+		require.NoError(t, err)
+		require.Equal(t, cfg, want.Config)
+		for i, a := range craftArrays(cfg, huggingFace)[:5] {
+			got := [][]float32{want.Embed.Data, want.Norm, want.Layers[0].AttnNorm, want.Layers[0].Q.Data, want.Layers[0].K.Data}
+			require.Equal(t, a.data, got[i], a.name)
+		}
+		same := func(m *Model, tok *tokenizer.Tokenizer, err error) {
+			t.Helper()
+			require.NoError(t, err)
+			require.Equal(t, want.Layers, m.Layers)
+			require.Equal(t, want.Embed, m.Embed)
+			require.Equal(t, want.Output, m.Output)
+			require.Equal(t, want.Norm, m.Norm)
+		}
+		for _, kind := range []string{"F32", "F16", "BF16"} {
+			fsys := folder(map[string][]byte{
+				"d/config.json":       craftJSON(cfg, ""),
+				"d/model.safetensors": craftSafetensors(craftArrays(cfg, huggingFace), kind),
+			})
+			same(LoadFS(fsys, "d"))
+			same(LoadFS(fsys, "d/model.safetensors"))
+		}
+		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0"} {
+			m, tok, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
+			same(m, tok, err)
+			cfg.RoPE.Theta, cfg.RoPE.Dims, cfg.Names = 10000, cfg.HeadDim, ggml
+			require.Equal(t, cfg, m.Config)
+			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
+		}
+	}
+}
+
+// The digest tells models apart by their weights and by their configuration, and goes
+// into the keys of their blocks.
+func TestDigest(t *testing.T) {
+	be, cfg := openCPU(t), craftConfig(4)
+	weights := craftSafetensors(craftArrays(cfg, huggingFace), "F32")
+	other := bytes.Clone(weights)
+	other[len(other)-1] ^= 1
+	load := func(more string, weights []byte) *Model {
+		m, _, err := LoadFS(folder(map[string][]byte{"config.json": craftJSON(cfg, more), "model.safetensors": weights}), ".")
+		require.NoError(t, err)
+		require.Len(t, m.Digest, 32)
+		return m
+	}
+	key := func(m *Model) prefix.Key {
+		f, err := newRunner(t, be, m, Options{}).Pool().Config().Fingerprint()
+		require.NoError(t, err)
+		return f.Root(prefix.Scope{}).Key
+	}
+	first := load("", weights)
+	for _, m := range []*Model{
+		load("", weights),
+		load(`,"hidden_act":"silu"`, weights), // which says what is understood anyway
+	} {
+		require.Equal(t, first.Digest, m.Digest)
+		require.Equal(t, key(first), key(m))
+	}
+	for _, m := range []*Model{load("", other), load(`,"rope_theta":5e5`, weights)} {
+		require.NotEqual(t, first.Digest, m.Digest)
+		require.NotEqual(t, key(first), key(m))
+	}
+}
+
+// A file that ends early is an error at every length, and nothing worse.
+func TestCutFiles(t *testing.T) {
+	cfg := craftConfig(4)
+	config := craftJSON(cfg, "")
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{
+		{"model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "F16")},
+		{"model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F32")},
+		{"model.bin", craftCheckpoint(cfg)},
+	} {
+		load := func(data []byte) error {
+			_, _, err := LoadFS(folder(map[string][]byte{"config.json": config, c.name: data}), c.name)
+			return err
+		}
+		require.NoError(t, load(c.data))
+		for n := range c.data {
+			err := load(c.data[:n])
+			require.Error(t, err, "%s cut to %d bytes", c.name, n)
+			typed(t, err)
+		}
+	}
+}
+
+func TestHostileSafetensors(t *testing.T) {
+	for _, c := range []struct{ name, header, field, why string }{
+		{"not JSON", `nonsense`, "header", "no JSON object"},
+		{"array", `[]`, "header", "no JSON object"},
+		{"open end", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, "header", "EOF"},
+		{"deep", `{"a":` + strings.Repeat("[", 20000), "header", ""},
+		{"twice", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "tensor a", "twice"},
+		{"overlap", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, "tensor b", "inside of tensor a"},
+		{"beyond", `{"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}}`, "tensor a", "within the 16 bytes"},
+		{"backward", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, "tensor a", "data_offsets"},
+		{"negative offset", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, "tensor a", "data_offsets"},
+		{"one offset", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}`, "tensor a", "data_offsets"},
+		{"size", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, "tensor a", "has 8 bytes"},
+		{"overflow", `{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, "tensor a", "overflows"},
+		{"overflow in bytes", `{"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}}`, "tensor a", "does not fit"},
+		{"negative shape", `{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "tensor a", "negative"},
+		{"huge number", `{"a":{"dtype":"F32","shape":[1e99],"data_offsets":[0,4]}}`, "header", "1e99"},
+		{"metadata", `{"__metadata__":7}`, "header", "unmarshal"},
+	} {
+		data := withHeader(c.header, make([]byte, 16))
+		bounded(t, len(data), func() {
+			err := parseSafetensors(file{"m.safetensors", data}).err
+			refused(t, err, "m.safetensors", c.field, c.why, c.name)
+		})
+	}
+	err := parseSafetensors(file{"m", join(u64(math.MaxUint64), make([]byte, 100))}).err
+	refused(t, err, "m", "header", "100 left", "header length")
+
+	// Types that are not decoded may be listed, as long as nobody needs them.
+	a := parseSafetensors(file{"m", withHeader(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`, make([]byte, 12))})
+	require.NoError(t, a.err)
+	_, err = a.floats("a", 1)
+	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type I64 (of a)"}, err)
+	v, err := a.floats("b")
+	require.NoError(t, err)
+	require.Equal(t, []float32{0}, v)
+}
+
+func ggufError(f file) error {
+	_, a := parseGGUF(f)
+	return a.err
+}
+
+func checkpointError(f file) error {
+	_, a := parseCheckpoint(f)
+	return a.err
+}
+
+func refused(t *testing.T, err error, file, field, why, name string) {
+	t.Helper()
+	var f ErrFile
+	require.True(t, errors.As(err, &f), "%s: %v", name, err)
+	require.Equal(t, file, f.File, name)
+	require.Contains(t, f.Field, field, name)
+	require.Contains(t, f.Why, why, name)
+}
+
+func TestHostileGGUF(t *testing.T) {
+	cfg := craftConfig(4)
+	open := func(change func(meta map[string][]byte, arrays []array)) error {
+		meta, arrays := craftMeta(cfg), craftArrays(cfg, ggml)
+		change(meta, arrays)
+		data := craftGGUF(meta, arrays, "F32")
+		var err error
+		bounded(t, len(data), func() { _, _, err = loadGGUF(file{"m.gguf", data}) })
+		return err
+	}
+	number := func(v uint32) []byte { return join(u32(ggufU32), u32(v)) }
+	for _, c := range []struct {
+		key, why string
+		value    []byte
+	}{
+		{"general.alignment", "power of two", number(33)},
+		{"general.alignment", "power of two", number(0)},
+		{"general.alignment", "is x, need an integer of 32 bits", join(u32(ggufString), text("x"))},
+		{"general.architecture", "need string", number(1)},
+		{"llama.block_count", "need an integer of 32 bits", join(u32(ggufU64), u64(math.MaxUint64))},
+		{"llama.block_count", "is missing", nil},
+		{"x", "unknown type 13", u32(13)},
+		{"x", "nested type 9", join(u32(ggufArray), u32(ggufArray), u64(1))},
+		{"x", "array of 1152921504606846976 elements", join(u32(ggufArray), u32(ggufU8), u64(1<<60))},
+		{"x", "array of 1152921504606846976 elements", join(u32(ggufArray), u32(ggufString), u64(1<<60))},
+		{"x", "bytes at offset", join(u32(ggufString), u64(math.MaxUint64))},
+		{"tokenizer.ggml.scores", "has 1 values of type float64, need 5", join(u32(ggufArray), u32(ggufF32), u64(1), u32(0))},
+		{"tokenizer.ggml.token_type", "has 0 values of type float64, need 5", join(u32(ggufArray), u32(ggufString), u64(5), make([]byte, 40))},
+		{"tokenizer.ggml.scores", "is missing", nil},
+		{"llama.block_count", "need an integer of 32 bits", join(u32(ggufF32), u32(math.Float32bits(1.5)))},
+		{"llama.block_count", "is [1 1], need an integer of 32 bits", join(u32(ggufArray), u32(ggufU8), u64(2), []byte{1, 1})},
+		{"tokenizer.ggml.tokens", "has 0 values of type string, need 5", join(u32(ggufArray), u32(ggufU8), u64(1), []byte{0})},
+		{"tokenizer.ggml.tokens", "has 1 values of type string, need 5", join(u32(ggufArray), u32(ggufString), u64(1), text("a"))},
+	} {
+		err := open(func(meta map[string][]byte, _ []array) {
+			if meta[c.key] = c.value; c.value == nil {
+				delete(meta, c.key)
+			}
+			if c.key == "tokenizer.ggml.tokens" { // their number is checked first otherwise
+				delete(meta, "tokenizer.ggml.scores")
+				delete(meta, "tokenizer.ggml.token_type")
+			}
+		})
+		refused(t, err, "m.gguf", "metadata "+c.key, c.why, c.key)
+	}
+	for key, value := range map[string]string{
+		"general.architecture": "mamba", "llama.rope.scaling.type": "longrope",
+	} {
+		err := open(func(meta map[string][]byte, _ []array) { meta[key] = join(u32(ggufString), text(value)) })
+		require.ErrorIs(t, err, ErrUnsupported{}, key)
+		require.ErrorContains(t, err, value)
+	}
+	err := open(func(_ map[string][]byte, arrays []array) { arrays[1].name = arrays[0].name })
+	refused(t, err, "m.gguf", "tensor token_embd.weight", "twice", "duplicate tensor")
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].name = "rope_freqs.weight" })
+	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight"})
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{math.MaxInt, math.MaxInt} })
+	refused(t, err, "m.gguf", "tensor output_norm.weight", "overflows", "shape")
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = make([]int, 5) })
+	refused(t, err, "m.gguf", "tensor output_norm.weight", "5 dimensions", "shape")
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{8} })
+	refused(t, err, "m.gguf", "tensor output_norm.weight", "has shape [8]", "shape")
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].data[2] = float32(math.Inf(1)) })
+	refused(t, err, "m.gguf", "tensor output_norm.weight", "element 2 is +Inf", "infinite")
+
+	head := func(version uint32, tensors, keys uint64, more ...[]byte) file {
+		return file{"m", join([]byte("GGUF"), u32(version), u64(tensors), u64(keys), join(more...))}
+	}
+	err = ggufError(head(1, 0, 0))
+	require.Equal(t, ErrUnsupported{File: "m", Feature: "GGUF version 1"}, err)
+	err = ggufError(head(3, math.MaxUint64, 0))
+	refused(t, err, "m", "tensor name", "0 left", "tensor count")
+	err = ggufError(head(3, 0, math.MaxUint64))
+	refused(t, err, "m", "metadata key", "0 left", "metadata count")
+	key := join(text("k"), u32(ggufU8), []byte{0})
+	err = ggufError(head(3, 0, 2, key, key))
+	refused(t, err, "m", "metadata k", "twice", "duplicate key")
+	tensor := func(name string, kind uint32, off uint64) []byte {
+		return join(text(name), u32(1), u64(1), u32(kind), u64(off))
+	}
+	err = ggufError(head(3, 2, 0, tensor("a", 0, 0), tensor("b", 0, 0), make([]byte, 99)))
+	refused(t, err, "m", "tensor", "inside of tensor", "overlap")
+	err = ggufError(head(3, 1, 0, tensor("a", 0, 4), make([]byte, 99)))
+	refused(t, err, "m", "tensor a", "multiple of the alignment", "alignment")
+	err = ggufError(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
+	refused(t, err, "m", "tensor a", "offset", "offset")
+	_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
+	require.NoError(t, a.err)
+	_, err = a.floats("a", 1)
+	require.EqualError(t, err, "m: tensor type Q4_K (of a) is not supported by this runner")
+	_, err = a.floats("b", 1)
+	require.ErrorContains(t, err, "number 99")
+}
+
+func TestHostileCheckpoint(t *testing.T) {
+	whole := craftCheckpoint(craftConfig(4))
+	for _, c := range []struct {
+		name  string
+		word  int
+		value uint32
+		field string
+	}{
+		{"dim", 0, 0, "hidden size"}, {"dim", 0, math.MaxUint32, "n_heads"}, {"dim", 0, 5, "n_heads"},
+		{"hidden", 1, 1 << 30, "feed-forward size"}, {"hidden", 1, 1 << 20, "mlp.gate_proj"},
+		{"layers", 2, 1 << 31, "layers"}, {"layers", 2, 1 << 16, "input_layernorm"},
+		{"heads", 3, 0, "n_heads"}, {"heads", 3, 4, "rope"}, {"KV heads", 4, 3, "key-value heads"},
+		{"vocabulary", 5, 1 << 31, "vocabulary"}, {"vocabulary", 5, 2, "special tokens"}, {"vocabulary", 5, 6, "size"},
+		{"untied", 5, uint32(0xfffffffb), "lm_head"},
+		{"context", 6, 0, "context"}, {"context", 6, 1 << 23, "rotations"},
+	} {
+		data := append([]byte(nil), whole...)
+		copy(data[4*c.word:], u32(c.value))
+		bounded(t, len(data), func() {
+			_, _, err := LoadFS(folder(map[string][]byte{"m.bin": data}), "m.bin")
+			require.Error(t, err, c.name)
+			typed(t, err)
+			if c.name != "vocabulary" || c.field != "size" {
+				refused(t, err, "m.bin", c.field, "", c.name)
+			}
+		})
+	}
+	err := checkpointError(file{"m.bin", append(whole, 0)})
+	refused(t, err, "m.bin", "size", "1 bytes follow", "longer")
+	err = checkpointError(file{"m.bin", join([]byte("24ka"), u32(2), make([]byte, 256))})
+	require.Equal(t, ErrUnsupported{File: "m.bin", Feature: "version 2 of the llama2.c checkpoint"}, err)
+}
+
+func TestConfig(t *testing.T) {
+	base := craftConfig(8)
+	parse := func(more string) (Config, error) { return parseConfig(file{"config.json", craftJSON(base, more)}) }
+	c, err := parse(`,"head_dim":16,"bos_token_id":4,"eos_token_id":[2,3],"rope_theta":5e5,"rope_scaling":
+		{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":8192}`)
+	require.NoError(t, err)
+	require.Equal(t, 16, c.HeadDim)
+	require.Equal(t, backend.RoPE{Theta: 5e5, Scaling: backend.Llama3Scaling, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalContext: 8192}, c.RoPE)
+	for token, stops := range []bool{false, false, true, true, true} {
+		require.Equal(t, stops, c.Stops(uint32(token)))
+	}
+	c, err = parse(`,"rope_scaling":{"type":"linear","factor":2}`)
+	require.NoError(t, err)
+	require.Equal(t, backend.LinearScaling, c.RoPE.Scaling)
+	c, err = parse(`,"rope_parameters":{"rope_type":"yarn","rope_theta":20000,"factor":4,"beta_fast":16},"eos_token_id":null`)
+	require.NoError(t, err)
+	require.Equal(t, backend.RoPE{Theta: 20000, Scaling: backend.YaRNScaling, Factor: 4, BetaFast: 16, OriginalContext: 6}, c.RoPE)
+	require.Empty(t, c.EOS, "null, which is not the default")
+	c, err = parse(`,"rope_scaling":{"type":"default"},"rope_scaling":null`)
+	require.NoError(t, err)
+	require.Equal(t, backend.RoPE{Theta: 10000}, c.RoPE)
+
+	for more, feature := range map[string]string{
+		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling.type dynamic",
+		`,"quantization_config":{"quant_method":"mxfp4"}`:             "quantization_config map[quant_method:mxfp4]",
+		`,"model_type":"mixtral"`:                                     "model_type mixtral",
+		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
+		`,"mlp_bias":true`:                                            "mlp_bias true",
+		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_parameters.rope_type longrope",
+	} {
+		_, err := parse(more)
+		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err)
+	}
+	for more, field := range map[string]string{
+		`,"num_key_value_heads":3`:                 "key-value heads",
+		`,"num_key_value_heads":0`:                 "key-value heads",
+		`,"num_attention_heads":0`:                 "heads",
+		`,"head_dim":7`:                            "rope",
+		`,"head_dim":1e30`:                         "configuration",
+		`,"hidden_size":"8"`:                       "configuration",
+		`,"rms_norm_eps":0`:                        "norm epsilon",
+		`,"rope_theta":-1`:                         "rope",
+		`,"rope_scaling":{"type":"linear"}`:        "rope",
+		`,"bos_token_id":5`:                        "special tokens",
+		`,"eos_token_id":[1,9]`:                    "special tokens",
+		`,"eos_token_id":"x"`:                      "configuration",
+		`,"max_position_embeddings":99999999`:      "context",
+		`,"num_hidden_layers":9223372036854775807`: "layers",
+		`,`: "configuration",
+	} {
+		_, err := parse(more)
+		refused(t, err, "config.json", field, "", more)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	cfg := craftConfig(4)
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	bin := write("m.bin", craftCheckpoint(cfg))
+	_, _, err := Load(filepath.Join(dir, "absent.gguf"), "")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	begins := func(path string) {
+		t.Helper()
+		require.True(t, strings.HasPrefix(err.Error(), path+": "), "the path as it was given: %v", err)
+		require.NotContains(t, err.Error(), "stat ")
+	}
+	begins(filepath.Join(dir, "absent.gguf"))
+	_, _, err = Load(dir, "")
+	begins(filepath.Join(dir, "model.safetensors"))
+	_, _, err = Load(write("m.onnx", nil), "")
+	require.ErrorIs(t, err, ErrUnsupported{})
+	_, tok, err := Load(bin, "")
+	require.NoError(t, err)
+	require.Nil(t, tok, "neither bytes nor a vocabulary inside")
+	_, _, err = Load(bin, filepath.Join(dir, "absent"))
+	begins(filepath.Join(dir, "absent"))
+	_, _, err = Load(bin, write("t.bin", make([]byte, 100)))
+	begins(filepath.Join(dir, "t.bin"))
+	require.ErrorContains(t, err, "behind the 5 tokens")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin", "model.safetensors"), 0o700))
+	_, _, err = Load(filepath.Join(dir, "d.bin"), "")
+	require.ErrorContains(t, err, "not a regular file")
+}

@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// parseSafetensors lists the tensors of a safetensors file: the length of the
+// header (u64), the header (JSON), and the data that it describes.
+func parseSafetensors(f file) *archive {
+	a := newArchive(&reader{file: f})
+	// Decoding into a map would not see a name that is there twice.
+	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
+	if t, err := header.Token(); err != nil || t != json.Delim('{') {
+		a.fail("header", "is no JSON object")
+	}
+	for a.err == nil && header.More() {
+		var entry struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets []int  `json:"data_offsets"`
+		}
+		key, err := header.Token()
+		name, _ := key.(string)
+		if name == "__metadata__" {
+			err = cmp.Or(err, header.Decode(new(map[string]string)))
+		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
+			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
+		}
+		if err != nil {
+			a.fail("header", "%v", err)
+		}
+	}
+	if _, err := header.Token(); err != nil {
+		a.fail("header", "%v", err)
+	}
+	a.disjoint()
+	return a
+}
+
+// parseShards lists the tensors of the files that an index names, which are beside it.
+func parseShards(fsys fs.FS, index file) *archive {
+	all := newArchive(&reader{file: index})
+	var names struct {
+		Of map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(index.data, &names); err != nil {
+		all.fail("index", "%v", err)
+	}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
+		if name != path.Base(name) {
+			all.fail("weight_map", "names %q, need a file beside the index", name)
+			break
+		}
+		f, err := open(fsys, path.Join(path.Dir(index.name), name))
+		a := parseSafetensors(f)
+		all.keep(cmp.Or(err, a.err))
+		all.files = append(all.files, f.data)
+		for name, t := range a.tensors {
+			if _, twice := all.tensors[name]; twice {
+				all.fail("tensor "+name, "is in two files")
+			}
+			all.tensors[name] = t
+		}
+	}
+	return all
+}
+
+// textModel is a tensor's name in the text model alone, of which a larger model has it.
+func textModel(name string) string {
+	if part, ok := strings.CutPrefix(name, "model.language_model."); ok { // transformers 5
+		return "model." + part
+	}
+	return strings.TrimPrefix(name, "language_model.")
+}
+
+// entry adds a tensor whose data, from where the header ends, are in the range of
+// offsets.
+func (a *archive) entry(name, kind string, shape, offsets []int) {
+	field, o := "tensor "+name, offsets
+	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > a.left() {
+		a.fail(field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
+		return
+	}
+	a.add(name, kind, shape, a.at+o[0])
+	if t := a.tensors[name]; t.data != nil && len(t.data) != o[1]-o[0] {
+		a.fail(field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(t.data), o)
+	}
+}

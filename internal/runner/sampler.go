@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
+)
+
+// Sampling says how the next token is chosen. The zero value is greedy.
+type Sampling struct {
+	Temperature float64 // divides the logits; 0 takes the best one
+	TopP        float64 // keeps the likeliest tokens that together reach this probability; 0 or 1: all
+	Seed        uint64
+}
+
+// Sampler chooses tokens for one sequence. Its choices depend on the seed, the
+// stream and the logits it sees, not on what else is in the batch.
+type Sampler struct {
+	Sampling
+	rng   *rand.Rand
+	order []candidate // scratch
+}
+
+type candidate struct {
+	token  uint32
+	weight float64
+}
+
+// NewSampler checks s; a kvcache.ErrConfig names the field that is out of range. Sequences of one seed draw from different streams.
+func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
+	if !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0) {
+		return nil, kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "accepts finite numbers from 0"}
+	}
+	if !(s.TopP >= 0 && s.TopP <= 1) {
+		return nil, kvcache.ErrConfig{Name: "TopP", Value: fmt.Sprint(s.TopP), Why: "accepts 0 to 1"}
+	}
+	s.TopP = cmp.Or(s.TopP, 1)
+	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil
+}
+
+// Greedy is the first token with the largest logit; NaN is never the largest.
+func Greedy(logits []float32) uint32 {
+	best := 0
+	for i, l := range logits {
+		if l > logits[best] || logits[best] != logits[best] && l == l {
+			best = i
+		}
+	}
+	return uint32(best)
+}
+
+// Sample chooses the token that follows, from its logits [vocab].
+func (s *Sampler) Sample(logits []float32) uint32 {
+	best := Greedy(logits)
+	top := float64(logits[best])
+	if s.Temperature == 0 || math.IsInf(top, 0) || top != top {
+		return best
+	}
+	s.order = s.order[:0]
+	total := 0.0
+	for i, l := range logits {
+		if w := math.Exp((float64(l) - top) / s.Temperature); w > 0 { // neither underflow nor NaN
+			s.order = append(s.order, candidate{uint32(i), w})
+			total += w
+		}
+	}
+	if s.TopP < 1 {
+		slices.SortStableFunc(s.order, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
+		goal, kept := s.TopP*total, 0
+		for total = 0; total < goal && kept < len(s.order); kept++ {
+			total += s.order[kept].weight
+		}
+		s.order = s.order[:max(kept, 1)]
+	}
+	at := s.rng.Float64() * total
+	for _, c := range s.order {
+		if at -= c.weight; at < 0 {
+			return c.token
+		}
+	}
+	return s.order[len(s.order)-1].token // rounding left a remainder
+}

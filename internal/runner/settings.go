@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// settings are what a file says of its model: config.json, or the metadata of a
+// GGUF file. Values are as encoding/json makes them: float64, string, bool, []any
+// and map[string]any, and nil for one that is absent.
+type settings struct {
+	*reader
+	section string            // what an error calls the place that they stand in
+	values  map[string]any    // by the file's own names
+	names   map[string]string // the file's names of settings of config.json; absent: the same
+}
+
+func (s *settings) lookup(key string) (field string, value any) {
+	if name, other := s.names[key]; other {
+		key = name
+	}
+	return s.section + " " + key, s.values[key]
+}
+
+// get is a setting of type T; without a default, it must be there.
+func get[T any](s *settings, key string, def ...T) (v T) {
+	field, value := s.lookup(key)
+	if value == nil && len(def) > 0 {
+		return def[0]
+	}
+	v, ok := value.(T)
+	if value == nil {
+		s.fail(field, "is missing")
+	} else if !ok {
+		s.fail(field, "has type %T, need %T", value, v)
+	}
+	return v
+}
+
+// integer is v, which must be one of 32 bits.
+func (s *settings) integer(field string, v any) int {
+	f, ok := v.(float64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
+		s.fail(field, "is %v, need an integer of 32 bits", v)
+	}
+	return int(f)
+}
+
+func (s *settings) int(key string, def ...int) int {
+	field, value := s.lookup(key)
+	if value == nil && len(def) > 0 {
+		return def[0]
+	}
+	return s.integer(field, get[any](s, key))
+}
+
+// only refuses a setting that the runner has no other value for.
+func only(s *settings, key string, value any) {
+	if _, have := s.lookup(key); have != nil && have != value {
+		s.keep(s.unsupported("%s %v", key, have))
+	}
+}
+
+// assume gives settings that the file does not have the values of a configuration class. One that is null stays so.
+func (s *settings) assume(class map[string]any) {
+	for key, value := range class {
+		if _, there := s.values[key]; !there {
+			s.values[key] = value
+		}
+	}
+}
+
+// tokens are those of a setting that is one, several, or null.
+func (s *settings) tokens(key string) (all []uint32) {
+	field, value := s.lookup(key)
+	several, ok := value.([]any)
+	if !ok && value != nil {
+		several = []any{value}
+	}
+	for _, token := range several {
+		all = append(all, uint32(s.integer(field, token)))
+	}
+	return all
+}
+
+// flatten makes the fields of a setting that is an object settings of their own, as rope_scaling.factor, and with deeper
+// those of objects in it.
+func (s *settings) flatten(key string, deeper bool) {
+	for name, value := range get(s, key, map[string]any{}) {
+		s.values[key+"."+name] = value
+		if _, nested := value.(map[string]any); nested && deeper {
+			s.flatten(key+"."+name, false)
+		}
+	}
+}
+
+// parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
+func parseConfig(f file) (Config, error) {
+	s := &settings{reader: &reader{file: f}, section: "configuration"}
+	if err := json.Unmarshal(f.data, &s.values); err != nil {
+		return Config{}, f.bad("configuration", "%v", err)
+	}
+	if s.values == nil {
+		return Config{}, f.bad("configuration", "is no JSON object")
+	}
+	if text := get(s, "text_config", map[string]any(nil)); text != nil {
+		outer := s.values
+		s.section, s.values = "configuration text_config", text
+		for _, key := range []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"} {
+			if value, there := outer[key]; there {
+				s.assume(map[string]any{key: value})
+			}
+		}
+	}
+	s.flatten("rope_scaling", false)
+	s.flatten("rope_parameters", true)
+	c := s.config()
+	s.keep(c.check(f))
+	return c, s.err
+}

@@ -1,0 +1,175 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Matrix is a linear map [outputs, inputs], with a bias [outputs] or without.
+type Matrix struct {
+	blas32.General
+	Bias []float32
+}
+
+// naming is what a file calls the weights.
+type naming struct {
+	embed, norm, output string
+	layer               string // format of a layer's number and one of the following
+	attnNorm, ffnNorm   string
+	postAttn, postFFN   string // norms of what a sublayer adds
+	q, k, v, o          string
+	qNorm, kNorm, sinks string
+	ffn                 string // in front of the following
+	gate, up, down      string
+	router, expert      string // the latter in front of what experts have
+	shared, sharedGate  string
+}
+
+var huggingFace = naming{
+	embed: "model.embed_tokens", norm: "model.norm", output: "lm_head",
+	layer: "model.layers.%d.%s", attnNorm: "input_layernorm", ffnNorm: "post_attention_layernorm",
+	q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj", o: "self_attn.o_proj",
+	qNorm: "self_attn.q_norm", kNorm: "self_attn.k_norm", sinks: "self_attn.sinks",
+	ffn: "mlp.", gate: "gate_proj", up: "up_proj", down: "down_proj",
+	router: "router", expert: "experts.", shared: "shared_expert.", sharedGate: "shared_expert_gate",
+}
+
+var ggml = naming{
+	embed: "token_embd", norm: "output_norm", output: "output",
+	layer: "blk.%d.%s", attnNorm: "attn_norm", ffnNorm: "ffn_norm",
+	q: "attn_q", k: "attn_k", v: "attn_v", o: "attn_output",
+	gate: "ffn_gate", up: "ffn_up", down: "ffn_down",
+}
+
+// loader decodes weights until one is missing or has another shape.
+type loader struct {
+	*archive
+	cfg   *Config
+	layer int // of the names below; −1: the model's own
+	err   error
+}
+
+func (w *loader) name(part string) string {
+	if w.layer < 0 {
+		return part
+	}
+	return fmt.Sprintf(w.cfg.Names.layer, w.layer, part)
+}
+
+// raw is a tensor that is named in full.
+func (w *loader) raw(part string, shape ...int) (v []float32) {
+	if w.err == nil {
+		v, w.err = w.floats(w.name(part), shape...)
+	}
+	return v
+}
+
+// norm is the weights of a norm; nil where there is none.
+func (w *loader) norm(part string, n int) []float32 {
+	if part == "" {
+		return nil
+	}
+	v := w.raw(part+".weight", n)
+	if w.cfg.UnitNorm {
+		for i := range v {
+			v[i]++
+		}
+	}
+	return v
+}
+
+func (w *loader) matrix(part string, rows, cols int, bias bool) Matrix {
+	m := matrixOf(rows, cols, w.raw(part+".weight", rows, cols))
+	if bias {
+		m.Bias = w.raw(part+".bias", rows)
+	}
+	return m
+}
+
+func matrixOf(rows, cols int, data []float32) Matrix {
+	return Matrix{General: blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}}
+}
+
+// rows is those of m in the ranges, of each of the heads that m has so many of, one range of all heads after the
+// other's of the same head.
+func (m Matrix) rows(heads int, ranges ...[2]int) Matrix {
+	if m.Data == nil { // loading has failed
+		return m
+	}
+	each, out := m.Rows/heads, matrixOf(0, m.Cols, nil)
+	for h := range heads {
+		for _, r := range ranges {
+			from, to := h*each+r[0], h*each+r[1]
+			out.Data = append(out.Data, m.Data[from*m.Cols:to*m.Cols]...)
+			out.Rows += to - from
+			if m.Bias != nil {
+				out.Bias = append(out.Bias, m.Bias[from:to]...)
+			}
+		}
+	}
+	return out
+}
+
+// feedForward is a gated block of so many inner elements, whose names begin with part.
+func (w *loader) feedForward(part string, hidden int) FeedForward {
+	n, dim := &w.cfg.Names, w.cfg.Dim
+	return FeedForward{Gate: w.matrix(part+n.gate, hidden, dim, false), Up: w.matrix(part+n.up, hidden, dim, false), Down: w.matrix(part+n.down, dim, hidden, false)}
+}
+
+// attention is the weights of a layer that attends.
+func (w *loader) attention(b *Block, out *Layer) {
+	n, q, kv, dim := &w.cfg.Names, b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	if b.Gated {
+		both := w.matrix(n.q, 2*q, dim, b.QKVBias)
+		out.Q, out.Gate = both.rows(b.Heads, [2]int{0, b.HeadDim}), both.rows(b.Heads, [2]int{b.HeadDim, 2 * b.HeadDim})
+	} else {
+		out.Q = w.matrix(n.q, q, dim, b.QKVBias)
+	}
+	out.K, out.V = w.matrix(n.k, kv, dim, b.QKVBias), w.matrix(n.v, b.KVHeads*b.valueDim(), dim, b.QKVBias)
+	out.O = w.matrix(n.o, dim, b.Heads*b.valueDim(), b.OBias)
+	if b.QKNorm == weightedQK {
+		out.QNorm, out.KNorm = w.norm(n.qNorm, b.HeadDim), w.norm(n.kNorm, b.HeadDim)
+	}
+	if b.Sinks {
+		out.Sinks = w.raw(n.sinks, b.Heads)
+	}
+}
+
+// model decodes the weights that cfg needs, unless reading the archive or the
+// configuration has failed. Layers are reserved one by one, so a file that claims
+// more than it holds fails at the first one missing.
+func (a *archive) model(cfg Config) (*Model, error) {
+	w, n := &loader{archive: a, cfg: &cfg, layer: -1, err: a.err}, &cfg.Names
+	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).General, Norm: w.norm(n.norm, cfg.Dim)}
+	if m.Output = m.Embed; !cfg.Tied {
+		m.Output = w.matrix(n.output, cfg.Vocab, cfg.Dim, false).General
+	}
+	for w.layer = 0; w.layer < cfg.Layers && w.err == nil; w.layer++ {
+		b, l := cfg.block(w.layer), Layer{AttnNorm: w.norm(n.attnNorm, cfg.Dim), FFNNorm: w.norm(n.ffnNorm, cfg.Dim)}
+		if b.PostNorms {
+			l.PostAttn, l.PostFFN = w.norm(n.postAttn, cfg.Dim), w.norm(n.postFFN, cfg.Dim)
+		}
+		switch {
+		case b.Kind == group.State:
+			w.delta(b, &l)
+		case b.Latent != (latent{}):
+			w.latent(b, &l)
+		default:
+			w.attention(b, &l)
+		}
+		if b.Experts != (experts{}) {
+			w.experts(b, &l)
+		} else {
+			l.FFN = w.feedForward(n.ffn, b.Hidden)
+		}
+		m.Layers = append(m.Layers, l)
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	m.Digest = a.digest(cfg)
+	return m, nil
+}

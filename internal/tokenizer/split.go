@@ -1,0 +1,125 @@
+package tokenizer
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// together says for every behavior whether a part stays together with the next one, of
+// which each may be a match.
+var together = map[string]func(match, next bool) bool{
+	"Removed":            func(_, _ bool) bool { return false },
+	"Isolated":           func(_, _ bool) bool { return false },
+	"Contiguous":         func(match, next bool) bool { return match == next },
+	"MergedWithPrevious": func(match, next bool) bool { return !match && next },
+	"MergedWithNext":     func(match, next bool) bool { return match && !next },
+}
+
+// split appends a step that divides spans at the matches of a pattern.
+func (r *jsonReader) split(p part, behavior string, invert bool) {
+	next, joined := r.find(p), together[behavior]
+	if joined == nil {
+		r.refuse(p.field, "behavior %q", behavior)
+	}
+	type cut struct {
+		end   int
+		match bool
+	}
+	r.splitters = append(r.splitters, func(s span) (out []span) {
+		var cuts []cut
+		for at := 0; at < len(s.text); {
+			begin, end := next(s.text[at:])
+			if begin < 0 {
+				begin, end = len(s.text)-at, len(s.text)-at
+			}
+			if begin > 0 {
+				cuts = append(cuts, cut{at + begin, invert})
+			}
+			if begin < end {
+				cuts = append(cuts, cut{at + end, !invert})
+			}
+			at += end
+		}
+		begin := 0
+		for i, c := range cuts {
+			if i+1 < len(cuts) && joined(c.match, cuts[i+1].match) {
+				continue
+			}
+			if behavior != "Removed" || !c.match {
+				out = s.part(out, begin, c.end)
+			}
+			begin = c.end
+		}
+		return out
+	})
+}
+
+const (
+	// blanks is how patterns end that leave the last of several spaces to the word
+	// behind it. Go's regular expressions cannot look ahead.
+	blanks = `|\s+(?!\S)|\s+`
+	// maxPatterns bounds what compiled patterns need: \p{L} has hundreds of ranges.
+	maxPatterns = 4096
+
+	// What is taken of Oniguruma's expressions. There are no sets of sets, nor repeats
+	// of groups, which could need much memory.
+	escapes  = `\\(?:[pP]\{\w+\}|[rntds]|[[:punct:]])`
+	elements = escapes + `|\\S|\[\^?(?:` + escapes + `|[^][\\])+\]|\(\?i?:|\)|\{\d(?:,\d)?\}|[^][\\(){}^]`
+	// space is what \s is there, for a set.
+	space = `\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
+)
+
+var (
+	escape  = regexp.MustCompile(escapes)
+	element = regexp.MustCompile(elements)
+	sound   = regexp.MustCompile(`^(?:` + elements + `)*$`)
+	inSet   = map[string]string{`\s`: space, `\d`: `\p{Nd}`}
+	outside = map[string]string{`\s`: "[" + space + "]", `\S`: "[^" + space + "]", `\d`: `\p{Nd}`, "$": "(?m:$)"}
+)
+
+// find gives what finds the first match of a pattern in a text, or a negative begin.
+func (r *jsonReader) find(p part) func(text string) (begin, end int) {
+	if literal := p.Pattern.String; literal != nil && *literal != "" {
+		return func(text string) (int, int) {
+			at := strings.Index(text, *literal)
+			return at, at + len(*literal)
+		}
+	}
+	if p.Pattern.Regex == nil {
+		r.refuse(p.field, "no pattern")
+		return nil
+	}
+	pattern, looks := strings.CutSuffix(*p.Pattern.Regex, blanks)
+	translated := element.ReplaceAllStringFunc(pattern, func(e string) string {
+		if e[0] == '[' {
+			return escape.ReplaceAllStringFunc(e, func(e string) string { return cmp.Or(inSet[e], e) })
+		}
+		return cmp.Or(outside[e], e)
+	})
+	if looks {
+		translated += "|([" + space + "]+)"
+	}
+	r.patterns += len(*p.Pattern.Regex)
+	if r.patterns > maxPatterns || !sound.MatchString(pattern) || strings.Contains(pattern, "){") || strings.Contains(pattern, "&&") {
+		translated = "" // refused below, as all that can match nothing
+	}
+	expression, err := regexp.Compile(translated)
+	if err != nil || expression.MatchString("") {
+		r.refuse(p.field, "the regular expression %q", *p.Pattern.Regex)
+		return nil
+	}
+	return func(text string) (int, int) {
+		m := expression.FindStringSubmatchIndex(text)
+		if m == nil {
+			return -1, -1
+		}
+		if looks && m[2] >= 0 && m[1] < len(text) {
+			if _, last := utf8.DecodeLastRuneInString(text[:m[1]]); m[0] < m[1]-last {
+				m[1] -= last
+			}
+		}
+		return m[0], m[1]
+	}
+}

@@ -1,0 +1,261 @@
+"""What each architecture computes, in float64 and as plainly as possible.
+
+Written from the papers and from what the fields of Hugging Face's configurations mean. It shares nothing with
+internal/runner, not even how a configuration is read: cases.py says what each tiny model is to compute.
+A whole text is computed at once, without a cache.
+"""
+import math
+
+import numpy as np
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def silu(x):
+    return x * sigmoid(x)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def rms(x, weight=None, eps=1e-6):
+    y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    return y if weight is None else y * weight
+
+
+# Rotary embeddings.
+
+def frequencies(rope, dims):
+    """Radians per position of each pair, and the factor on what rotates."""
+    theta = rope["theta"]
+    f = np.array([theta ** (-2 * i / dims) for i in range(dims // 2)])
+    kind = rope.get("kind", "default")
+    if kind == "default":
+        return f, 1.0
+    by = rope["factor"]
+    if kind == "linear":
+        return f / by, 1.0
+    if kind == "llama3":
+        low, high = rope["original"] / rope["low"], rope["original"] / rope["high"]  # wavelengths
+        out = []
+        for x in f:
+            wave = 2 * math.pi / x
+            if wave < high:
+                out.append(x)
+            elif wave > low:
+                out.append(x / by)
+            else:
+                smooth = (rope["original"] / wave - rope["low"]) / (rope["high"] - rope["low"])
+                out.append((1 - smooth) * x / by + smooth * x)
+        return np.array(out), 1.0
+    assert kind == "yarn"
+
+    def pair(turns):  # that turns so often over the original context
+        return dims * math.log(rope["original"] / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = pair(rope.get("fast", 32)), pair(rope.get("slow", 1))
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dims - 1)
+    if low == high:
+        high += 0.001
+    keep = 1 - np.clip((np.arange(dims // 2) - low) / (high - low), 0, 1)
+    return f / by * (1 - keep) + f * keep, rope.get("attention", 0.1 * math.log(by) + 1)
+
+
+def rotate(x, rope):
+    """The leading dims of x [tokens, heads, dim], at positions 0, 1, ..."""
+    dims = rope.get("dims", x.shape[-1])
+    f, factor = frequencies(rope, dims)
+    angle = np.arange(x.shape[0])[:, None, None] * f
+    cos, sin = np.cos(angle) * factor, np.sin(angle) * factor
+    out = x.copy()
+    if rope.get("pairs") == "neighbours":
+        a, b = slice(0, dims, 2), slice(1, dims, 2)
+    else:
+        a, b = slice(0, dims // 2), slice(dims // 2, dims)
+    out[..., a] = x[..., a] * cos - x[..., b] * sin
+    out[..., b] = x[..., b] * cos + x[..., a] * sin
+    return out
+
+
+# Sublayers. w(name) is a weight of the layer.
+
+def visible(tokens, layer):
+    q, k = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
+    see = k <= q
+    if layer["sees"] == "window":
+        see &= q - k < layer["window"]
+    if layer["sees"] == "chunk":
+        see &= q // layer["chunk"] == k // layer["chunk"]
+    return see
+
+
+def attend(q, k, v, layer, sinks=None):
+    """q [tokens, heads, dim], k and v [tokens, KV heads, ...] -> [tokens, heads * value dim]."""
+    tokens, heads, dim = q.shape
+    see, out = visible(tokens, layer), []
+    for h in range(heads):
+        of = h // (heads // k.shape[1])
+        score = q[:, h] @ k[:, of].T * layer.get("scale", dim**-0.5)
+        if layer.get("cap"):
+            score = layer["cap"] * np.tanh(score / layer["cap"])
+        score = np.where(see, score, -np.inf)
+        if sinks is not None:
+            score = np.concatenate([score, np.full((tokens, 1), sinks[h])], 1)
+        out.append(softmax(score)[:, :tokens] @ v[:, of])
+    return np.concatenate(out, 1)
+
+
+def linear(x, w, name, bias=False):
+    y = x @ w(name + ".weight").T
+    return y + w(name + ".bias") if bias else y
+
+
+def self_attention(x, w, m, layer):
+    tokens, dim = len(x), m["head_dim"]
+    bias = m.get("qkv_bias", False)
+    q = linear(x, w, "self_attn.q_proj", bias).reshape(tokens, m["heads"], -1)
+    k = linear(x, w, "self_attn.k_proj", bias).reshape(tokens, m["kv_heads"], dim)
+    v = linear(x, w, "self_attn.v_proj", bias).reshape(tokens, m["kv_heads"], dim)
+    if m.get("gated"):
+        q, gate = q[..., :dim], q[..., dim:]
+    if m.get("qk_norm"):
+        add = m.get("unit", 0)
+        q = rms(q, w("self_attn.q_norm.weight") + add, m["eps"])
+        k = rms(k, w("self_attn.k_norm.weight") + add, m["eps"])
+    if layer.get("rope"):
+        q, k = rotate(q, layer["rope"]), rotate(k, layer["rope"])
+        if layer.get("l2_norm"):
+            q, k = rms(q, eps=m["eps"]), rms(k, eps=m["eps"])
+    elif layer.get("warm"):
+        floor, by = layer["warm"]
+        q = q * (np.log(np.floor((np.arange(tokens) + 1) / floor) + 1) * by + 1)[:, None, None]
+    y = attend(q, k, v, layer, w("self_attn.sinks") if m.get("sinks") else None)
+    if m.get("gated"):
+        y = y * sigmoid(gate.reshape(tokens, -1))
+    return linear(y, w, "self_attn.o_proj", m.get("o_bias", False))
+
+
+def latent_attention(x, w, m, layer):
+    tokens, heads, plain, turns = len(x), m["heads"], m["plain_dim"], m["rope_dim"]
+    if m["query_rank"]:
+        q = linear(rms(linear(x, w, "self_attn.q_a_proj"), w("self_attn.q_a_layernorm.weight"), 1e-6), w, "self_attn.q_b_proj")
+    else:
+        q = linear(x, w, "self_attn.q_proj")
+    q = q.reshape(tokens, heads, plain + turns)
+    both = linear(x, w, "self_attn.kv_a_proj_with_mqa")
+    packed = rms(both[:, : m["kv_rank"]], w("self_attn.kv_a_layernorm.weight"), 1e-6)
+    kv = linear(packed, w, "self_attn.kv_b_proj").reshape(tokens, heads, plain + m["value_dim"])
+    q_turned = rotate(q[..., plain:], layer["rope"])
+    k_turned = rotate(both[:, None, m["kv_rank"]:], layer["rope"]).repeat(heads, 1)
+    q = np.concatenate([q[..., :plain], q_turned], -1)
+    k = np.concatenate([kv[..., :plain], k_turned], -1)
+    return linear(attend(q, k, kv[..., plain:], layer), w, "self_attn.o_proj")
+
+
+def delta_net(x, w, m, layer):
+    """Gated delta net (arXiv:2412.06464): one state for each value head, token by token."""
+    d, tokens = m["delta"], len(x)
+    kh, vh, kd, vd, taps = d["key_heads"], d["value_heads"], d["key_dim"], d["value_dim"], d["conv"]
+    each = vh // kh
+    parts = linear(x, w, "linear_attn.in_proj_qkvz").reshape(tokens, kh, 2 * kd + 2 * each * vd)
+    q, k, v, z = np.split(parts, [kd, 2 * kd, 2 * kd + each * vd], -1)
+    gates = linear(x, w, "linear_attn.in_proj_ba").reshape(tokens, kh, 2 * each)
+    beta, a = sigmoid(gates[..., :each].reshape(tokens, vh)), gates[..., each:].reshape(tokens, vh)
+    decay = np.exp(-np.exp(w("linear_attn.A_log")) * np.log1p(np.exp(a + w("linear_attn.dt_bias"))))
+
+    flat = np.concatenate([q.reshape(tokens, -1), k.reshape(tokens, -1), v.reshape(tokens, -1)], 1)
+    kernel = w("linear_attn.conv1d.weight")[:, 0]
+    padded = np.concatenate([np.zeros((taps - 1, flat.shape[1])), flat])
+    flat = silu(sum(padded[i:i + tokens] * kernel[:, i] for i in range(taps)))
+    q, k, v = np.split(flat, [kh * kd, 2 * kh * kd], 1)
+    q, k, v = q.reshape(tokens, kh, kd), k.reshape(tokens, kh, kd), v.reshape(tokens, vh, vd)
+    unit = lambda y: y / np.sqrt((y * y).sum(-1, keepdims=True) + 1e-6)
+    q, k = unit(q).repeat(each, 1) / math.sqrt(kd), unit(k).repeat(each, 1)
+
+    out, state = np.zeros((tokens, vh, vd)), np.zeros((vh, kd, vd))
+    for t in range(tokens):
+        for h in range(vh):
+            state[h] *= decay[t, h]
+            wrong = v[t, h] - k[t, h] @ state[h]
+            state[h] += np.outer(k[t, h], beta[t, h] * wrong)
+            out[t, h] = q[t, h] @ state[h]
+    out = rms(out, w("linear_attn.norm.weight"), m["eps"]) * silu(z.reshape(tokens, vh, vd))
+    return linear(out.reshape(tokens, -1), w, "linear_attn.out_proj")
+
+
+def gated_block(x, w, name, act):
+    return (act(x @ w(name + "gate_proj.weight").T) * (x @ w(name + "up_proj.weight").T)) @ w(name + "down_proj.weight").T
+
+
+ACTS = {"silu": silu, "gelu": gelu_tanh}
+
+
+def gpt_oss_experts(x, w, m):
+    scores, out = x @ w("mlp.router.weight").T + w("mlp.router.bias"), np.zeros_like(x)
+    for t, s in enumerate(scores):
+        best = np.argsort(-s)[: m["top"]]
+        for e, weight in zip(best, softmax(s[best])):
+            both = x[t] @ w("mlp.experts.gate_up_proj")[e] + w("mlp.experts.gate_up_proj_bias")[e]
+            gate, up = np.minimum(both[::2], 7), np.clip(both[1::2], -7, 7)
+            inner = (up + 1) * gate * sigmoid(1.702 * gate)
+            out[t] += weight * (inner @ w("mlp.experts.down_proj")[e] + w("mlp.experts.down_proj_bias")[e])
+    return out
+
+
+def llama4_experts(x, w, m):
+    scores, out = x @ w("feed_forward.router.weight").T, gated_block(x, w, "feed_forward.shared_expert.", silu)
+    for t, s in enumerate(scores):
+        for e in np.argsort(-s)[: m["top"]]:
+            gate, up = np.split(sigmoid(s[e]) * x[t] @ w("feed_forward.experts.gate_up_proj")[e], 2)
+            out[t] += (silu(gate) * up) @ w("feed_forward.experts.down_proj")[e]
+    return out
+
+
+def qwen3_next_experts(x, w, m):
+    out = sigmoid(x @ w("mlp.shared_expert_gate.weight").T) * gated_block(x, w, "mlp.shared_expert.", silu)
+    for t, p in enumerate(softmax(x @ w("mlp.gate.weight").T)):
+        best = np.argsort(-p)[: m["top"]]
+        for e in best:
+            weight = p[e] / p[best].sum() if m["normed"] else p[e]
+            out[t] += weight * gated_block(x[t], w, f"mlp.experts.{e}.", silu)
+    return out
+
+
+EXPERTS = {"gpt_oss": gpt_oss_experts, "llama4": llama4_experts, "qwen3_next": qwen3_next_experts}
+MIXERS = {"attention": self_attention, "latent": latent_attention, "delta": delta_net}
+
+
+def logits(m, weights, tokens):
+    """The logits [tokens, vocabulary] of a model m."""
+    add, eps = m.get("unit", 0), m["eps"]
+    x = weights["model.embed_tokens.weight"][tokens] * m.get("embed_scale", 1)
+    for i, layer in enumerate(m["layers"]):
+        w = lambda name, i=i: weights[f"model.layers.{i}.{name}"]
+        norm = lambda y, name: rms(y, w(name + ".weight") + add, eps)
+        y = MIXERS[layer.get("mixer", "attention")](norm(x, "input_layernorm"), w, m, layer)
+        if m.get("sandwich"):
+            x = x + norm(y, "post_attention_layernorm")
+            inner = norm(x, "pre_feedforward_layernorm")
+        else:
+            x = x + y
+            inner = norm(x, "post_attention_layernorm")
+        if layer.get("experts"):
+            y = EXPERTS[m["family"]](inner, w, m)
+        else:
+            y = gated_block(inner, w, m.get("ffn", "mlp."), ACTS[m.get("act", "silu")])
+        x = x + (norm(y, "post_feedforward_layernorm") if m.get("sandwich") else y)
+    x = rms(x, weights["model.norm.weight"] + add, eps)
+    out = x @ weights["model.embed_tokens.weight" if m.get("tied") else "lm_head.weight"].T
+    if m.get("logit_cap"):
+        out = m["logit_cap"] * np.tanh(out / m["logit_cap"])
+    return out
