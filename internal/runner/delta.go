@@ -31,15 +31,16 @@ func (w *loader) delta(b *Block, out *Layer) {
 	d, dim, o := &b.Delta, w.cfg.Dim, &out.Delta
 	group := d.ValueHeads / d.KeyHeads
 	k, v := d.KeyDim, group*d.ValueDim
-	all := w.matrix("linear_attn.in_proj_qkvz", d.KeyHeads*2*(k+v), dim, false)
+	all := w.dense("linear_attn.in_proj_qkvz", d.KeyHeads*2*(k+v), dim, false)
+	qkv := dense{Rows: d.channels(), Cols: dim}
 	for _, r := range [][2]int{{0, k}, {k, 2 * k}, {2 * k, 2*k + v}} { // of the file's heads, each has all three
 		part := all.rows(d.KeyHeads, r)
-		o.QKV.Data = append(o.QKV.Data, part.Data...)
+		qkv.Data = append(qkv.Data, part.Data...)
 	}
-	o.QKV = matrixOf(d.channels(), dim, o.QKV.Data)
-	o.Z = all.rows(d.KeyHeads, [2]int{2*k + v, 2 * (k + v)})
-	gates := w.matrix("linear_attn.in_proj_ba", 2*d.ValueHeads, dim, false)
-	o.Beta, o.Decay = gates.rows(d.KeyHeads, [2]int{0, group}), gates.rows(d.KeyHeads, [2]int{group, 2 * group})
+	o.QKV = qkv.pack()
+	o.Z = all.rows(d.KeyHeads, [2]int{2*k + v, 2 * (k + v)}).pack()
+	gates := w.dense("linear_attn.in_proj_ba", 2*d.ValueHeads, dim, false)
+	o.Beta, o.Decay = gates.rows(d.KeyHeads, [2]int{0, group}).pack(), gates.rows(d.KeyHeads, [2]int{group, 2 * group}).pack()
 	o.Conv = w.raw("linear_attn.conv1d.weight", d.channels(), 1, d.Conv)
 	o.Bias, o.Log = w.raw("linear_attn.dt_bias", d.ValueHeads), w.raw("linear_attn.A_log", d.ValueHeads)
 	o.Norm = w.raw("linear_attn.norm.weight", d.ValueDim)

@@ -59,25 +59,25 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 	both, down := w.packed(n.ffn+n.expert+"gate_up_proj", e, dim, 2*e.Hidden), w.packed(n.ffn+n.expert+n.down, e, e.Hidden, dim)
 	for i := 0; i < len(both) && i < len(down); i++ {
-		one := FeedForward{Down: down[i]}
+		one := FeedForward{Down: down[i].pack()}
 		if e.Packed == halves {
-			one.Gate, one.Up = both[i].rows(1, [2]int{0, e.Hidden}), both[i].rows(1, [2]int{e.Hidden, 2 * e.Hidden})
+			one.Gate, one.Up = both[i].rows(1, [2]int{0, e.Hidden}).pack(), both[i].rows(1, [2]int{e.Hidden, 2 * e.Hidden}).pack()
 		} else {
-			one.Gate, one.Up = both[i].rows(e.Hidden, [2]int{0, 1}), both[i].rows(e.Hidden, [2]int{1, 2})
+			one.Gate, one.Up = both[i].rows(e.Hidden, [2]int{0, 1}).pack(), both[i].rows(e.Hidden, [2]int{1, 2}).pack()
 		}
 		out.Experts.Each = append(out.Experts.Each, one)
 	}
 }
 
 // packed is the matrices of all experts from one tensor [experts, inputs, outputs].
-func (w *loader) packed(name string, e *experts, in, out int) (all []Matrix) {
+func (w *loader) packed(name string, e *experts, in, out int) (all []dense) {
 	data := w.raw(name, e.Count, in, out)
 	var bias []float32
 	if e.Bias {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
 	for i := 0; i < e.Count && w.err == nil; i++ {
-		m := matrixOf(out, in, make([]float32, in*out))
+		m := dense{Rows: out, Cols: in, Data: make([]float32, in*out)}
 		for j, v := range data[i*in*out : (i+1)*in*out] {
 			m.Data[j%out*in+j/out] = v
 		}
@@ -142,7 +142,7 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 		if len(of) == 0 {
 			continue
 		}
-		r.feedForward(out, 0, b.Act, &w.Experts.Each[i], rows, len(of))
+		r.feedForward(out, false, b.Act, &w.Experts.Each[i], rows, len(of))
 		for j, t := range of {
 			s := scores[t*e.Count+i]
 			if e.Route == sigmoidInputs {
@@ -154,7 +154,7 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 	if e.Shared == 0 {
 		return
 	}
-	r.feedForward(out, 0, b.Act, &w.FFN, in, n)
+	r.feedForward(out, false, b.Act, &w.FFN, in, n)
 	gates := r.floats(tmpScores, n)
 	if e.SharedGate {
 		r.project(gates, &w.Experts.SharedGate, in, n)

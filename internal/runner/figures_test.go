@@ -150,7 +150,7 @@ func feed[B backend.Buffer](t testing.TB, r *Runner[B], seq *kvcache.Sequence[B]
 		logits, err := r.Forward([]Work[B]{{Seq: seq, Tokens: tokens[:n]}}, true)
 		require.NoError(t, err)
 		for i := range n {
-			see(at+i, logits.Data[i*logits.Stride:][:logits.Cols])
+			see(at+i, logits.Row(i))
 		}
 		tokens = tokens[n:]
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Work is the new tokens of one sequence in a step.
@@ -26,6 +25,15 @@ func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
 	return w.Rest[pool-1]
 }
 
+// Logits is rows of logits [Rows, Cols].
+type Logits struct {
+	Rows, Cols int
+	Data       []float32
+}
+
+// Row is one of them.
+func (l *Logits) Row(i int) []float32 { return l.Data[i*l.Cols : (i+1)*l.Cols] }
+
 // Forward runs one step: the tokens of all of work, in one batch. It returns the
 // logits [len(work), vocab] of each sequence's last token or, with all, those of
 // every token [tokens, vocab]; they are valid until the next call. When it fails
@@ -33,7 +41,7 @@ func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
 //
 // A row of the result does not depend on what else is in the batch, nor on how a
 // prompt is cut into steps, as far as the device's attention does not.
-func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, err error) {
+func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error) {
 	defer func() {
 		if err != nil {
 			_ = r.each((*kvcache.Batch[B]).Reset) // gives back what the step took; err is the cause
@@ -62,7 +70,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
 			}
 			row := r.x[n*m.Dim : (n+1)*m.Dim]
-			copy(row, m.Embed.Data[int(token)*m.Dim:][:m.Dim])
+			m.Embed.Row(row, int(token))
 			if m.EmbedScale != 0 {
 				scale(row, m.EmbedScale)
 			}
@@ -93,13 +101,13 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 	}
 	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
 	r.logits = slices.Grow(r.logits[:0], n*m.Vocab)[:n*m.Vocab]
-	r.multiply(0, r.logits, m.Output, r.h, n)
+	r.multiply(r.logits, m.Output, r.h, n, false)
 	if limit := float64(m.LogitCap); limit > 0 {
 		for i, v := range r.logits {
 			r.logits[i] = float32(limit * math.Tanh(float64(v)/limit))
 		}
 	}
-	return blas32.General{Rows: n, Cols: m.Vocab, Stride: m.Vocab, Data: r.logits}, nil
+	return Logits{Rows: n, Cols: m.Vocab, Data: r.logits}, nil
 }
 
 // each does something with every pool's part of the step.
@@ -120,7 +128,7 @@ func (r *Runner[B]) layer(l, n int) error {
 		return err
 	}
 	r.residual(w.PostAttn, n, func(dst []float32) {
-		r.multiply(1, dst, w.O.General, r.out.host, n)
+		r.multiply(dst, w.O.Matrix, r.out.host, n, true)
 		addBias(dst, w.O.Bias, n)
 	})
 	rms(r.h, r.x, w.FFNNorm, n, eps)
@@ -128,7 +136,7 @@ func (r *Runner[B]) layer(l, n int) error {
 		if w.Experts.Each != nil {
 			r.route(dst, b, w, r.h, n)
 		} else {
-			r.feedForward(dst, 1, b.Act, &w.FFN, r.h, n)
+			r.feedForward(dst, true, b.Act, &w.FFN, r.h, n)
 		}
 	})
 	return nil
@@ -147,17 +155,17 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 	addScaled(r.x[:len(y)], y, 1)
 }
 
-// feedForward computes n rows of a gated block: dst = block(in) + beta·dst.
-func (r *Runner[B]) feedForward(dst []float32, beta float32, act string, w *FeedForward, in []float32, n int) {
+// feedForward computes n rows of a gated block, dst = block(in), or with add adds that.
+func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForward, in []float32, n int) {
 	hidden, of := w.Gate.Rows, activations[act]
 	gate, up := r.floats(tmpGate, n*hidden), r.floats(tmpUp, n*hidden)
 	r.project(gate, &w.Gate, in, n)
 	r.project(up, &w.Up, in, n)
-	r.parallel(n, 32*hidden, func(from, to int) {
+	r.parallel(n, 8*hidden, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
 			gate[i] = of(gate[i], up[i])
 		}
 	})
-	r.multiply(beta, dst, w.Down.General, gate, n)
+	r.multiply(dst, w.Down.Matrix, gate, n, add)
 	addBias(dst, w.Down.Bias, n)
 }

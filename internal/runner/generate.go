@@ -188,7 +188,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	}
 	for i, run := range in {
 		if len(run.pending) == 0 && err == nil {
-			err = use(run, logits.Data[i*logits.Stride:][:logits.Cols])
+			err = use(run, logits.Row(i))
 		}
 	}
 	return n, err

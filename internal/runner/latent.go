@@ -21,10 +21,10 @@ func (w *loader) latent(b *Block, out *Layer) {
 		out.Latent.Query, out.Latent.QueryNorm = w.matrix("self_attn.q_a_proj", l.Query, dim, b.QKVBias), w.norm("self_attn.q_a_layernorm", l.Query)
 		in, name = l.Query, "self_attn.q_b_proj"
 	}
-	out.Q = w.matrix(name, heads*b.HeadDim, in, false).rows(heads, [2]int{plain, b.HeadDim}, [2]int{0, plain})
+	out.Q = w.dense(name, heads*b.HeadDim, in, false).rows(heads, [2]int{plain, b.HeadDim}, [2]int{0, plain}).pack()
 	out.Latent.KV, out.Latent.KVNorm = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias), w.norm("self_attn.kv_a_layernorm", l.KV)
-	both := w.matrix("self_attn.kv_b_proj", heads*each, l.KV, false)
-	out.K, out.V = both.rows(heads, [2]int{0, plain}), both.rows(heads, [2]int{plain, each})
+	both := w.dense("self_attn.kv_b_proj", heads*each, l.KV, false)
+	out.K, out.V = both.rows(heads, [2]int{0, plain}).pack(), both.rows(heads, [2]int{plain, each}).pack()
 	out.O = w.matrix(w.cfg.Names.o, dim, heads*b.valueDim(), b.OBias)
 }
 

@@ -4,8 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 )
 
 // rms is RMSNorm of n rows of x into dst, with weights w, or without any of rows of equal parts of x.
@@ -68,33 +67,20 @@ func addBias(dst, bias []float32, n int) {
 
 // project computes n rows of dst = x·wᵀ + bias.
 func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
-	r.multiply(0, dst, w.General, x, n)
+	r.multiply(dst, w.Matrix, x, n, false)
 	addBias(dst, w.Bias, n)
 }
 
-// multiply computes n rows of dst = x·wᵀ + beta·dst. The rows of w are taken in
-// bands that stay in the processor's cache while all rows of x pass over them. How
-// a row of w is summed does not depend on n or the number of threads, as bands are
-// a multiple of four, the rows that the kernel takes at once.
-func (r *Runner[B]) multiply(beta float32, dst []float32, w blas32.General, x []float32, n int) {
-	const band = 32
-	r.parallel((w.Rows+band-1)/band, n*band*w.Cols, func(from, to int) {
-		for lo := from * band; lo < min(to*band, w.Rows); lo += band {
-			part := w
-			part.Rows, part.Data = min(band, w.Rows-lo), w.Data[lo*w.Stride:]
-			for t := range n {
-				in := blas32.Vector{N: w.Cols, Inc: 1, Data: x[t*w.Cols:]}
-				out := blas32.Vector{N: part.Rows, Inc: 1, Data: dst[t*w.Rows+lo:]}
-				blas32.Gemv(blas.NoTrans, 1, part, in, beta, out)
-			}
-		}
-	})
+// multiply computes n rows of dst = x·wᵀ, or with add adds that.
+func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
+	units := w.Units(n)
+	r.parallel(units, w.Nanoseconds(n)/max(units, 1), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
 }
 
-// parallel divides n units of work, each of so many multiplications, over the
-// runner's threads where that is worth it.
+// parallel divides n units of work, each of about so many nanoseconds, over the
+// runner's threads where that is worth it: a goroutine on another processor begins 10 to 60 µs later.
 func (r *Runner[B]) parallel(n, cost int, f func(from, to int)) {
-	const least = 1 << 16 // multiplications that pay for a goroutine
+	const least = 50_000 // ns that pay for a goroutine
 	parts := min(r.threads, n, n*cost/least)
 	if parts <= 1 {
 		f(0, n)

@@ -5,33 +5,43 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 	"github.com/stretchr/testify/require"
 )
+
+// floats is all weights of a matrix.
+func floats(m *product.Matrix) []float32 {
+	out := make([]float32, m.Rows*m.Cols)
+	for r := range m.Rows {
+		m.Row(out[r*m.Cols:], r)
+	}
+	return out
+}
 
 // A product is right at odd sizes, and bit for bit the same whatever is computed
 // beside it and on however many threads.
 func TestMultiply(t *testing.T) {
-	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 8}, {7, 64}, {259, 256}, {33, 9000}, {130, 700}} {
+	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 8}, {7, 64}, {259, 256}, {33, 9000}, {130, 700}, {1000, 4096}} {
 		rows, cols := size[0], size[1]
 		const n = 5
 		m := randomModel(Config{Vocab: rows, Dim: cols}, 1)
-		x := randomModel(Config{Vocab: n, Dim: cols}, 2).Embed.Data
+		x := floats(randomModel(Config{Vocab: n, Dim: cols}, 2).Embed)
 		want := make([]float32, n*rows)
 		for tok := range n {
 			one := &Runner[*cpu.Buffer]{threads: 1}
-			one.multiply(0, want[tok*rows:], m.Embed, x[tok*cols:], 1)
+			one.multiply(want[tok*rows:], m.Embed, x[tok*cols:], 1, false)
 			wide := make([]float64, cols)
 			for i := range wide {
 				wide[i] = float64(x[tok*cols+i])
 			}
-			for i, v := range product(m.Embed, wide) {
+			for i, v := range times(m.Embed, wide) {
 				require.InDelta(t, v, want[tok*rows+i], 1e-4*math.Sqrt(float64(cols)))
 			}
 		}
 		for threads := range 4 {
 			r := &Runner[*cpu.Buffer]{threads: threads + 1}
 			got := make([]float32, n*rows)
-			r.multiply(0, got, m.Embed, x, n)
+			r.multiply(got, m.Embed, x, n, false)
 			require.Equal(t, want, got, "%v on %d threads", size, threads+1)
 		}
 	}

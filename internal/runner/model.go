@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 )
 
 // Model is a model's configuration and weights, decoded to float32. A matrix is
@@ -12,10 +12,10 @@ import (
 // used by several runners at once.
 type Model struct {
 	Config
-	Embed  blas32.General // [Vocab, Dim]
+	Embed  *product.Matrix // [Vocab, Dim]
 	Layers []Layer
-	Norm   []float32      // [Dim]
-	Output blas32.General // [Vocab, Dim]; shares memory with Embed where Tied
+	Norm   []float32       // [Dim]
+	Output *product.Matrix // [Vocab, Dim]; the same as Embed where Tied
 	// Digest is the SHA-256 of the configuration and of the files of the weights. The
 	// same weights in another format have another one.
 	Digest []byte

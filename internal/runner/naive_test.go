@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"gonum.org/v1/gonum/blas/blas32"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 )
 
 // naive is the model in float64 and as plainly as possible, with nothing of the
@@ -21,28 +21,29 @@ func newNaive(m *Model) *naive {
 // step appends a token and returns the logits behind it.
 func (n *naive) step(token uint32) []float64 {
 	m := n.m
-	x := make([]float64, m.Dim)
-	for i := range x {
-		x[i] = float64(m.Embed.Data[int(token)*m.Dim+i])
+	x, row := make([]float64, m.Dim), make([]float32, m.Dim)
+	m.Embed.Row(row, int(token))
+	for i, v := range row {
+		x[i] = float64(v)
 	}
 	for l := range m.Layers {
 		w := &m.Layers[l]
 		h := n.norm(x, w.AttnNorm)
-		q, k, v := product(w.Q.General, h), product(w.K.General, h), product(w.V.General, h)
+		q, k, v := times(w.Q.Matrix, h), times(w.K.Matrix, h), times(w.V.Matrix, h)
 		pos := len(n.k[l])
 		n.rotate(q, pos)
 		n.rotate(k, pos)
 		n.k[l], n.v[l] = append(n.k[l], k), append(n.v[l], v)
-		add(x, product(w.O.General, n.attend(l, q)))
+		add(x, times(w.O.Matrix, n.attend(l, q)))
 
 		h = n.norm(x, w.FFNNorm)
-		gate, up := product(w.FFN.Gate.General, h), product(w.FFN.Up.General, h)
+		gate, up := times(w.FFN.Gate.Matrix, h), times(w.FFN.Up.Matrix, h)
 		for i, g := range gate {
 			gate[i] = g / (1 + math.Exp(-g)) * up[i]
 		}
-		add(x, product(w.FFN.Down.General, gate))
+		add(x, times(w.FFN.Down.Matrix, gate))
 	}
-	return product(m.Output, n.norm(x, m.Norm))
+	return times(m.Output, n.norm(x, m.Norm))
 }
 
 func (n *naive) norm(x []float64, w []float32) []float64 {
@@ -103,10 +104,11 @@ func (n *naive) attend(l int, q []float64) []float64 {
 	return out
 }
 
-func product(w blas32.General, x []float64) []float64 {
-	out := make([]float64, w.Rows)
+func times(w *product.Matrix, x []float64) []float64 {
+	out, row := make([]float64, w.Rows), make([]float32, w.Cols)
 	for i := range out {
-		for j, v := range w.Data[i*w.Stride : i*w.Stride+w.Cols] {
+		w.Row(row, i)
+		for j, v := range row {
 			out[i] += float64(v) * x[j]
 		}
 	}

@@ -24,7 +24,7 @@ func TestFormatsAgree(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, cfg, want.Config)
 		for i, a := range craftArrays(cfg, huggingFace)[:5] {
-			got := [][]float32{want.Embed.Data, want.Norm, want.Layers[0].AttnNorm, want.Layers[0].Q.Data, want.Layers[0].K.Data}
+			got := [][]float32{floats(want.Embed), want.Norm, want.Layers[0].AttnNorm, floats(want.Layers[0].Q.Matrix), floats(want.Layers[0].K.Matrix)}
 			require.Equal(t, a.data, got[i], a.name)
 		}
 		same := func(m *Model, tok *tokenizer.Tokenizer, err error) {

@@ -186,7 +186,7 @@ func sure[B backend.Buffer](t *rapid.T, r *Runner[B], prompts []Prompt, texts []
 		require.NoError(t, err)
 		require.NoError(t, seq.Release())
 		for row := len(p.Tokens) - 1; row < len(tokens); row++ {
-			choices := slices.Sorted(slices.Values(logits.Data[row*logits.Stride:][:logits.Cols]))
+			choices := slices.Sorted(slices.Values(logits.Row(row)))
 			if best := choices[len(choices)-2:]; best[1]-best[0] < 0.005 {
 				return false
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/gonum/blas/blas32"
 	"pgregory.net/rapid"
 )
 
@@ -118,7 +117,7 @@ func TestStoriesLogits(t *testing.T) {
 				logits, err := r.Forward([]Work[*cpu.Buffer]{{Seq: seq, Tokens: rest[:k]}}, true)
 				require.NoError(t, err)
 				for i, s := range golden.Steps[at : at+k] {
-					row := logits.Data[i*logits.Stride:][:logits.Cols]
+					row := logits.Row(i)
 					require.Equal(t, s.Next, Greedy(row), "position %d", s.Pos)
 					require.InDelta(t, s.Top1, row[s.Next], 1e-3)
 					require.InDelta(t, s.Top2, row[s.Top2ID], 1e-3)
@@ -140,12 +139,9 @@ func randomModel(c Config, seed uint64) *Model {
 		}
 		return v
 	}
-	matrix := func(rows, cols int) blas32.General {
-		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: vector(rows*cols, 0.3)}
-	}
-	linear := func(rows, cols int) Matrix { return Matrix{General: matrix(rows, cols)} }
+	linear := func(rows, cols int) Matrix { return dense{Rows: rows, Cols: cols, Data: vector(rows*cols, 0.3)}.pack() }
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	m := &Model{Config: c, Embed: matrix(c.Vocab, c.Dim), Output: matrix(c.Vocab, c.Dim), Norm: vector(c.Dim, 1)}
+	m := &Model{Config: c, Embed: linear(c.Vocab, c.Dim).Matrix, Output: linear(c.Vocab, c.Dim).Matrix, Norm: vector(c.Dim, 1)}
 	for range c.Layers {
 		m.Layers = append(m.Layers, Layer{
 			AttnNorm: vector(c.Dim, 1), FFNNorm: vector(c.Dim, 1),
@@ -201,12 +197,12 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 		}
 		return logits
 	}
-	check := func(want []float64, logits blas32.General, row int) {
+	check := func(want []float64, logits Logits, row int) {
 		for i, w := range want {
-			require.InDelta(t, w, logits.Data[row*logits.Stride+i], 2e-3, "token %d", i)
+			require.InDelta(t, w, logits.Row(row)[i], 2e-3, "token %d", i)
 		}
 	}
-	forward := func(all bool, work ...Work[B]) blas32.General {
+	forward := func(all bool, work ...Work[B]) Logits {
 		logits, err := r.Forward(work, all)
 		require.NoError(t, err)
 		return logits

@@ -3,15 +3,29 @@ package runner
 import (
 	"fmt"
 
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
-
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Matrix is a linear map [outputs, inputs], with a bias [outputs] or without.
 type Matrix struct {
-	blas32.General
+	*product.Matrix
 	Bias []float32
+}
+
+// dense is a matrix before it is packed.
+type dense struct {
+	Rows, Cols int
+	Data, Bias []float32
+}
+
+// pack is the matrix as the runner multiplies by it; an empty one where loading has failed.
+func (d dense) pack() Matrix {
+	if d.Data == nil {
+		return Matrix{}
+	}
+	return Matrix{product.Pack(backend.F32, d.Rows, d.Cols, d.Data), d.Bias}
 }
 
 // naming is what a file calls the weights.
@@ -82,24 +96,24 @@ func (w *loader) norm(part string, n int) []float32 {
 }
 
 func (w *loader) matrix(part string, rows, cols int, bias bool) Matrix {
-	m := matrixOf(rows, cols, w.raw(part+".weight", rows, cols))
-	if bias {
-		m.Bias = w.raw(part+".bias", rows)
-	}
-	return m
+	return w.dense(part, rows, cols, bias).pack()
 }
 
-func matrixOf(rows, cols int, data []float32) Matrix {
-	return Matrix{General: blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: data}}
+func (w *loader) dense(part string, rows, cols int, bias bool) dense {
+	d := dense{Rows: rows, Cols: cols, Data: w.raw(part+".weight", rows, cols)}
+	if bias {
+		d.Bias = w.raw(part+".bias", rows)
+	}
+	return d
 }
 
 // rows is those of m in the ranges, of each of the heads that m has so many of, one range of all heads after the
 // other's of the same head.
-func (m Matrix) rows(heads int, ranges ...[2]int) Matrix {
+func (m dense) rows(heads int, ranges ...[2]int) dense {
 	if m.Data == nil { // loading has failed
 		return m
 	}
-	each, out := m.Rows/heads, matrixOf(0, m.Cols, nil)
+	each, out := m.Rows/heads, dense{Cols: m.Cols}
 	for h := range heads {
 		for _, r := range ranges {
 			from, to := h*each+r[0], h*each+r[1]
@@ -123,8 +137,8 @@ func (w *loader) feedForward(part string, hidden int) FeedForward {
 func (w *loader) attention(b *Block, out *Layer) {
 	n, q, kv, dim := &w.cfg.Names, b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
 	if b.Gated {
-		both := w.matrix(n.q, 2*q, dim, b.QKVBias)
-		out.Q, out.Gate = both.rows(b.Heads, [2]int{0, b.HeadDim}), both.rows(b.Heads, [2]int{b.HeadDim, 2 * b.HeadDim})
+		both := w.dense(n.q, 2*q, dim, b.QKVBias)
+		out.Q, out.Gate = both.rows(b.Heads, [2]int{0, b.HeadDim}).pack(), both.rows(b.Heads, [2]int{b.HeadDim, 2 * b.HeadDim}).pack()
 	} else {
 		out.Q = w.matrix(n.q, q, dim, b.QKVBias)
 	}
@@ -143,9 +157,9 @@ func (w *loader) attention(b *Block, out *Layer) {
 // more than it holds fails at the first one missing.
 func (a *archive) model(cfg Config) (*Model, error) {
 	w, n := &loader{archive: a, cfg: &cfg, layer: -1, err: a.err}, &cfg.Names
-	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).General, Norm: w.norm(n.norm, cfg.Dim)}
+	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).Matrix, Norm: w.norm(n.norm, cfg.Dim)}
 	if m.Output = m.Embed; !cfg.Tied {
-		m.Output = w.matrix(n.output, cfg.Vocab, cfg.Dim, false).General
+		m.Output = w.matrix(n.output, cfg.Vocab, cfg.Dim, false).Matrix
 	}
 	for w.layer = 0; w.layer < cfg.Layers && w.err == nil; w.layer++ {
 		b, l := cfg.block(w.layer), Layer{AttnNorm: w.norm(n.attnNorm, cfg.Dim), FFNNorm: w.norm(n.ffnNorm, cfg.Dim)}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
@@ -16,25 +17,28 @@ var blockRows = []int{6, 2, 1}
 func gemm(g *generator) {
 	if g.wide() {
 		for n := 4; n >= 1; n-- {
-			gemmColumns(g, n)
+			gemmColumns(g, plain[0], fmt.Sprintf("gemm%d%s", n*g.lanes, g.name), n)
 		}
 		return
 	}
-	gemmColumns(g, 2)
+	gemmColumns(g, plain[0], "gemm16AVX2", 2)
 }
 
-// gemmColumns is the function for n vectors of columns.
-func gemmColumns(g *generator, n int) {
-	name := fmt.Sprintf("gemm%d%s", n*g.lanes, g.name)
+// gemmColumns is the function for n vectors of columns of b, whose elements are stored so.
+func gemmColumns(g *generator, b storage, name string, n int) {
 	g.Function(name)
 	g.Attributes(attr.NOSPLIT)
 	g.Doc(fmt.Sprintf("%s multiplies row r of c, %d columns wide, by shrink[r] and adds a·b; where", name, n*g.lanes),
 		"shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.")
 	g.Pragma("noescape")
-	g.SignatureExpr("func(c *float32, cStride int, shrink, a *float32, aStride int, b *float32, bStride int, rows, depth int)")
-	p := &product{generator: g, columns: n,
+	typ := "byte"
+	if strings.HasPrefix(name, "gemm") {
+		typ = "float32"
+	}
+	g.SignatureExpr(fmt.Sprintf("func(c *float32, cStride int, shrink, a *float32, aStride int, b *%s, bStride int, rows, depth int)", typ))
+	p := &product{generator: g, storage: b, columns: n,
 		c: g.pointer("c"), cStride: g.bytes("cStride"), shrink: g.pointer("shrink"),
-		a: g.pointer("a"), aStride: g.bytes("aStride"), b: g.pointer("b"), bStride: g.bytes("bStride"),
+		a: g.pointer("a"), aStride: g.bytes("aStride"), b: g.pointer("b"), bStride: g.elements("bStride", b.bits),
 		rows: g.pointer("rows"), depth: g.pointer("depth")}
 	for _, m := range blockRows {
 		p.block(m)
@@ -44,15 +48,12 @@ func gemmColumns(g *generator, n int) {
 }
 
 // bytes loads a parameter that counts float32 as a number of bytes.
-func (g *generator) bytes(name string) reg.GPVirtual {
-	r := g.pointer(name)
-	g.SHLQ(operand.U8(2), r)
-	return r
-}
+func (g *generator) bytes(name string) reg.GPVirtual { return g.elements(name, 32) }
 
 // product is the text of one function: its operands and how many vectors of columns it has.
 type product struct {
 	*generator
+	storage                                                 // of b
 	columns                                                 int
 	c, cStride, shrink, a, aStride, b, bStride, rows, depth reg.GPVirtual
 }
@@ -73,7 +74,7 @@ func (p *product) block(m int) {
 	p.MOVQ(p.depth, left)
 	p.Label(label("depth"))
 	for j, v := range row {
-		p.VMOVUPS(at(b, j*4*p.lanes), v)
+		p.load(p.generator, at(b, j*p.bits/8*p.lanes), v)
 	}
 	for r := range m {
 		x := spread[r%len(spread)]

@@ -2,21 +2,33 @@ package main
 
 // gemm writes the kernels of tall tiles: products of matrices, and what lays one of them out.
 func gemm(g *generator) {
-	products(g)
+	products(g, f32, "gemmNEON", "*float32")
 	transpose(g)
 }
 
+// weights is the products of internal/product. The scales of weights that have some come after.
+func weights(g *generator) {
+	for _, st := range direct {
+		st.scaled = false
+		products(g, st, "mul16"+st.name+"NEON", "*byte")
+	}
+}
+
 // products is mix, but that rows of both matrices may be further apart.
-func products(g *generator) {
-	g.function("gemmNEON", "(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *float32, bStride int, rows int, n int)",
+func products(g *generator, b storage, name, typ string) {
+	g.function(name, "(c *float32, cStride int, shrink *float32, a *float32, aStride int, b "+typ+", bStride int, rows int, n int)",
 		"sets 16 columns of c to the product of a, of 1 to 4 rows and n columns, and b; where shrink\n"+
 			"// is not nil it multiplies row r of c by shrink[r] and adds the product.")
-	m := mixer{generator: g, storage: f32}
+	m := mixer{generator: g, storage: b}
 	m.acc, m.wide, m.shrink, m.p, m.stride = g.arg("c"), g.arg("cStride"), g.arg("shrink"), g.arg("a"), g.arg("aStride")
 	m.values, m.bytes, m.rows, m.n = g.arg("b"), g.arg("bStride"), g.arg("rows"), g.arg("n")
 	m.from, m.count = g.reg(), g.reg()
-	for _, stride := range []reg{m.wide, m.stride, m.bytes} {
+	m.tables = g.set(30, b.constants...)
+	for _, stride := range []reg{m.wide, m.stride} {
 		g.ins("LSL", "$2", stride, stride)
+	}
+	if b.size > 1 {
+		g.ins("LSL", imm(log2(b.size)), m.bytes, m.bytes)
 	}
 	g.byRows(m.rows, func(rows int) {
 		m.to, m.factors = m.rowsAt(m.acc, rows, m.wide), m.rowsAt(m.p, rows, m.stride)

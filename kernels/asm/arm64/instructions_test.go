@@ -27,7 +27,7 @@ func TestWordsAreTheirMnemonics(t *testing.T) {
 	source.WriteString(".arch armv8.2-a+dotprod\n")
 	var order []string
 	for _, f := range files {
-		g := newGenerator()
+		g := newGenerator("cpu")
 		f.write(g)
 		for _, m := range encoded.FindAllStringSubmatch(g.text.String(), -1) {
 			word, mnemonic := m[1], m[2]
