@@ -12,8 +12,8 @@ import (
 // maxWidth is the most rows of weights that any kernel's panel has.
 const maxWidth = 64
 
-// block adds a [rows, depth] times a panel b to c [rows, width of the panel], or where shrink, which points to ones, is
-// nil sets c to that. Strides are in elements. Products are added one after the other.
+// block adds a [rows, depth] times a panel b, which begins at the first column of a group, to c [rows, width of the panel], or
+// where shrink, which points to ones, is nil sets c to that. Strides are in elements. Products are added one after the other.
 type block func(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, bStride, rows, depth int)
 
 // kernel is the inner loops for one kind of processor, by the types of weights.
@@ -45,7 +45,7 @@ var portable = kernel{name: "go", speed: 2, step: goWidth, width: goWidth, block
 	backend.F32:  {blockF32},
 	backend.F16:  {blockOf(func(w uint16) float32 { return quant.FromF16(w) })},
 	backend.BF16: {blockOf(func(w uint16) float32 { return quant.FromBF16(w) })},
-	backend.Int8: {blockOf(func(w int8) float32 { return float32(w) })},
+	backend.Int8: {blockInt8},
 }}
 
 const goWidth = 8
@@ -76,16 +76,38 @@ func blockOf[W any](decode func(W) float32) block {
 			for j, code := range codes {
 				w[j] = decode(code)
 			}
-			for r := range rows {
-				out := (*[goWidth]float32)(unsafe.Add(unsafe.Pointer(c), 4*r*cStride))
-				x := *(*float32)(unsafe.Add(unsafe.Pointer(a), 4*(r*aStride+i)))
-				for j := range out {
-					if i == 0 && shrink == nil {
-						out[j] = 0
-					}
-					out[j] += x * w[j]
-				}
-			}
+			addColumn(c, cStride, a, aStride, &w, i, rows, i == 0 && shrink == nil)
+		}
+	}
+}
+
+func blockInt8(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, _, rows, depth int) {
+	type group struct {
+		scales [goWidth]float32
+		codes  [Group][goWidth]int8 // of the last group there are fewer
+	}
+	for i := range depth {
+		g := unsafe.Add(unsafe.Pointer(b), i/Group*int(unsafe.Sizeof(group{})))
+		scales := (*[goWidth]float32)(g)
+		codes := (*[goWidth]int8)(unsafe.Add(g, int(unsafe.Offsetof(group{}.codes))+i%Group*goWidth))
+		var w [goWidth]float32
+		for j, code := range codes {
+			w[j] = scales[j] * float32(code)
+		}
+		addColumn(c, cStride, a, aStride, &w, i, rows, i == 0 && shrink == nil)
+	}
+}
+
+// addColumn adds column i of a times that row of b to all rows of c, or to zeros.
+func addColumn(c *float32, cStride int, a *float32, aStride int, w *[goWidth]float32, i, rows int, fresh bool) {
+	for r := range rows {
+		out := (*[goWidth]float32)(unsafe.Add(unsafe.Pointer(c), 4*r*cStride))
+		if fresh {
+			*out = [goWidth]float32{}
+		}
+		x := *(*float32)(unsafe.Add(unsafe.Pointer(a), 4*(r*aStride+i)))
+		for j := range out {
+			out[j] += x * w[j]
 		}
 	}
 }

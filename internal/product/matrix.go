@@ -1,6 +1,10 @@
 // Package product multiplies by matrices of weights that are packed once: rows of activations, as float32, by weights
-// stored as f32, f16, bf16 or int8, which it reads as they are stored. A row of a result has the same bits whatever is
-// computed beside it, and however the work is divided.
+// stored as f32, f16, bf16 or int8, which it reads as they are stored.
+//
+// Weights become float32 without rounding, but for int8 with a scale of more than 16 significant bits (GGUF's have 11), and
+// are then added up in float32, column after column. So a result has the same bits as that of the same weights stored as
+// f32, whatever is computed beside it, and however the work is divided. Between kernels bits differ: only some add a
+// product to a sum in one rounding.
 package product
 
 import (
@@ -17,44 +21,49 @@ import (
 //
 // It lies in panels of rows, as many as a kernel keeps sums of. A panel has the weights of its first column for all
 // of its rows, then those of the second column, and so on. The last panel may be narrower, and is filled with zeros.
+// A panel of int8 has the scales of its rows, as float32, in front of each Group columns.
 type Matrix struct {
 	Rows, Cols int
-	dtype      backend.DType
-	size       int // bytes of a weight
+	Type       backend.DType // F32, F16, BF16 or Int8
 	kernel     *kernel
 	data       []byte
-	scales     []float32 // [Rows] of int8, whose codes are −127 to 127
 }
 
-// Pack is the weights data [rows, cols], rounded to dtype: F32, F16, BF16 or Int8, of which each row has a scale. data is not retained.
-func Pack(dtype backend.DType, rows, cols int, data []float32) *Matrix {
-	return pack(chosen(), dtype, rows, cols, data)
+// Group is how many columns of int8 share a scale, as in GGUF's Q8_0.
+const Group = 32
+
+// Pack is the weights data [rows, cols] as dtype stores them: F32, F16, BF16 or Int8, for which scales [rows, cols/Group
+// rounded up] are what its codes count. Weights that it does not have are rounded. It retains neither.
+func Pack(dtype backend.DType, rows, cols int, data, scales []float32) *Matrix {
+	return pack(chosen(), dtype, rows, cols, data, scales)
 }
 
 var sizes = [backend.NumDTypes]int{backend.F32: 4, backend.F16: 2, backend.BF16: 2, backend.Int8: 1}
 
-func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matrix {
-	if rows < 1 || cols < 1 || len(data) != rows*cols || k.blocks[dtype] == nil {
-		panic(fmt.Sprintf("product: a matrix of %dx%d of %d weights as %v", rows, cols, len(data), dtype))
+// groups is how many scales the columns of a row have.
+func (m *Matrix) groups(cols int) int {
+	if m.Type != backend.Int8 {
+		return 0
 	}
-	m := &Matrix{Rows: rows, Cols: cols, dtype: dtype, size: sizes[dtype], kernel: k}
-	m.data = make([]byte, (rows+k.step-1)/k.step*k.step*cols*m.size)
-	if dtype == backend.Int8 {
-		m.scales = make([]float32, rows)
+	return (cols + Group - 1) / Group
+}
+
+// Kernel names the loops that it is packed for, as backend/cpu calls its own.
+func (m *Matrix) Kernel() string { return m.kernel.name }
+
+// Bytes is how large the weights are, the rows that fill the last panel and scales included.
+func (m *Matrix) Bytes() int { return len(m.data) }
+
+func pack(k *kernel, dtype backend.DType, rows, cols int, data, scales []float32) *Matrix {
+	m := &Matrix{Rows: rows, Cols: cols, Type: dtype, kernel: k}
+	if rows < 1 || cols < 1 || len(data) != rows*cols || k.blocks[dtype] == nil || len(scales) != rows*m.groups(cols) {
+		panic(fmt.Sprintf("product: a matrix of %dx%d of %d weights as %v with %d scales", rows, cols, len(data), dtype, len(scales)))
 	}
+	m.data = make([]byte, (rows+k.step-1)/k.step*k.step*m.row())
+	groups := m.groups(cols)
 	for r := range rows {
-		row, scale := data[r*cols:(r+1)*cols], float32(1)
-		if m.scales != nil {
-			top := float32(0)
-			for _, v := range row {
-				top = max(top, v, -v)
-			}
-			scale = top / 127
-			m.scales[r] = scale
-		}
-		at, stride := m.element(r)
-		for i, v := range row {
-			p := unsafe.Pointer(&m.data[at+i*stride])
+		for i, v := range data[r*cols : (r+1)*cols] {
+			p := m.weight(r, i)
 			switch dtype {
 			case backend.F32:
 				*(*float32)(p) = v
@@ -63,8 +72,10 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matri
 			case backend.BF16:
 				*(*uint16)(p) = quant.BF16(v)
 			default:
-				if scale > 0 {
-					*(*int8)(p) = int8(math.RoundToEven(float64(v / scale)))
+				scale := scales[r*groups+i/Group]
+				*m.scale(r, i) = scale
+				if scale != 0 {
+					*(*int8)(p) = int8(min(max(math.RoundToEven(float64(v/scale)), -128), 127))
 				}
 			}
 		}
@@ -74,10 +85,9 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matri
 
 // Row sets dst [Cols] to a row's weights.
 func (m *Matrix) Row(dst []float32, r int) {
-	at, stride := m.element(r)
 	for i := range dst[:m.Cols] {
-		p := unsafe.Pointer(&m.data[at+i*stride])
-		switch m.dtype {
+		p := m.weight(r, i)
+		switch m.Type {
 		case backend.F32:
 			dst[i] = *(*float32)(p)
 		case backend.F16:
@@ -85,30 +95,43 @@ func (m *Matrix) Row(dst []float32, r int) {
 		case backend.BF16:
 			dst[i] = quant.FromBF16(*(*uint16)(p))
 		default:
-			dst[i] = m.scales[r] * float32(*(*int8)(p))
+			dst[i] = *m.scale(r, i) * float32(*(*int8)(p))
 		}
 	}
 }
 
+// row is how many bytes a row has, with its scales.
+func (m *Matrix) row() int { return m.Cols*sizes[m.Type] + m.groups(m.Cols)*4 }
+
 // panel is where the panel is that begins with row r, and how many rows it has, those that are filled included.
 func (m *Matrix) panel(r int) (at, width int) {
 	left := (m.Rows - r + m.kernel.step - 1) / m.kernel.step * m.kernel.step
-	return r * m.Cols * m.size, min(left, m.kernel.width)
+	return r * m.row(), min(left, m.kernel.width)
 }
 
-// element is where a row begins, and how many bytes are between its weights.
-func (m *Matrix) element(r int) (first, stride int) {
-	top := r / m.kernel.width * m.kernel.width
-	at, width := m.panel(top)
-	return at + (r-top)*m.size, width * m.size
+// column is where column i is in a panel of so many rows, behind the scales that it begins with where it is the first of a group.
+func (m *Matrix) column(width, i int) int { return width * (i*sizes[m.Type] + m.groups(i)*4) }
+
+// weight is column i of row r.
+func (m *Matrix) weight(r, i int) unsafe.Pointer {
+	first := r / m.kernel.width * m.kernel.width
+	at, width := m.panel(first)
+	return unsafe.Pointer(&m.data[at+m.column(width, i-i%Group)+width*(4*m.groups(1)+i%Group*sizes[m.Type])+(r-first)*sizes[m.Type]])
+}
+
+// scale is that of column i of row r of int8.
+func (m *Matrix) scale(r, i int) *float32 {
+	first := r / m.kernel.width * m.kernel.width
+	at, width := m.panel(first)
+	return (*float32)(unsafe.Pointer(&m.data[at+m.column(width, i-i%Group)+4*(r-first)]))
 }
 
 const (
 	band  = 48  // rows of x that pass over a panel before the next ones do
-	depth = 512 // columns of a panel that stay in a cache meanwhile
+	depth = 512 // columns of a panel that stay in a cache meanwhile: a multiple of Group
 )
 
-// room is where products go that have more columns than the result, or are not scaled yet.
+// room is where products go that have more columns than the result.
 type room [band * maxWidth]float32
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
@@ -137,7 +160,7 @@ func (m *Matrix) Mul(out, x []float32, n int, add bool, from, to int) {
 	for u := from; u < to; u++ {
 		row, first := u/bands*k.width, u%bands*band
 		_, width := m.panel(row)
-		if n == 1 && k.rows[m.dtype] != nil && u+4 <= to && row+4*k.width <= m.Rows {
+		if n == 1 && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
 			width, u = 4*k.width, u+3
 		}
 		m.part(out[first*m.Rows+row:], x[first*m.Cols:], row, width, min(n-first, band), add)
@@ -155,39 +178,36 @@ func factors(add bool) *float32 {
 // part is the panel from a row on, or four panels, times so many rows of x.
 func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
 	at, _ := m.panel(row)
-	if m.scales == nil && row+width <= m.Rows {
+	if row+width <= m.Rows {
 		m.sums(&out[0], m.Rows, x, at, width, rows, add)
 		return
 	}
 	tmp := rooms.Get().(*room)
 	m.sums(&tmp[0], width, x, at, width, rows, false)
 	for r := range rows {
-		to, from := out[r*m.Rows:][:min(width, m.Rows-row)], tmp[r*width:]
+		to, from := out[r*m.Rows:][:m.Rows-row], tmp[r*width:]
 		for i := range to {
-			v := from[i]
-			if m.scales != nil {
-				v *= m.scales[row+i]
-			}
 			if add {
-				v += to[i]
+				to[i] += from[i]
+			} else {
+				to[i] = from[i]
 			}
-			to[i] = v
 		}
 	}
 	rooms.Put(tmp)
 }
 
-// sums is part without scales, into rows that are stride apart and have room for the panel's whole width.
+// sums is part into rows that are stride apart and have room for the panel's whole width.
 func (m *Matrix) sums(out *float32, stride int, x []float32, at, width, rows int, add bool) {
 	if width > m.kernel.width {
-		m.kernel.rows[m.dtype](out, factors(add), &x[0], &m.data[at], m.Cols)
+		m.kernel.rows[m.Type](out, factors(add), &x[0], &m.data[at], m.Cols)
 		return
 	}
-	f, step := m.kernel.blocks[m.dtype][width/m.kernel.step-1], depth
+	f, step := m.kernel.blocks[m.Type][width/m.kernel.step-1], depth
 	if rows < 6 {
 		step = m.Cols // nothing comes back to it
 	}
 	for i := 0; i < m.Cols; i += step {
-		f(out, stride, factors(add || i > 0), &x[i], m.Cols, &m.data[at+i*width*m.size], width, rows, min(step, m.Cols-i))
+		f(out, stride, factors(add || i > 0), &x[i], m.Cols, &m.data[at+m.column(width, i)], width, rows, min(step, m.Cols-i))
 	}
 }

@@ -2753,8 +2753,8 @@ fewer1:
 	RET
 
 // func mul64Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-// Requires: AVX, AVX512F
-TEXT ·mul64Int8AVX512(SB), NOSPLIT, $8-72
+// Requires: AVX, AVX512F, CMOV
+TEXT ·mul64Int8AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ cStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -2762,49 +2762,46 @@ TEXT ·mul64Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ a+24(FP), BX
 	MOVQ aStride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ b+40(FP), DI
-	MOVQ bStride+48(FP), R8
-	MOVQ rows+56(FP), R9
-	MOVQ depth+64(FP), R10
+	MOVQ rows+56(FP), DI
 
 rows6:
-	CMPQ         R9, $0x00000006
+	CMPQ         DI, $0x00000006
 	JL           fewer6
-	MOVQ         AX, R11
-	LEAQ         (R11)(CX*2), R12
-	ADDQ         CX, R12
+	MOVQ         AX, R8
+	LEAQ         (R8)(CX*2), R9
+	ADDQ         CX, R9
 	TESTQ        DX, DX
 	JZ           fresh6
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
-	VMULPS       192(R11), Z31, Z3
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
+	VMULPS       192(R8), Z31, Z3
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z4
-	VMULPS       64(R11)(CX*1), Z31, Z5
-	VMULPS       128(R11)(CX*1), Z31, Z6
-	VMULPS       192(R11)(CX*1), Z31, Z7
+	VMULPS       (R8)(CX*1), Z31, Z4
+	VMULPS       64(R8)(CX*1), Z31, Z5
+	VMULPS       128(R8)(CX*1), Z31, Z6
+	VMULPS       192(R8)(CX*1), Z31, Z7
 	VBROADCASTSS 8(DX), Z31
-	VMULPS       (R11)(CX*2), Z31, Z8
-	VMULPS       64(R11)(CX*2), Z31, Z9
-	VMULPS       128(R11)(CX*2), Z31, Z10
-	VMULPS       192(R11)(CX*2), Z31, Z11
+	VMULPS       (R8)(CX*2), Z31, Z8
+	VMULPS       64(R8)(CX*2), Z31, Z9
+	VMULPS       128(R8)(CX*2), Z31, Z10
+	VMULPS       192(R8)(CX*2), Z31, Z11
 	VBROADCASTSS 12(DX), Z31
-	VMULPS       (R12), Z31, Z12
-	VMULPS       64(R12), Z31, Z13
-	VMULPS       128(R12), Z31, Z14
-	VMULPS       192(R12), Z31, Z15
+	VMULPS       (R9), Z31, Z12
+	VMULPS       64(R9), Z31, Z13
+	VMULPS       128(R9), Z31, Z14
+	VMULPS       192(R9), Z31, Z15
 	VBROADCASTSS 16(DX), Z31
-	VMULPS       (R12)(CX*1), Z31, Z16
-	VMULPS       64(R12)(CX*1), Z31, Z17
-	VMULPS       128(R12)(CX*1), Z31, Z18
-	VMULPS       192(R12)(CX*1), Z31, Z19
+	VMULPS       (R9)(CX*1), Z31, Z16
+	VMULPS       64(R9)(CX*1), Z31, Z17
+	VMULPS       128(R9)(CX*1), Z31, Z18
+	VMULPS       192(R9)(CX*1), Z31, Z19
 	VBROADCASTSS 20(DX), Z31
-	VMULPS       (R12)(CX*2), Z31, Z20
-	VMULPS       64(R12)(CX*2), Z31, Z21
-	VMULPS       128(R12)(CX*2), Z31, Z22
-	VMULPS       192(R12)(CX*2), Z31, Z23
+	VMULPS       (R9)(CX*2), Z31, Z20
+	VMULPS       64(R9)(CX*2), Z31, Z21
+	VMULPS       128(R9)(CX*2), Z31, Z22
+	VMULPS       192(R9)(CX*2), Z31, Z23
 	ADDQ         $0x00000018, DX
 	JMP          started6
 
@@ -2835,104 +2832,118 @@ fresh6:
 	VPXORD Z23, Z23, Z23
 
 started6:
-	MOVQ BX, R13
-	LEAQ (R13)(SI*2), R14
-	ADDQ SI, R14
-	MOVQ DI, R15
-	MOVQ R10, BP
+	MOVQ BX, R10
+	LEAQ (R10)(SI*2), R11
+	ADDQ SI, R11
+	MOVQ b+40(FP), R12
+	MOVQ depth+64(FP), R13
+
+groups6:
+	MOVQ    R12, R15
+	ADDQ    $0x00000100, R12
+	MOVQ    $0x00000020, R14
+	CMPQ    R13, R14
+	CMOVQLT R13, R14
+	SUBQ    R14, R13
 
 depth6:
-	VPMOVSXBD    (R15), Z24
+	VPMOVSXBD    (R12), Z24
 	VCVTDQ2PS    Z24, Z24
-	VPMOVSXBD    16(R15), Z25
+	VMULPS       (R15), Z24, Z24
+	VPMOVSXBD    16(R12), Z25
 	VCVTDQ2PS    Z25, Z25
-	VPMOVSXBD    32(R15), Z26
+	VMULPS       64(R15), Z25, Z25
+	VPMOVSXBD    32(R12), Z26
 	VCVTDQ2PS    Z26, Z26
-	VPMOVSXBD    48(R15), Z27
+	VMULPS       128(R15), Z26, Z26
+	VPMOVSXBD    48(R12), Z27
 	VCVTDQ2PS    Z27, Z27
-	VBROADCASTSS (R13), Z28
+	VMULPS       192(R15), Z27, Z27
+	VBROADCASTSS (R10), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS (R13)(SI*1), Z29
+	VBROADCASTSS (R10)(SI*1), Z29
 	VFMADD231PS  Z24, Z29, Z4
 	VFMADD231PS  Z25, Z29, Z5
 	VFMADD231PS  Z26, Z29, Z6
 	VFMADD231PS  Z27, Z29, Z7
-	VBROADCASTSS (R13)(SI*2), Z28
+	VBROADCASTSS (R10)(SI*2), Z28
 	VFMADD231PS  Z24, Z28, Z8
 	VFMADD231PS  Z25, Z28, Z9
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS (R14), Z29
+	VBROADCASTSS (R11), Z29
 	VFMADD231PS  Z24, Z29, Z12
 	VFMADD231PS  Z25, Z29, Z13
 	VFMADD231PS  Z26, Z29, Z14
 	VFMADD231PS  Z27, Z29, Z15
-	VBROADCASTSS (R14)(SI*1), Z28
+	VBROADCASTSS (R11)(SI*1), Z28
 	VFMADD231PS  Z24, Z28, Z16
 	VFMADD231PS  Z25, Z28, Z17
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS (R14)(SI*2), Z29
+	VBROADCASTSS (R11)(SI*2), Z29
 	VFMADD231PS  Z24, Z29, Z20
 	VFMADD231PS  Z25, Z29, Z21
 	VFMADD231PS  Z26, Z29, Z22
 	VFMADD231PS  Z27, Z29, Z23
-	ADDQ         $0x00000004, R13
-	ADDQ         $0x00000004, R14
-	ADDQ         R8, R15
-	DECQ         BP
+	ADDQ         $0x00000004, R10
+	ADDQ         $0x00000004, R11
+	ADDQ         $0x00000040, R12
+	DECQ         R14
 	JNZ          depth6
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	VMOVUPS      Z3, 192(R11)
-	VMOVUPS      Z4, (R11)(CX*1)
-	VMOVUPS      Z5, 64(R11)(CX*1)
-	VMOVUPS      Z6, 128(R11)(CX*1)
-	VMOVUPS      Z7, 192(R11)(CX*1)
-	VMOVUPS      Z8, (R11)(CX*2)
-	VMOVUPS      Z9, 64(R11)(CX*2)
-	VMOVUPS      Z10, 128(R11)(CX*2)
-	VMOVUPS      Z11, 192(R11)(CX*2)
-	VMOVUPS      Z12, (R12)
-	VMOVUPS      Z13, 64(R12)
-	VMOVUPS      Z14, 128(R12)
-	VMOVUPS      Z15, 192(R12)
-	VMOVUPS      Z16, (R12)(CX*1)
-	VMOVUPS      Z17, 64(R12)(CX*1)
-	VMOVUPS      Z18, 128(R12)(CX*1)
-	VMOVUPS      Z19, 192(R12)(CX*1)
-	VMOVUPS      Z20, (R12)(CX*2)
-	VMOVUPS      Z21, 64(R12)(CX*2)
-	VMOVUPS      Z22, 128(R12)(CX*2)
-	VMOVUPS      Z23, 192(R12)(CX*2)
-	IMUL3Q       $0x00000006, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000006, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000006, R9
+	TESTQ        R13, R13
+	JNZ          groups6
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(CX*1)
+	VMOVUPS      Z5, 64(R8)(CX*1)
+	VMOVUPS      Z6, 128(R8)(CX*1)
+	VMOVUPS      Z7, 192(R8)(CX*1)
+	VMOVUPS      Z8, (R8)(CX*2)
+	VMOVUPS      Z9, 64(R8)(CX*2)
+	VMOVUPS      Z10, 128(R8)(CX*2)
+	VMOVUPS      Z11, 192(R8)(CX*2)
+	VMOVUPS      Z12, (R9)
+	VMOVUPS      Z13, 64(R9)
+	VMOVUPS      Z14, 128(R9)
+	VMOVUPS      Z15, 192(R9)
+	VMOVUPS      Z16, (R9)(CX*1)
+	VMOVUPS      Z17, 64(R9)(CX*1)
+	VMOVUPS      Z18, 128(R9)(CX*1)
+	VMOVUPS      Z19, 192(R9)(CX*1)
+	VMOVUPS      Z20, (R9)(CX*2)
+	VMOVUPS      Z21, 64(R9)(CX*2)
+	VMOVUPS      Z22, 128(R9)(CX*2)
+	VMOVUPS      Z23, 192(R9)(CX*2)
+	IMUL3Q       $0x00000006, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000006, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000006, DI
 	JMP          rows6
 
 fewer6:
 rows2:
-	CMPQ         R9, $0x00000002
+	CMPQ         DI, $0x00000002
 	JL           fewer2
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh2
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
-	VMULPS       192(R11), Z31, Z3
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
+	VMULPS       192(R8), Z31, Z3
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z4
-	VMULPS       64(R11)(CX*1), Z31, Z5
-	VMULPS       128(R11)(CX*1), Z31, Z6
-	VMULPS       192(R11)(CX*1), Z31, Z7
+	VMULPS       (R8)(CX*1), Z31, Z4
+	VMULPS       64(R8)(CX*1), Z31, Z5
+	VMULPS       128(R8)(CX*1), Z31, Z6
+	VMULPS       192(R8)(CX*1), Z31, Z7
 	ADDQ         $0x00000008, DX
 	JMP          started2
 
@@ -2947,60 +2958,74 @@ fresh2:
 	VPXORD Z7, Z7, Z7
 
 started2:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups2:
+	MOVQ    R10, R13
+	ADDQ    $0x00000100, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth2:
-	VPMOVSXBD    (R13), Z8
+	VPMOVSXBD    (R10), Z8
 	VCVTDQ2PS    Z8, Z8
-	VPMOVSXBD    16(R13), Z9
+	VMULPS       (R13), Z8, Z8
+	VPMOVSXBD    16(R10), Z9
 	VCVTDQ2PS    Z9, Z9
-	VPMOVSXBD    32(R13), Z10
+	VMULPS       64(R13), Z9, Z9
+	VPMOVSXBD    32(R10), Z10
 	VCVTDQ2PS    Z10, Z10
-	VPMOVSXBD    48(R13), Z11
+	VMULPS       128(R13), Z10, Z10
+	VPMOVSXBD    48(R10), Z11
 	VCVTDQ2PS    Z11, Z11
-	VBROADCASTSS (R12), Z12
+	VMULPS       192(R13), Z11, Z11
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z8, Z12, Z0
 	VFMADD231PS  Z9, Z12, Z1
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (R12)(SI*1), Z13
+	VBROADCASTSS (R9)(SI*1), Z13
 	VFMADD231PS  Z8, Z13, Z4
 	VFMADD231PS  Z9, Z13, Z5
 	VFMADD231PS  Z10, Z13, Z6
 	VFMADD231PS  Z11, Z13, Z7
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000040, R10
+	DECQ         R12
 	JNZ          depth2
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	VMOVUPS      Z3, 192(R11)
-	VMOVUPS      Z4, (R11)(CX*1)
-	VMOVUPS      Z5, 64(R11)(CX*1)
-	VMOVUPS      Z6, 128(R11)(CX*1)
-	VMOVUPS      Z7, 192(R11)(CX*1)
-	IMUL3Q       $0x00000002, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000002, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000002, R9
+	TESTQ        R11, R11
+	JNZ          groups2
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(CX*1)
+	VMOVUPS      Z5, 64(R8)(CX*1)
+	VMOVUPS      Z6, 128(R8)(CX*1)
+	VMOVUPS      Z7, 192(R8)(CX*1)
+	IMUL3Q       $0x00000002, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000002, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000002, DI
 	JMP          rows2
 
 fewer2:
 rows1:
-	CMPQ         R9, $0x00000001
+	CMPQ         DI, $0x00000001
 	JL           fewer1
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh1
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
-	VMULPS       192(R11), Z31, Z3
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
+	VMULPS       192(R8), Z31, Z3
 	ADDQ         $0x00000004, DX
 	JMP          started1
 
@@ -3011,37 +3036,51 @@ fresh1:
 	VPXORD Z3, Z3, Z3
 
 started1:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups1:
+	MOVQ    R10, R13
+	ADDQ    $0x00000100, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth1:
-	VPMOVSXBD    (R13), Z4
+	VPMOVSXBD    (R10), Z4
 	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    16(R13), Z5
+	VMULPS       (R13), Z4, Z4
+	VPMOVSXBD    16(R10), Z5
 	VCVTDQ2PS    Z5, Z5
-	VPMOVSXBD    32(R13), Z6
+	VMULPS       64(R13), Z5, Z5
+	VPMOVSXBD    32(R10), Z6
 	VCVTDQ2PS    Z6, Z6
-	VPMOVSXBD    48(R13), Z7
+	VMULPS       128(R13), Z6, Z6
+	VPMOVSXBD    48(R10), Z7
 	VCVTDQ2PS    Z7, Z7
-	VBROADCASTSS (R12), Z8
+	VMULPS       192(R13), Z7, Z7
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000040, R10
+	DECQ         R12
 	JNZ          depth1
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	VMOVUPS      Z3, 192(R11)
-	IMUL3Q       $0x00000001, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000001, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000001, R9
+	TESTQ        R11, R11
+	JNZ          groups1
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	IMUL3Q       $0x00000001, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000001, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000001, DI
 	JMP          rows1
 
 fewer1:
@@ -3049,8 +3088,8 @@ fewer1:
 	RET
 
 // func mul48Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-// Requires: AVX, AVX512F
-TEXT ·mul48Int8AVX512(SB), NOSPLIT, $8-72
+// Requires: AVX, AVX512F, CMOV
+TEXT ·mul48Int8AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ cStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -3058,43 +3097,40 @@ TEXT ·mul48Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ a+24(FP), BX
 	MOVQ aStride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ b+40(FP), DI
-	MOVQ bStride+48(FP), R8
-	MOVQ rows+56(FP), R9
-	MOVQ depth+64(FP), R10
+	MOVQ rows+56(FP), DI
 
 rows6:
-	CMPQ         R9, $0x00000006
+	CMPQ         DI, $0x00000006
 	JL           fewer6
-	MOVQ         AX, R11
-	LEAQ         (R11)(CX*2), R12
-	ADDQ         CX, R12
+	MOVQ         AX, R8
+	LEAQ         (R8)(CX*2), R9
+	ADDQ         CX, R9
 	TESTQ        DX, DX
 	JZ           fresh6
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z3
-	VMULPS       64(R11)(CX*1), Z31, Z4
-	VMULPS       128(R11)(CX*1), Z31, Z5
+	VMULPS       (R8)(CX*1), Z31, Z3
+	VMULPS       64(R8)(CX*1), Z31, Z4
+	VMULPS       128(R8)(CX*1), Z31, Z5
 	VBROADCASTSS 8(DX), Z31
-	VMULPS       (R11)(CX*2), Z31, Z6
-	VMULPS       64(R11)(CX*2), Z31, Z7
-	VMULPS       128(R11)(CX*2), Z31, Z8
+	VMULPS       (R8)(CX*2), Z31, Z6
+	VMULPS       64(R8)(CX*2), Z31, Z7
+	VMULPS       128(R8)(CX*2), Z31, Z8
 	VBROADCASTSS 12(DX), Z31
-	VMULPS       (R12), Z31, Z9
-	VMULPS       64(R12), Z31, Z10
-	VMULPS       128(R12), Z31, Z11
+	VMULPS       (R9), Z31, Z9
+	VMULPS       64(R9), Z31, Z10
+	VMULPS       128(R9), Z31, Z11
 	VBROADCASTSS 16(DX), Z31
-	VMULPS       (R12)(CX*1), Z31, Z12
-	VMULPS       64(R12)(CX*1), Z31, Z13
-	VMULPS       128(R12)(CX*1), Z31, Z14
+	VMULPS       (R9)(CX*1), Z31, Z12
+	VMULPS       64(R9)(CX*1), Z31, Z13
+	VMULPS       128(R9)(CX*1), Z31, Z14
 	VBROADCASTSS 20(DX), Z31
-	VMULPS       (R12)(CX*2), Z31, Z15
-	VMULPS       64(R12)(CX*2), Z31, Z16
-	VMULPS       128(R12)(CX*2), Z31, Z17
+	VMULPS       (R9)(CX*2), Z31, Z15
+	VMULPS       64(R9)(CX*2), Z31, Z16
+	VMULPS       128(R9)(CX*2), Z31, Z17
 	ADDQ         $0x00000018, DX
 	JMP          started6
 
@@ -3119,88 +3155,101 @@ fresh6:
 	VPXORD Z17, Z17, Z17
 
 started6:
-	MOVQ BX, R13
-	LEAQ (R13)(SI*2), R14
-	ADDQ SI, R14
-	MOVQ DI, R15
-	MOVQ R10, BP
+	MOVQ BX, R10
+	LEAQ (R10)(SI*2), R11
+	ADDQ SI, R11
+	MOVQ b+40(FP), R12
+	MOVQ depth+64(FP), R13
+
+groups6:
+	MOVQ    R12, R15
+	ADDQ    $0x000000c0, R12
+	MOVQ    $0x00000020, R14
+	CMPQ    R13, R14
+	CMOVQLT R13, R14
+	SUBQ    R14, R13
 
 depth6:
-	VPMOVSXBD    (R15), Z18
+	VPMOVSXBD    (R12), Z18
 	VCVTDQ2PS    Z18, Z18
-	VPMOVSXBD    16(R15), Z19
+	VMULPS       (R15), Z18, Z18
+	VPMOVSXBD    16(R12), Z19
 	VCVTDQ2PS    Z19, Z19
-	VPMOVSXBD    32(R15), Z20
+	VMULPS       64(R15), Z19, Z19
+	VPMOVSXBD    32(R12), Z20
 	VCVTDQ2PS    Z20, Z20
-	VBROADCASTSS (R13), Z21
+	VMULPS       128(R15), Z20, Z20
+	VBROADCASTSS (R10), Z21
 	VFMADD231PS  Z18, Z21, Z0
 	VFMADD231PS  Z19, Z21, Z1
 	VFMADD231PS  Z20, Z21, Z2
-	VBROADCASTSS (R13)(SI*1), Z22
+	VBROADCASTSS (R10)(SI*1), Z22
 	VFMADD231PS  Z18, Z22, Z3
 	VFMADD231PS  Z19, Z22, Z4
 	VFMADD231PS  Z20, Z22, Z5
-	VBROADCASTSS (R13)(SI*2), Z21
+	VBROADCASTSS (R10)(SI*2), Z21
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z7
 	VFMADD231PS  Z20, Z21, Z8
-	VBROADCASTSS (R14), Z22
+	VBROADCASTSS (R11), Z22
 	VFMADD231PS  Z18, Z22, Z9
 	VFMADD231PS  Z19, Z22, Z10
 	VFMADD231PS  Z20, Z22, Z11
-	VBROADCASTSS (R14)(SI*1), Z21
+	VBROADCASTSS (R11)(SI*1), Z21
 	VFMADD231PS  Z18, Z21, Z12
 	VFMADD231PS  Z19, Z21, Z13
 	VFMADD231PS  Z20, Z21, Z14
-	VBROADCASTSS (R14)(SI*2), Z22
+	VBROADCASTSS (R11)(SI*2), Z22
 	VFMADD231PS  Z18, Z22, Z15
 	VFMADD231PS  Z19, Z22, Z16
 	VFMADD231PS  Z20, Z22, Z17
-	ADDQ         $0x00000004, R13
-	ADDQ         $0x00000004, R14
-	ADDQ         R8, R15
-	DECQ         BP
+	ADDQ         $0x00000004, R10
+	ADDQ         $0x00000004, R11
+	ADDQ         $0x00000030, R12
+	DECQ         R14
 	JNZ          depth6
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	VMOVUPS      Z3, (R11)(CX*1)
-	VMOVUPS      Z4, 64(R11)(CX*1)
-	VMOVUPS      Z5, 128(R11)(CX*1)
-	VMOVUPS      Z6, (R11)(CX*2)
-	VMOVUPS      Z7, 64(R11)(CX*2)
-	VMOVUPS      Z8, 128(R11)(CX*2)
-	VMOVUPS      Z9, (R12)
-	VMOVUPS      Z10, 64(R12)
-	VMOVUPS      Z11, 128(R12)
-	VMOVUPS      Z12, (R12)(CX*1)
-	VMOVUPS      Z13, 64(R12)(CX*1)
-	VMOVUPS      Z14, 128(R12)(CX*1)
-	VMOVUPS      Z15, (R12)(CX*2)
-	VMOVUPS      Z16, 64(R12)(CX*2)
-	VMOVUPS      Z17, 128(R12)(CX*2)
-	IMUL3Q       $0x00000006, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000006, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000006, R9
+	TESTQ        R13, R13
+	JNZ          groups6
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, (R8)(CX*1)
+	VMOVUPS      Z4, 64(R8)(CX*1)
+	VMOVUPS      Z5, 128(R8)(CX*1)
+	VMOVUPS      Z6, (R8)(CX*2)
+	VMOVUPS      Z7, 64(R8)(CX*2)
+	VMOVUPS      Z8, 128(R8)(CX*2)
+	VMOVUPS      Z9, (R9)
+	VMOVUPS      Z10, 64(R9)
+	VMOVUPS      Z11, 128(R9)
+	VMOVUPS      Z12, (R9)(CX*1)
+	VMOVUPS      Z13, 64(R9)(CX*1)
+	VMOVUPS      Z14, 128(R9)(CX*1)
+	VMOVUPS      Z15, (R9)(CX*2)
+	VMOVUPS      Z16, 64(R9)(CX*2)
+	VMOVUPS      Z17, 128(R9)(CX*2)
+	IMUL3Q       $0x00000006, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000006, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000006, DI
 	JMP          rows6
 
 fewer6:
 rows2:
-	CMPQ         R9, $0x00000002
+	CMPQ         DI, $0x00000002
 	JL           fewer2
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh2
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z3
-	VMULPS       64(R11)(CX*1), Z31, Z4
-	VMULPS       128(R11)(CX*1), Z31, Z5
+	VMULPS       (R8)(CX*1), Z31, Z3
+	VMULPS       64(R8)(CX*1), Z31, Z4
+	VMULPS       128(R8)(CX*1), Z31, Z5
 	ADDQ         $0x00000008, DX
 	JMP          started2
 
@@ -3213,53 +3262,66 @@ fresh2:
 	VPXORD Z5, Z5, Z5
 
 started2:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups2:
+	MOVQ    R10, R13
+	ADDQ    $0x000000c0, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth2:
-	VPMOVSXBD    (R13), Z6
+	VPMOVSXBD    (R10), Z6
 	VCVTDQ2PS    Z6, Z6
-	VPMOVSXBD    16(R13), Z7
+	VMULPS       (R13), Z6, Z6
+	VPMOVSXBD    16(R10), Z7
 	VCVTDQ2PS    Z7, Z7
-	VPMOVSXBD    32(R13), Z8
+	VMULPS       64(R13), Z7, Z7
+	VPMOVSXBD    32(R10), Z8
 	VCVTDQ2PS    Z8, Z8
-	VBROADCASTSS (R12), Z9
+	VMULPS       128(R13), Z8, Z8
+	VBROADCASTSS (R9), Z9
 	VFMADD231PS  Z6, Z9, Z0
 	VFMADD231PS  Z7, Z9, Z1
 	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (R12)(SI*1), Z10
+	VBROADCASTSS (R9)(SI*1), Z10
 	VFMADD231PS  Z6, Z10, Z3
 	VFMADD231PS  Z7, Z10, Z4
 	VFMADD231PS  Z8, Z10, Z5
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000030, R10
+	DECQ         R12
 	JNZ          depth2
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	VMOVUPS      Z3, (R11)(CX*1)
-	VMOVUPS      Z4, 64(R11)(CX*1)
-	VMOVUPS      Z5, 128(R11)(CX*1)
-	IMUL3Q       $0x00000002, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000002, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000002, R9
+	TESTQ        R11, R11
+	JNZ          groups2
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, (R8)(CX*1)
+	VMOVUPS      Z4, 64(R8)(CX*1)
+	VMOVUPS      Z5, 128(R8)(CX*1)
+	IMUL3Q       $0x00000002, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000002, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000002, DI
 	JMP          rows2
 
 fewer2:
 rows1:
-	CMPQ         R9, $0x00000001
+	CMPQ         DI, $0x00000001
 	JL           fewer1
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh1
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
-	VMULPS       128(R11), Z31, Z2
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
+	VMULPS       128(R8), Z31, Z2
 	ADDQ         $0x00000004, DX
 	JMP          started1
 
@@ -3269,33 +3331,46 @@ fresh1:
 	VPXORD Z2, Z2, Z2
 
 started1:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups1:
+	MOVQ    R10, R13
+	ADDQ    $0x000000c0, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth1:
-	VPMOVSXBD    (R13), Z3
+	VPMOVSXBD    (R10), Z3
 	VCVTDQ2PS    Z3, Z3
-	VPMOVSXBD    16(R13), Z4
+	VMULPS       (R13), Z3, Z3
+	VPMOVSXBD    16(R10), Z4
 	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    32(R13), Z5
+	VMULPS       64(R13), Z4, Z4
+	VPMOVSXBD    32(R10), Z5
 	VCVTDQ2PS    Z5, Z5
-	VBROADCASTSS (R12), Z6
+	VMULPS       128(R13), Z5, Z5
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000030, R10
+	DECQ         R12
 	JNZ          depth1
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, 128(R11)
-	IMUL3Q       $0x00000001, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000001, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000001, R9
+	TESTQ        R11, R11
+	JNZ          groups1
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	IMUL3Q       $0x00000001, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000001, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000001, DI
 	JMP          rows1
 
 fewer1:
@@ -3303,8 +3378,8 @@ fewer1:
 	RET
 
 // func mul32Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-// Requires: AVX, AVX512F
-TEXT ·mul32Int8AVX512(SB), NOSPLIT, $8-72
+// Requires: AVX, AVX512F, CMOV
+TEXT ·mul32Int8AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ cStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -3312,37 +3387,34 @@ TEXT ·mul32Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ a+24(FP), BX
 	MOVQ aStride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ b+40(FP), DI
-	MOVQ bStride+48(FP), R8
-	MOVQ rows+56(FP), R9
-	MOVQ depth+64(FP), R10
+	MOVQ rows+56(FP), DI
 
 rows6:
-	CMPQ         R9, $0x00000006
+	CMPQ         DI, $0x00000006
 	JL           fewer6
-	MOVQ         AX, R11
-	LEAQ         (R11)(CX*2), R12
-	ADDQ         CX, R12
+	MOVQ         AX, R8
+	LEAQ         (R8)(CX*2), R9
+	ADDQ         CX, R9
 	TESTQ        DX, DX
 	JZ           fresh6
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z2
-	VMULPS       64(R11)(CX*1), Z31, Z3
+	VMULPS       (R8)(CX*1), Z31, Z2
+	VMULPS       64(R8)(CX*1), Z31, Z3
 	VBROADCASTSS 8(DX), Z31
-	VMULPS       (R11)(CX*2), Z31, Z4
-	VMULPS       64(R11)(CX*2), Z31, Z5
+	VMULPS       (R8)(CX*2), Z31, Z4
+	VMULPS       64(R8)(CX*2), Z31, Z5
 	VBROADCASTSS 12(DX), Z31
-	VMULPS       (R12), Z31, Z6
-	VMULPS       64(R12), Z31, Z7
+	VMULPS       (R9), Z31, Z6
+	VMULPS       64(R9), Z31, Z7
 	VBROADCASTSS 16(DX), Z31
-	VMULPS       (R12)(CX*1), Z31, Z8
-	VMULPS       64(R12)(CX*1), Z31, Z9
+	VMULPS       (R9)(CX*1), Z31, Z8
+	VMULPS       64(R9)(CX*1), Z31, Z9
 	VBROADCASTSS 20(DX), Z31
-	VMULPS       (R12)(CX*2), Z31, Z10
-	VMULPS       64(R12)(CX*2), Z31, Z11
+	VMULPS       (R9)(CX*2), Z31, Z10
+	VMULPS       64(R9)(CX*2), Z31, Z11
 	ADDQ         $0x00000018, DX
 	JMP          started6
 
@@ -3361,72 +3433,84 @@ fresh6:
 	VPXORD Z11, Z11, Z11
 
 started6:
-	MOVQ BX, R13
-	LEAQ (R13)(SI*2), R14
-	ADDQ SI, R14
-	MOVQ DI, R15
-	MOVQ R10, BP
+	MOVQ BX, R10
+	LEAQ (R10)(SI*2), R11
+	ADDQ SI, R11
+	MOVQ b+40(FP), R12
+	MOVQ depth+64(FP), R13
+
+groups6:
+	MOVQ    R12, R15
+	ADDQ    $0x00000080, R12
+	MOVQ    $0x00000020, R14
+	CMPQ    R13, R14
+	CMOVQLT R13, R14
+	SUBQ    R14, R13
 
 depth6:
-	VPMOVSXBD    (R15), Z12
+	VPMOVSXBD    (R12), Z12
 	VCVTDQ2PS    Z12, Z12
-	VPMOVSXBD    16(R15), Z13
+	VMULPS       (R15), Z12, Z12
+	VPMOVSXBD    16(R12), Z13
 	VCVTDQ2PS    Z13, Z13
-	VBROADCASTSS (R13), Z14
+	VMULPS       64(R15), Z13, Z13
+	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (R13)(SI*1), Z15
+	VBROADCASTSS (R10)(SI*1), Z15
 	VFMADD231PS  Z12, Z15, Z2
 	VFMADD231PS  Z13, Z15, Z3
-	VBROADCASTSS (R13)(SI*2), Z14
+	VBROADCASTSS (R10)(SI*2), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (R14), Z15
+	VBROADCASTSS (R11), Z15
 	VFMADD231PS  Z12, Z15, Z6
 	VFMADD231PS  Z13, Z15, Z7
-	VBROADCASTSS (R14)(SI*1), Z14
+	VBROADCASTSS (R11)(SI*1), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (R14)(SI*2), Z15
+	VBROADCASTSS (R11)(SI*2), Z15
 	VFMADD231PS  Z12, Z15, Z10
 	VFMADD231PS  Z13, Z15, Z11
-	ADDQ         $0x00000004, R13
-	ADDQ         $0x00000004, R14
-	ADDQ         R8, R15
-	DECQ         BP
+	ADDQ         $0x00000004, R10
+	ADDQ         $0x00000004, R11
+	ADDQ         $0x00000020, R12
+	DECQ         R14
 	JNZ          depth6
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, (R11)(CX*1)
-	VMOVUPS      Z3, 64(R11)(CX*1)
-	VMOVUPS      Z4, (R11)(CX*2)
-	VMOVUPS      Z5, 64(R11)(CX*2)
-	VMOVUPS      Z6, (R12)
-	VMOVUPS      Z7, 64(R12)
-	VMOVUPS      Z8, (R12)(CX*1)
-	VMOVUPS      Z9, 64(R12)(CX*1)
-	VMOVUPS      Z10, (R12)(CX*2)
-	VMOVUPS      Z11, 64(R12)(CX*2)
-	IMUL3Q       $0x00000006, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000006, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000006, R9
+	TESTQ        R13, R13
+	JNZ          groups6
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(CX*1)
+	VMOVUPS      Z3, 64(R8)(CX*1)
+	VMOVUPS      Z4, (R8)(CX*2)
+	VMOVUPS      Z5, 64(R8)(CX*2)
+	VMOVUPS      Z6, (R9)
+	VMOVUPS      Z7, 64(R9)
+	VMOVUPS      Z8, (R9)(CX*1)
+	VMOVUPS      Z9, 64(R9)(CX*1)
+	VMOVUPS      Z10, (R9)(CX*2)
+	VMOVUPS      Z11, 64(R9)(CX*2)
+	IMUL3Q       $0x00000006, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000006, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000006, DI
 	JMP          rows6
 
 fewer6:
 rows2:
-	CMPQ         R9, $0x00000002
+	CMPQ         DI, $0x00000002
 	JL           fewer2
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh2
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z2
-	VMULPS       64(R11)(CX*1), Z31, Z3
+	VMULPS       (R8)(CX*1), Z31, Z2
+	VMULPS       64(R8)(CX*1), Z31, Z3
 	ADDQ         $0x00000008, DX
 	JMP          started2
 
@@ -3437,46 +3521,58 @@ fresh2:
 	VPXORD Z3, Z3, Z3
 
 started2:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups2:
+	MOVQ    R10, R13
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth2:
-	VPMOVSXBD    (R13), Z4
+	VPMOVSXBD    (R10), Z4
 	VCVTDQ2PS    Z4, Z4
-	VPMOVSXBD    16(R13), Z5
+	VMULPS       (R13), Z4, Z4
+	VPMOVSXBD    16(R10), Z5
 	VCVTDQ2PS    Z5, Z5
-	VBROADCASTSS (R12), Z6
+	VMULPS       64(R13), Z5, Z5
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (R12)(SI*1), Z7
+	VBROADCASTSS (R9)(SI*1), Z7
 	VFMADD231PS  Z4, Z7, Z2
 	VFMADD231PS  Z5, Z7, Z3
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000020, R10
+	DECQ         R12
 	JNZ          depth2
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	VMOVUPS      Z2, (R11)(CX*1)
-	VMOVUPS      Z3, 64(R11)(CX*1)
-	IMUL3Q       $0x00000002, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000002, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000002, R9
+	TESTQ        R11, R11
+	JNZ          groups2
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(CX*1)
+	VMOVUPS      Z3, 64(R8)(CX*1)
+	IMUL3Q       $0x00000002, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000002, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000002, DI
 	JMP          rows2
 
 fewer2:
 rows1:
-	CMPQ         R9, $0x00000001
+	CMPQ         DI, $0x00000001
 	JL           fewer1
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh1
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
-	VMULPS       64(R11), Z31, Z1
+	VMULPS       (R8), Z31, Z0
+	VMULPS       64(R8), Z31, Z1
 	ADDQ         $0x00000004, DX
 	JMP          started1
 
@@ -3485,29 +3581,41 @@ fresh1:
 	VPXORD Z1, Z1, Z1
 
 started1:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups1:
+	MOVQ    R10, R13
+	ADDQ    $0x00000080, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth1:
-	VPMOVSXBD    (R13), Z2
+	VPMOVSXBD    (R10), Z2
 	VCVTDQ2PS    Z2, Z2
-	VPMOVSXBD    16(R13), Z3
+	VMULPS       (R13), Z2, Z2
+	VPMOVSXBD    16(R10), Z3
 	VCVTDQ2PS    Z3, Z3
-	VBROADCASTSS (R12), Z4
+	VMULPS       64(R13), Z3, Z3
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000020, R10
+	DECQ         R12
 	JNZ          depth1
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, 64(R11)
-	IMUL3Q       $0x00000001, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000001, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000001, R9
+	TESTQ        R11, R11
+	JNZ          groups1
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	IMUL3Q       $0x00000001, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000001, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000001, DI
 	JMP          rows1
 
 fewer1:
@@ -3515,8 +3623,8 @@ fewer1:
 	RET
 
 // func mul16Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-// Requires: AVX, AVX512F
-TEXT ·mul16Int8AVX512(SB), NOSPLIT, $8-72
+// Requires: AVX, AVX512F, CMOV
+TEXT ·mul16Int8AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ cStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -3524,31 +3632,28 @@ TEXT ·mul16Int8AVX512(SB), NOSPLIT, $8-72
 	MOVQ a+24(FP), BX
 	MOVQ aStride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ b+40(FP), DI
-	MOVQ bStride+48(FP), R8
-	MOVQ rows+56(FP), R9
-	MOVQ depth+64(FP), R10
+	MOVQ rows+56(FP), DI
 
 rows6:
-	CMPQ         R9, $0x00000006
+	CMPQ         DI, $0x00000006
 	JL           fewer6
-	MOVQ         AX, R11
-	LEAQ         (R11)(CX*2), R12
-	ADDQ         CX, R12
+	MOVQ         AX, R8
+	LEAQ         (R8)(CX*2), R9
+	ADDQ         CX, R9
 	TESTQ        DX, DX
 	JZ           fresh6
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
+	VMULPS       (R8), Z31, Z0
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z1
+	VMULPS       (R8)(CX*1), Z31, Z1
 	VBROADCASTSS 8(DX), Z31
-	VMULPS       (R11)(CX*2), Z31, Z2
+	VMULPS       (R8)(CX*2), Z31, Z2
 	VBROADCASTSS 12(DX), Z31
-	VMULPS       (R12), Z31, Z3
+	VMULPS       (R9), Z31, Z3
 	VBROADCASTSS 16(DX), Z31
-	VMULPS       (R12)(CX*1), Z31, Z4
+	VMULPS       (R9)(CX*1), Z31, Z4
 	VBROADCASTSS 20(DX), Z31
-	VMULPS       (R12)(CX*2), Z31, Z5
+	VMULPS       (R9)(CX*2), Z31, Z5
 	ADDQ         $0x00000018, DX
 	JMP          started6
 
@@ -3561,56 +3666,67 @@ fresh6:
 	VPXORD Z5, Z5, Z5
 
 started6:
-	MOVQ BX, R13
-	LEAQ (R13)(SI*2), R14
-	ADDQ SI, R14
-	MOVQ DI, R15
-	MOVQ R10, BP
+	MOVQ BX, R10
+	LEAQ (R10)(SI*2), R11
+	ADDQ SI, R11
+	MOVQ b+40(FP), R12
+	MOVQ depth+64(FP), R13
+
+groups6:
+	MOVQ    R12, R15
+	ADDQ    $0x00000040, R12
+	MOVQ    $0x00000020, R14
+	CMPQ    R13, R14
+	CMOVQLT R13, R14
+	SUBQ    R14, R13
 
 depth6:
-	VPMOVSXBD    (R15), Z6
+	VPMOVSXBD    (R12), Z6
 	VCVTDQ2PS    Z6, Z6
-	VBROADCASTSS (R13), Z7
+	VMULPS       (R15), Z6, Z6
+	VBROADCASTSS (R10), Z7
 	VFMADD231PS  Z6, Z7, Z0
-	VBROADCASTSS (R13)(SI*1), Z8
+	VBROADCASTSS (R10)(SI*1), Z8
 	VFMADD231PS  Z6, Z8, Z1
-	VBROADCASTSS (R13)(SI*2), Z7
+	VBROADCASTSS (R10)(SI*2), Z7
 	VFMADD231PS  Z6, Z7, Z2
-	VBROADCASTSS (R14), Z8
+	VBROADCASTSS (R11), Z8
 	VFMADD231PS  Z6, Z8, Z3
-	VBROADCASTSS (R14)(SI*1), Z7
+	VBROADCASTSS (R11)(SI*1), Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (R14)(SI*2), Z8
+	VBROADCASTSS (R11)(SI*2), Z8
 	VFMADD231PS  Z6, Z8, Z5
-	ADDQ         $0x00000004, R13
-	ADDQ         $0x00000004, R14
-	ADDQ         R8, R15
-	DECQ         BP
+	ADDQ         $0x00000004, R10
+	ADDQ         $0x00000004, R11
+	ADDQ         $0x00000010, R12
+	DECQ         R14
 	JNZ          depth6
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, (R11)(CX*1)
-	VMOVUPS      Z2, (R11)(CX*2)
-	VMOVUPS      Z3, (R12)
-	VMOVUPS      Z4, (R12)(CX*1)
-	VMOVUPS      Z5, (R12)(CX*2)
-	IMUL3Q       $0x00000006, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000006, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000006, R9
+	TESTQ        R13, R13
+	JNZ          groups6
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(CX*1)
+	VMOVUPS      Z2, (R8)(CX*2)
+	VMOVUPS      Z3, (R9)
+	VMOVUPS      Z4, (R9)(CX*1)
+	VMOVUPS      Z5, (R9)(CX*2)
+	IMUL3Q       $0x00000006, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000006, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000006, DI
 	JMP          rows6
 
 fewer6:
 rows2:
-	CMPQ         R9, $0x00000002
+	CMPQ         DI, $0x00000002
 	JL           fewer2
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh2
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
+	VMULPS       (R8), Z31, Z0
 	VBROADCASTSS 4(DX), Z31
-	VMULPS       (R11)(CX*1), Z31, Z1
+	VMULPS       (R8)(CX*1), Z31, Z1
 	ADDQ         $0x00000008, DX
 	JMP          started2
 
@@ -3619,39 +3735,50 @@ fresh2:
 	VPXORD Z1, Z1, Z1
 
 started2:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups2:
+	MOVQ    R10, R13
+	ADDQ    $0x00000040, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth2:
-	VPMOVSXBD    (R13), Z2
+	VPMOVSXBD    (R10), Z2
 	VCVTDQ2PS    Z2, Z2
-	VBROADCASTSS (R12), Z3
+	VMULPS       (R13), Z2, Z2
+	VBROADCASTSS (R9), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (R12)(SI*1), Z4
+	VBROADCASTSS (R9)(SI*1), Z4
 	VFMADD231PS  Z2, Z4, Z1
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R12
 	JNZ          depth2
-	VMOVUPS      Z0, (R11)
-	VMOVUPS      Z1, (R11)(CX*1)
-	IMUL3Q       $0x00000002, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000002, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000002, R9
+	TESTQ        R11, R11
+	JNZ          groups2
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(CX*1)
+	IMUL3Q       $0x00000002, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000002, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000002, DI
 	JMP          rows2
 
 fewer2:
 rows1:
-	CMPQ         R9, $0x00000001
+	CMPQ         DI, $0x00000001
 	JL           fewer1
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh1
 	VBROADCASTSS (DX), Z31
-	VMULPS       (R11), Z31, Z0
+	VMULPS       (R8), Z31, Z0
 	ADDQ         $0x00000004, DX
 	JMP          started1
 
@@ -3659,25 +3786,36 @@ fresh1:
 	VPXORD Z0, Z0, Z0
 
 started1:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups1:
+	MOVQ    R10, R13
+	ADDQ    $0x00000040, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth1:
-	VPMOVSXBD    (R13), Z1
+	VPMOVSXBD    (R10), Z1
 	VCVTDQ2PS    Z1, Z1
-	VBROADCASTSS (R12), Z2
+	VMULPS       (R13), Z1, Z1
+	VBROADCASTSS (R9), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R12
 	JNZ          depth1
-	VMOVUPS      Z0, (R11)
-	IMUL3Q       $0x00000001, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000001, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000001, R9
+	TESTQ        R11, R11
+	JNZ          groups1
+	VMOVUPS      Z0, (R8)
+	IMUL3Q       $0x00000001, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000001, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000001, DI
 	JMP          rows1
 
 fewer1:
@@ -4527,8 +4665,8 @@ depth:
 	RET
 
 // func mul16Int8AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·mul16Int8AVX2(SB), NOSPLIT, $8-72
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·mul16Int8AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ cStride+8(FP), CX
 	SHLQ $0x02, CX
@@ -4536,37 +4674,34 @@ TEXT ·mul16Int8AVX2(SB), NOSPLIT, $8-72
 	MOVQ a+24(FP), BX
 	MOVQ aStride+32(FP), SI
 	SHLQ $0x02, SI
-	MOVQ b+40(FP), DI
-	MOVQ bStride+48(FP), R8
-	MOVQ rows+56(FP), R9
-	MOVQ depth+64(FP), R10
+	MOVQ rows+56(FP), DI
 
 rows6:
-	CMPQ         R9, $0x00000006
+	CMPQ         DI, $0x00000006
 	JL           fewer6
-	MOVQ         AX, R11
-	LEAQ         (R11)(CX*2), R12
-	ADDQ         CX, R12
+	MOVQ         AX, R8
+	LEAQ         (R8)(CX*2), R9
+	ADDQ         CX, R9
 	TESTQ        DX, DX
 	JZ           fresh6
 	VBROADCASTSS (DX), Y15
-	VMULPS       (R11), Y15, Y0
-	VMULPS       32(R11), Y15, Y1
+	VMULPS       (R8), Y15, Y0
+	VMULPS       32(R8), Y15, Y1
 	VBROADCASTSS 4(DX), Y15
-	VMULPS       (R11)(CX*1), Y15, Y2
-	VMULPS       32(R11)(CX*1), Y15, Y3
+	VMULPS       (R8)(CX*1), Y15, Y2
+	VMULPS       32(R8)(CX*1), Y15, Y3
 	VBROADCASTSS 8(DX), Y15
-	VMULPS       (R11)(CX*2), Y15, Y4
-	VMULPS       32(R11)(CX*2), Y15, Y5
+	VMULPS       (R8)(CX*2), Y15, Y4
+	VMULPS       32(R8)(CX*2), Y15, Y5
 	VBROADCASTSS 12(DX), Y15
-	VMULPS       (R12), Y15, Y6
-	VMULPS       32(R12), Y15, Y7
+	VMULPS       (R9), Y15, Y6
+	VMULPS       32(R9), Y15, Y7
 	VBROADCASTSS 16(DX), Y15
-	VMULPS       (R12)(CX*1), Y15, Y8
-	VMULPS       32(R12)(CX*1), Y15, Y9
+	VMULPS       (R9)(CX*1), Y15, Y8
+	VMULPS       32(R9)(CX*1), Y15, Y9
 	VBROADCASTSS 20(DX), Y15
-	VMULPS       (R12)(CX*2), Y15, Y10
-	VMULPS       32(R12)(CX*2), Y15, Y11
+	VMULPS       (R9)(CX*2), Y15, Y10
+	VMULPS       32(R9)(CX*2), Y15, Y11
 	ADDQ         $0x00000018, DX
 	JMP          started6
 
@@ -4585,72 +4720,84 @@ fresh6:
 	VXORPS Y11, Y11, Y11
 
 started6:
-	MOVQ BX, R13
-	LEAQ (R13)(SI*2), R14
-	ADDQ SI, R14
-	MOVQ DI, R15
-	MOVQ R10, BP
+	MOVQ BX, R10
+	LEAQ (R10)(SI*2), R11
+	ADDQ SI, R11
+	MOVQ b+40(FP), R12
+	MOVQ depth+64(FP), R13
+
+groups6:
+	MOVQ    R12, R15
+	ADDQ    $0x00000040, R12
+	MOVQ    $0x00000020, R14
+	CMPQ    R13, R14
+	CMOVQLT R13, R14
+	SUBQ    R14, R13
 
 depth6:
-	VPMOVSXBD    (R15), Y12
+	VPMOVSXBD    (R12), Y12
 	VCVTDQ2PS    Y12, Y12
-	VPMOVSXBD    8(R15), Y13
+	VMULPS       (R15), Y12, Y12
+	VPMOVSXBD    8(R12), Y13
 	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS (R13), Y14
+	VMULPS       32(R15), Y13, Y13
+	VBROADCASTSS (R10), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (R13)(SI*1), Y15
+	VBROADCASTSS (R10)(SI*1), Y15
 	VFMADD231PS  Y12, Y15, Y2
 	VFMADD231PS  Y13, Y15, Y3
-	VBROADCASTSS (R13)(SI*2), Y14
+	VBROADCASTSS (R10)(SI*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R14), Y15
+	VBROADCASTSS (R11), Y15
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
-	VBROADCASTSS (R14)(SI*1), Y14
+	VBROADCASTSS (R11)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R14)(SI*2), Y15
+	VBROADCASTSS (R11)(SI*2), Y15
 	VFMADD231PS  Y12, Y15, Y10
 	VFMADD231PS  Y13, Y15, Y11
-	ADDQ         $0x00000004, R13
-	ADDQ         $0x00000004, R14
-	ADDQ         R8, R15
-	DECQ         BP
+	ADDQ         $0x00000004, R10
+	ADDQ         $0x00000004, R11
+	ADDQ         $0x00000010, R12
+	DECQ         R14
 	JNZ          depth6
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	VMOVUPS      Y2, (R11)(CX*1)
-	VMOVUPS      Y3, 32(R11)(CX*1)
-	VMOVUPS      Y4, (R11)(CX*2)
-	VMOVUPS      Y5, 32(R11)(CX*2)
-	VMOVUPS      Y6, (R12)
-	VMOVUPS      Y7, 32(R12)
-	VMOVUPS      Y8, (R12)(CX*1)
-	VMOVUPS      Y9, 32(R12)(CX*1)
-	VMOVUPS      Y10, (R12)(CX*2)
-	VMOVUPS      Y11, 32(R12)(CX*2)
-	IMUL3Q       $0x00000006, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000006, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000006, R9
+	TESTQ        R13, R13
+	JNZ          groups6
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(CX*1)
+	VMOVUPS      Y3, 32(R8)(CX*1)
+	VMOVUPS      Y4, (R8)(CX*2)
+	VMOVUPS      Y5, 32(R8)(CX*2)
+	VMOVUPS      Y6, (R9)
+	VMOVUPS      Y7, 32(R9)
+	VMOVUPS      Y8, (R9)(CX*1)
+	VMOVUPS      Y9, 32(R9)(CX*1)
+	VMOVUPS      Y10, (R9)(CX*2)
+	VMOVUPS      Y11, 32(R9)(CX*2)
+	IMUL3Q       $0x00000006, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000006, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000006, DI
 	JMP          rows6
 
 fewer6:
 rows2:
-	CMPQ         R9, $0x00000002
+	CMPQ         DI, $0x00000002
 	JL           fewer2
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh2
 	VBROADCASTSS (DX), Y15
-	VMULPS       (R11), Y15, Y0
-	VMULPS       32(R11), Y15, Y1
+	VMULPS       (R8), Y15, Y0
+	VMULPS       32(R8), Y15, Y1
 	VBROADCASTSS 4(DX), Y15
-	VMULPS       (R11)(CX*1), Y15, Y2
-	VMULPS       32(R11)(CX*1), Y15, Y3
+	VMULPS       (R8)(CX*1), Y15, Y2
+	VMULPS       32(R8)(CX*1), Y15, Y3
 	ADDQ         $0x00000008, DX
 	JMP          started2
 
@@ -4661,46 +4808,58 @@ fresh2:
 	VXORPS Y3, Y3, Y3
 
 started2:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups2:
+	MOVQ    R10, R13
+	ADDQ    $0x00000040, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth2:
-	VPMOVSXBD    (R13), Y4
+	VPMOVSXBD    (R10), Y4
 	VCVTDQ2PS    Y4, Y4
-	VPMOVSXBD    8(R13), Y5
+	VMULPS       (R13), Y4, Y4
+	VPMOVSXBD    8(R10), Y5
 	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS (R12), Y6
+	VMULPS       32(R13), Y5, Y5
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (R12)(SI*1), Y7
+	VBROADCASTSS (R9)(SI*1), Y7
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R12
 	JNZ          depth2
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	VMOVUPS      Y2, (R11)(CX*1)
-	VMOVUPS      Y3, 32(R11)(CX*1)
-	IMUL3Q       $0x00000002, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000002, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000002, R9
+	TESTQ        R11, R11
+	JNZ          groups2
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(CX*1)
+	VMOVUPS      Y3, 32(R8)(CX*1)
+	IMUL3Q       $0x00000002, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000002, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000002, DI
 	JMP          rows2
 
 fewer2:
 rows1:
-	CMPQ         R9, $0x00000001
+	CMPQ         DI, $0x00000001
 	JL           fewer1
-	MOVQ         AX, R11
+	MOVQ         AX, R8
 	TESTQ        DX, DX
 	JZ           fresh1
 	VBROADCASTSS (DX), Y15
-	VMULPS       (R11), Y15, Y0
-	VMULPS       32(R11), Y15, Y1
+	VMULPS       (R8), Y15, Y0
+	VMULPS       32(R8), Y15, Y1
 	ADDQ         $0x00000004, DX
 	JMP          started1
 
@@ -4709,29 +4868,41 @@ fresh1:
 	VXORPS Y1, Y1, Y1
 
 started1:
-	MOVQ BX, R12
-	MOVQ DI, R13
-	MOVQ R10, R14
+	MOVQ BX, R9
+	MOVQ b+40(FP), R10
+	MOVQ depth+64(FP), R11
+
+groups1:
+	MOVQ    R10, R13
+	ADDQ    $0x00000040, R10
+	MOVQ    $0x00000020, R12
+	CMPQ    R11, R12
+	CMOVQLT R11, R12
+	SUBQ    R12, R11
 
 depth1:
-	VPMOVSXBD    (R13), Y2
+	VPMOVSXBD    (R10), Y2
 	VCVTDQ2PS    Y2, Y2
-	VPMOVSXBD    8(R13), Y3
+	VMULPS       (R13), Y2, Y2
+	VPMOVSXBD    8(R10), Y3
 	VCVTDQ2PS    Y3, Y3
-	VBROADCASTSS (R12), Y4
+	VMULPS       32(R13), Y3, Y3
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x00000004, R12
-	ADDQ         R8, R13
-	DECQ         R14
+	ADDQ         $0x00000004, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R12
 	JNZ          depth1
-	VMOVUPS      Y0, (R11)
-	VMOVUPS      Y1, 32(R11)
-	IMUL3Q       $0x00000001, CX, R11
-	ADDQ         R11, AX
-	IMUL3Q       $0x00000001, SI, R11
-	ADDQ         R11, BX
-	SUBQ         $0x00000001, R9
+	TESTQ        R11, R11
+	JNZ          groups1
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	IMUL3Q       $0x00000001, CX, R8
+	ADDQ         R8, AX
+	IMUL3Q       $0x00000001, SI, R8
+	ADDQ         R8, BX
+	SUBQ         $0x00000001, DI
 	JMP          rows1
 
 fewer1:
@@ -4739,7 +4910,7 @@ fewer1:
 	RET
 
 // func row64Int8AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·row64Int8AVX2(SB), NOSPLIT, $0-40
 	MOVQ         c+0(FP), AX
 	MOVQ         shrink+8(FP), CX
@@ -4747,6 +4918,10 @@ TEXT ·row64Int8AVX2(SB), NOSPLIT, $0-40
 	MOVQ         b+24(FP), BX
 	MOVQ         depth+32(FP), SI
 	IMUL3Q       $0x00000010, SI, DI
+	LEAQ         31(SI), R8
+	SHRQ         $0x05, R8
+	IMUL3Q       $0x00000040, R8, R8
+	ADDQ         R8, DI
 	LEAQ         (BX)(DI*2), R8
 	TESTQ        CX, CX
 	JZ           fresh
@@ -4773,37 +4948,57 @@ fresh:
 	VXORPS Y7, Y7, Y7
 
 started:
+groups:
+	MOVQ    BX, R9
+	ADDQ    $0x00000040, BX
+	MOVQ    $0x00000020, CX
+	CMPQ    SI, CX
+	CMOVQLT SI, CX
+	SUBQ    CX, SI
+	MOVQ    R8, R10
+	ADDQ    $0x00000040, R8
+
 depth:
 	VBROADCASTSS (DX), Y9
 	VPMOVSXBD    (BX), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R9), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y0
 	VPMOVSXBD    8(BX), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       32(R9), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y1
 	VPMOVSXBD    (BX)(DI*1), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R9)(DI*1), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y2
 	VPMOVSXBD    8(BX)(DI*1), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       32(R9)(DI*1), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y3
 	VPMOVSXBD    (R8), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R10), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y4
 	VPMOVSXBD    8(R8), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       32(R10), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y5
 	VPMOVSXBD    (R8)(DI*1), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       (R10)(DI*1), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y6
 	VPMOVSXBD    8(R8)(DI*1), Y8
 	VCVTDQ2PS    Y8, Y8
+	VMULPS       32(R10)(DI*1), Y8, Y8
 	VFMADD231PS  Y8, Y9, Y7
 	ADDQ         $0x00000004, DX
 	ADDQ         $0x00000010, BX
 	ADDQ         $0x00000010, R8
-	DECQ         SI
+	DECQ         CX
 	JNZ          depth
+	TESTQ        SI, SI
+	JNZ          groups
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
 	VMOVUPS      Y2, 64(AX)

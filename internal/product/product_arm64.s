@@ -1846,12 +1846,12 @@ TEXT ·mul16Int8NEON(SB), NOSPLIT, $0-72
 	LSL $2, R4, R4
 	CMP $4, R7
 	BNE l82
-	ADD R1, R0, R11
-	ADD R1, R11, R12
+	ADD R1, R0, R12
 	ADD R1, R12, R13
-	ADD R4, R3, R14
-	ADD R4, R14, R15
+	ADD R1, R13, R14
+	ADD R4, R3, R15
 	ADD R4, R15, R16
+	ADD R4, R16, R17
 	CBZ R2, l83
 	MOVD R2, R9
 	VLD1R.P 4(R9), [V28.S4]
@@ -1862,24 +1862,24 @@ TEXT ·mul16Int8NEON(SB), NOSPLIT, $0-72
 	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
 	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R11), (F4, F5)
+	FLDPQ (R12), (F4, F5)
 	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
 	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	FLDPQ 32(R11), (F6, F7)
+	FLDPQ 32(R12), (F6, F7)
 	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
 	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R12), (F8, F9)
+	FLDPQ (R13), (F8, F9)
 	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
 	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	FLDPQ 32(R12), (F10, F11)
+	FLDPQ 32(R13), (F10, F11)
 	WORD $0x6e3cdd4a // fmul v10.4s, v10.4s, v28.4s
 	WORD $0x6e3cdd6b // fmul v11.4s, v11.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R13), (F12, F13)
+	FLDPQ (R14), (F12, F13)
 	WORD $0x6e3cdd8c // fmul v12.4s, v12.4s, v28.4s
 	WORD $0x6e3cddad // fmul v13.4s, v13.4s, v28.4s
-	FLDPQ 32(R13), (F14, F15)
+	FLDPQ 32(R14), (F14, F15)
 	WORD $0x6e3cddce // fmul v14.4s, v14.4s, v28.4s
 	WORD $0x6e3cddef // fmul v15.4s, v15.4s, v28.4s
 	B l84
@@ -1904,15 +1904,23 @@ l83:
 
 l84:
 	MOVD R5, R9
-	MOVD R8, R10
-	CMP $4, R10
-	BLT l87
+	MOVD R8, R11
 
 l85:
+	FLDPQ.P 32(R9), (F24, F25)
+	FLDPQ.P 32(R9), (F26, F27)
+	MOVD $32, R10
+	CMP R10, R11
+	CSEL LT, R11, R10, R10
+	SUB R10, R11
+	CMP $4, R10
+	BLT l88
+
+l86:
 	FMOVQ.P 16(R3), F16
-	FMOVQ.P 16(R14), F17
-	FMOVQ.P 16(R15), F18
-	FMOVQ.P 16(R16), F19
+	FMOVQ.P 16(R15), F17
+	FMOVQ.P 16(R16), F18
+	FMOVQ.P 16(R17), F19
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -1924,6 +1932,10 @@ l85:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -1940,33 +1952,6 @@ l85:
 	WORD $0x4f9312ad // fmla v13.4s, v21.4s, v19.s[0]
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01300 // fmla v0.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01321 // fmla v1.4s, v25.4s, v16.s[1]
-	WORD $0x4fb01342 // fmla v2.4s, v26.4s, v16.s[1]
-	WORD $0x4fb01363 // fmla v3.4s, v27.4s, v16.s[1]
-	WORD $0x4fb11304 // fmla v4.4s, v24.4s, v17.s[1]
-	WORD $0x4fb11325 // fmla v5.4s, v25.4s, v17.s[1]
-	WORD $0x4fb11346 // fmla v6.4s, v26.4s, v17.s[1]
-	WORD $0x4fb11367 // fmla v7.4s, v27.4s, v17.s[1]
-	WORD $0x4fb21308 // fmla v8.4s, v24.4s, v18.s[1]
-	WORD $0x4fb21329 // fmla v9.4s, v25.4s, v18.s[1]
-	WORD $0x4fb2134a // fmla v10.4s, v26.4s, v18.s[1]
-	WORD $0x4fb2136b // fmla v11.4s, v27.4s, v18.s[1]
-	WORD $0x4fb3130c // fmla v12.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132d // fmla v13.4s, v25.4s, v19.s[1]
-	WORD $0x4fb3134e // fmla v14.4s, v26.4s, v19.s[1]
-	WORD $0x4fb3136f // fmla v15.4s, v27.4s, v19.s[1]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -1978,6 +1963,41 @@ l85:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01280 // fmla v0.4s, v20.4s, v16.s[1]
+	WORD $0x4fb012a1 // fmla v1.4s, v21.4s, v16.s[1]
+	WORD $0x4fb012c2 // fmla v2.4s, v22.4s, v16.s[1]
+	WORD $0x4fb012e3 // fmla v3.4s, v23.4s, v16.s[1]
+	WORD $0x4fb11284 // fmla v4.4s, v20.4s, v17.s[1]
+	WORD $0x4fb112a5 // fmla v5.4s, v21.4s, v17.s[1]
+	WORD $0x4fb112c6 // fmla v6.4s, v22.4s, v17.s[1]
+	WORD $0x4fb112e7 // fmla v7.4s, v23.4s, v17.s[1]
+	WORD $0x4fb21288 // fmla v8.4s, v20.4s, v18.s[1]
+	WORD $0x4fb212a9 // fmla v9.4s, v21.4s, v18.s[1]
+	WORD $0x4fb212ca // fmla v10.4s, v22.4s, v18.s[1]
+	WORD $0x4fb212eb // fmla v11.4s, v23.4s, v18.s[1]
+	WORD $0x4fb3128c // fmla v12.4s, v20.4s, v19.s[1]
+	WORD $0x4fb312ad // fmla v13.4s, v21.4s, v19.s[1]
+	WORD $0x4fb312ce // fmla v14.4s, v22.4s, v19.s[1]
+	WORD $0x4fb312ef // fmla v15.4s, v23.4s, v19.s[1]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
 	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
 	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
@@ -1994,45 +2014,6 @@ l85:
 	WORD $0x4f931aad // fmla v13.4s, v21.4s, v19.s[2]
 	WORD $0x4f931ace // fmla v14.4s, v22.4s, v19.s[2]
 	WORD $0x4f931aef // fmla v15.4s, v23.4s, v19.s[2]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01b00 // fmla v0.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b21 // fmla v1.4s, v25.4s, v16.s[3]
-	WORD $0x4fb01b42 // fmla v2.4s, v26.4s, v16.s[3]
-	WORD $0x4fb01b63 // fmla v3.4s, v27.4s, v16.s[3]
-	WORD $0x4fb11b04 // fmla v4.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b25 // fmla v5.4s, v25.4s, v17.s[3]
-	WORD $0x4fb11b46 // fmla v6.4s, v26.4s, v17.s[3]
-	WORD $0x4fb11b67 // fmla v7.4s, v27.4s, v17.s[3]
-	WORD $0x4fb21b08 // fmla v8.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b29 // fmla v9.4s, v25.4s, v18.s[3]
-	WORD $0x4fb21b4a // fmla v10.4s, v26.4s, v18.s[3]
-	WORD $0x4fb21b6b // fmla v11.4s, v27.4s, v18.s[3]
-	WORD $0x4fb31b0c // fmla v12.4s, v24.4s, v19.s[3]
-	WORD $0x4fb31b2d // fmla v13.4s, v25.4s, v19.s[3]
-	WORD $0x4fb31b4e // fmla v14.4s, v26.4s, v19.s[3]
-	WORD $0x4fb31b6f // fmla v15.4s, v27.4s, v19.s[3]
-	SUB $4, R10
-	CMP $4, R10
-	BGE l85
-
-l87:
-	CBZ R10, l88
-
-l86:
-	VLD1R.P 4(R3), [V16.S4]
-	VLD1R.P 4(R14), [V17.S4]
-	VLD1R.P 4(R15), [V18.S4]
-	VLD1R.P 4(R16), [V19.S4]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2044,6 +2025,53 @@ l86:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01a80 // fmla v0.4s, v20.4s, v16.s[3]
+	WORD $0x4fb01aa1 // fmla v1.4s, v21.4s, v16.s[3]
+	WORD $0x4fb01ac2 // fmla v2.4s, v22.4s, v16.s[3]
+	WORD $0x4fb01ae3 // fmla v3.4s, v23.4s, v16.s[3]
+	WORD $0x4fb11a84 // fmla v4.4s, v20.4s, v17.s[3]
+	WORD $0x4fb11aa5 // fmla v5.4s, v21.4s, v17.s[3]
+	WORD $0x4fb11ac6 // fmla v6.4s, v22.4s, v17.s[3]
+	WORD $0x4fb11ae7 // fmla v7.4s, v23.4s, v17.s[3]
+	WORD $0x4fb21a88 // fmla v8.4s, v20.4s, v18.s[3]
+	WORD $0x4fb21aa9 // fmla v9.4s, v21.4s, v18.s[3]
+	WORD $0x4fb21aca // fmla v10.4s, v22.4s, v18.s[3]
+	WORD $0x4fb21aeb // fmla v11.4s, v23.4s, v18.s[3]
+	WORD $0x4fb31a8c // fmla v12.4s, v20.4s, v19.s[3]
+	WORD $0x4fb31aad // fmla v13.4s, v21.4s, v19.s[3]
+	WORD $0x4fb31ace // fmla v14.4s, v22.4s, v19.s[3]
+	WORD $0x4fb31aef // fmla v15.4s, v23.4s, v19.s[3]
+	SUB $4, R10
+	CMP $4, R10
+	BGE l86
+
+l88:
+	CBZ R10, l89
+
+l87:
+	VLD1R.P 4(R3), [V16.S4]
+	VLD1R.P 4(R15), [V17.S4]
+	VLD1R.P 4(R16), [V18.S4]
+	VLD1R.P 4(R17), [V19.S4]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -2061,27 +2089,28 @@ l86:
 	WORD $0x4f9312ce // fmla v14.4s, v22.4s, v19.s[0]
 	WORD $0x4f9312ef // fmla v15.4s, v23.4s, v19.s[0]
 	SUBS $1, R10
-	BGT l86
+	BGT l87
 
-l88:
+l89:
+	CBNZ R11, l85
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	FSTPQ.P (F4, F5), 32(R11)
-	FSTPQ.P (F6, F7), 32(R11)
-	FSTPQ.P (F8, F9), 32(R12)
-	FSTPQ.P (F10, F11), 32(R12)
-	FSTPQ.P (F12, F13), 32(R13)
-	FSTPQ.P (F14, F15), 32(R13)
+	FSTPQ.P (F4, F5), 32(R12)
+	FSTPQ.P (F6, F7), 32(R12)
+	FSTPQ.P (F8, F9), 32(R13)
+	FSTPQ.P (F10, F11), 32(R13)
+	FSTPQ.P (F12, F13), 32(R14)
+	FSTPQ.P (F14, F15), 32(R14)
 	RET
 
 l82:
 	CMP $3, R7
-	BNE l89
-	ADD R1, R0, R11
-	ADD R1, R11, R12
-	ADD R4, R3, R13
-	ADD R4, R13, R14
-	CBZ R2, l90
+	BNE l90
+	ADD R1, R0, R12
+	ADD R1, R12, R13
+	ADD R4, R3, R14
+	ADD R4, R14, R15
+	CBZ R2, l91
 	MOVD R2, R9
 	VLD1R.P 4(R9), [V28.S4]
 	FLDPQ (R0), (F0, F1)
@@ -2091,22 +2120,22 @@ l82:
 	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
 	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R11), (F4, F5)
+	FLDPQ (R12), (F4, F5)
 	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
 	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	FLDPQ 32(R11), (F6, F7)
+	FLDPQ 32(R12), (F6, F7)
 	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
 	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R12), (F8, F9)
+	FLDPQ (R13), (F8, F9)
 	WORD $0x6e3cdd08 // fmul v8.4s, v8.4s, v28.4s
 	WORD $0x6e3cdd29 // fmul v9.4s, v9.4s, v28.4s
-	FLDPQ 32(R12), (F10, F11)
+	FLDPQ 32(R13), (F10, F11)
 	WORD $0x6e3cdd4a // fmul v10.4s, v10.4s, v28.4s
 	WORD $0x6e3cdd6b // fmul v11.4s, v11.4s, v28.4s
-	B l91
+	B l92
 
-l90:
+l91:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2120,16 +2149,24 @@ l90:
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
 
-l91:
-	MOVD R5, R9
-	MOVD R8, R10
-	CMP $4, R10
-	BLT l94
-
 l92:
+	MOVD R5, R9
+	MOVD R8, R11
+
+l93:
+	FLDPQ.P 32(R9), (F24, F25)
+	FLDPQ.P 32(R9), (F26, F27)
+	MOVD $32, R10
+	CMP R10, R11
+	CSEL LT, R11, R10, R10
+	SUB R10, R11
+	CMP $4, R10
+	BLT l96
+
+l94:
 	FMOVQ.P 16(R3), F16
-	FMOVQ.P 16(R13), F17
-	FMOVQ.P 16(R14), F18
+	FMOVQ.P 16(R14), F17
+	FMOVQ.P 16(R15), F18
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2141,6 +2178,10 @@ l92:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -2153,29 +2194,6 @@ l92:
 	WORD $0x4f9212a9 // fmla v9.4s, v21.4s, v18.s[0]
 	WORD $0x4f9212ca // fmla v10.4s, v22.4s, v18.s[0]
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01300 // fmla v0.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01321 // fmla v1.4s, v25.4s, v16.s[1]
-	WORD $0x4fb01342 // fmla v2.4s, v26.4s, v16.s[1]
-	WORD $0x4fb01363 // fmla v3.4s, v27.4s, v16.s[1]
-	WORD $0x4fb11304 // fmla v4.4s, v24.4s, v17.s[1]
-	WORD $0x4fb11325 // fmla v5.4s, v25.4s, v17.s[1]
-	WORD $0x4fb11346 // fmla v6.4s, v26.4s, v17.s[1]
-	WORD $0x4fb11367 // fmla v7.4s, v27.4s, v17.s[1]
-	WORD $0x4fb21308 // fmla v8.4s, v24.4s, v18.s[1]
-	WORD $0x4fb21329 // fmla v9.4s, v25.4s, v18.s[1]
-	WORD $0x4fb2134a // fmla v10.4s, v26.4s, v18.s[1]
-	WORD $0x4fb2136b // fmla v11.4s, v27.4s, v18.s[1]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2187,6 +2205,37 @@ l92:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01280 // fmla v0.4s, v20.4s, v16.s[1]
+	WORD $0x4fb012a1 // fmla v1.4s, v21.4s, v16.s[1]
+	WORD $0x4fb012c2 // fmla v2.4s, v22.4s, v16.s[1]
+	WORD $0x4fb012e3 // fmla v3.4s, v23.4s, v16.s[1]
+	WORD $0x4fb11284 // fmla v4.4s, v20.4s, v17.s[1]
+	WORD $0x4fb112a5 // fmla v5.4s, v21.4s, v17.s[1]
+	WORD $0x4fb112c6 // fmla v6.4s, v22.4s, v17.s[1]
+	WORD $0x4fb112e7 // fmla v7.4s, v23.4s, v17.s[1]
+	WORD $0x4fb21288 // fmla v8.4s, v20.4s, v18.s[1]
+	WORD $0x4fb212a9 // fmla v9.4s, v21.4s, v18.s[1]
+	WORD $0x4fb212ca // fmla v10.4s, v22.4s, v18.s[1]
+	WORD $0x4fb212eb // fmla v11.4s, v23.4s, v18.s[1]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
 	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
 	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
@@ -2199,40 +2248,6 @@ l92:
 	WORD $0x4f921aa9 // fmla v9.4s, v21.4s, v18.s[2]
 	WORD $0x4f921aca // fmla v10.4s, v22.4s, v18.s[2]
 	WORD $0x4f921aeb // fmla v11.4s, v23.4s, v18.s[2]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01b00 // fmla v0.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b21 // fmla v1.4s, v25.4s, v16.s[3]
-	WORD $0x4fb01b42 // fmla v2.4s, v26.4s, v16.s[3]
-	WORD $0x4fb01b63 // fmla v3.4s, v27.4s, v16.s[3]
-	WORD $0x4fb11b04 // fmla v4.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b25 // fmla v5.4s, v25.4s, v17.s[3]
-	WORD $0x4fb11b46 // fmla v6.4s, v26.4s, v17.s[3]
-	WORD $0x4fb11b67 // fmla v7.4s, v27.4s, v17.s[3]
-	WORD $0x4fb21b08 // fmla v8.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b29 // fmla v9.4s, v25.4s, v18.s[3]
-	WORD $0x4fb21b4a // fmla v10.4s, v26.4s, v18.s[3]
-	WORD $0x4fb21b6b // fmla v11.4s, v27.4s, v18.s[3]
-	SUB $4, R10
-	CMP $4, R10
-	BGE l92
-
-l94:
-	CBZ R10, l95
-
-l93:
-	VLD1R.P 4(R3), [V16.S4]
-	VLD1R.P 4(R13), [V17.S4]
-	VLD1R.P 4(R14), [V18.S4]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2244,6 +2259,48 @@ l93:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01a80 // fmla v0.4s, v20.4s, v16.s[3]
+	WORD $0x4fb01aa1 // fmla v1.4s, v21.4s, v16.s[3]
+	WORD $0x4fb01ac2 // fmla v2.4s, v22.4s, v16.s[3]
+	WORD $0x4fb01ae3 // fmla v3.4s, v23.4s, v16.s[3]
+	WORD $0x4fb11a84 // fmla v4.4s, v20.4s, v17.s[3]
+	WORD $0x4fb11aa5 // fmla v5.4s, v21.4s, v17.s[3]
+	WORD $0x4fb11ac6 // fmla v6.4s, v22.4s, v17.s[3]
+	WORD $0x4fb11ae7 // fmla v7.4s, v23.4s, v17.s[3]
+	WORD $0x4fb21a88 // fmla v8.4s, v20.4s, v18.s[3]
+	WORD $0x4fb21aa9 // fmla v9.4s, v21.4s, v18.s[3]
+	WORD $0x4fb21aca // fmla v10.4s, v22.4s, v18.s[3]
+	WORD $0x4fb21aeb // fmla v11.4s, v23.4s, v18.s[3]
+	SUB $4, R10
+	CMP $4, R10
+	BGE l94
+
+l96:
+	CBZ R10, l97
+
+l95:
+	VLD1R.P 4(R3), [V16.S4]
+	VLD1R.P 4(R14), [V17.S4]
+	VLD1R.P 4(R15), [V18.S4]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -2257,23 +2314,24 @@ l93:
 	WORD $0x4f9212ca // fmla v10.4s, v22.4s, v18.s[0]
 	WORD $0x4f9212eb // fmla v11.4s, v23.4s, v18.s[0]
 	SUBS $1, R10
-	BGT l93
+	BGT l95
 
-l95:
+l97:
+	CBNZ R11, l93
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	FSTPQ.P (F4, F5), 32(R11)
-	FSTPQ.P (F6, F7), 32(R11)
-	FSTPQ.P (F8, F9), 32(R12)
-	FSTPQ.P (F10, F11), 32(R12)
+	FSTPQ.P (F4, F5), 32(R12)
+	FSTPQ.P (F6, F7), 32(R12)
+	FSTPQ.P (F8, F9), 32(R13)
+	FSTPQ.P (F10, F11), 32(R13)
 	RET
 
-l89:
+l90:
 	CMP $2, R7
-	BNE l96
-	ADD R1, R0, R11
-	ADD R4, R3, R12
-	CBZ R2, l97
+	BNE l98
+	ADD R1, R0, R12
+	ADD R4, R3, R13
+	CBZ R2, l99
 	MOVD R2, R9
 	VLD1R.P 4(R9), [V28.S4]
 	FLDPQ (R0), (F0, F1)
@@ -2283,15 +2341,15 @@ l89:
 	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
 	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
 	VLD1R.P 4(R9), [V28.S4]
-	FLDPQ (R11), (F4, F5)
+	FLDPQ (R12), (F4, F5)
 	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
 	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	FLDPQ 32(R11), (F6, F7)
+	FLDPQ 32(R12), (F6, F7)
 	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
 	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	B l98
+	B l100
 
-l97:
+l99:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2301,15 +2359,23 @@ l97:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 
-l98:
+l100:
 	MOVD R5, R9
-	MOVD R8, R10
-	CMP $4, R10
-	BLT l101
+	MOVD R8, R11
 
-l99:
+l101:
+	FLDPQ.P 32(R9), (F24, F25)
+	FLDPQ.P 32(R9), (F26, F27)
+	MOVD $32, R10
+	CMP R10, R11
+	CSEL LT, R11, R10, R10
+	SUB R10, R11
+	CMP $4, R10
+	BLT l104
+
+l102:
 	FMOVQ.P 16(R3), F16
-	FMOVQ.P 16(R12), F17
+	FMOVQ.P 16(R13), F17
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2321,6 +2387,10 @@ l99:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -2329,25 +2399,6 @@ l99:
 	WORD $0x4f9112a5 // fmla v5.4s, v21.4s, v17.s[0]
 	WORD $0x4f9112c6 // fmla v6.4s, v22.4s, v17.s[0]
 	WORD $0x4f9112e7 // fmla v7.4s, v23.4s, v17.s[0]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01300 // fmla v0.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01321 // fmla v1.4s, v25.4s, v16.s[1]
-	WORD $0x4fb01342 // fmla v2.4s, v26.4s, v16.s[1]
-	WORD $0x4fb01363 // fmla v3.4s, v27.4s, v16.s[1]
-	WORD $0x4fb11304 // fmla v4.4s, v24.4s, v17.s[1]
-	WORD $0x4fb11325 // fmla v5.4s, v25.4s, v17.s[1]
-	WORD $0x4fb11346 // fmla v6.4s, v26.4s, v17.s[1]
-	WORD $0x4fb11367 // fmla v7.4s, v27.4s, v17.s[1]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2359,6 +2410,33 @@ l99:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01280 // fmla v0.4s, v20.4s, v16.s[1]
+	WORD $0x4fb012a1 // fmla v1.4s, v21.4s, v16.s[1]
+	WORD $0x4fb012c2 // fmla v2.4s, v22.4s, v16.s[1]
+	WORD $0x4fb012e3 // fmla v3.4s, v23.4s, v16.s[1]
+	WORD $0x4fb11284 // fmla v4.4s, v20.4s, v17.s[1]
+	WORD $0x4fb112a5 // fmla v5.4s, v21.4s, v17.s[1]
+	WORD $0x4fb112c6 // fmla v6.4s, v22.4s, v17.s[1]
+	WORD $0x4fb112e7 // fmla v7.4s, v23.4s, v17.s[1]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
 	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
 	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
@@ -2367,35 +2445,6 @@ l99:
 	WORD $0x4f911aa5 // fmla v5.4s, v21.4s, v17.s[2]
 	WORD $0x4f911ac6 // fmla v6.4s, v22.4s, v17.s[2]
 	WORD $0x4f911ae7 // fmla v7.4s, v23.4s, v17.s[2]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01b00 // fmla v0.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b21 // fmla v1.4s, v25.4s, v16.s[3]
-	WORD $0x4fb01b42 // fmla v2.4s, v26.4s, v16.s[3]
-	WORD $0x4fb01b63 // fmla v3.4s, v27.4s, v16.s[3]
-	WORD $0x4fb11b04 // fmla v4.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b25 // fmla v5.4s, v25.4s, v17.s[3]
-	WORD $0x4fb11b46 // fmla v6.4s, v26.4s, v17.s[3]
-	WORD $0x4fb11b67 // fmla v7.4s, v27.4s, v17.s[3]
-	SUB $4, R10
-	CMP $4, R10
-	BGE l99
-
-l101:
-	CBZ R10, l102
-
-l100:
-	VLD1R.P 4(R3), [V16.S4]
-	VLD1R.P 4(R12), [V17.S4]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2407,6 +2456,43 @@ l100:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01a80 // fmla v0.4s, v20.4s, v16.s[3]
+	WORD $0x4fb01aa1 // fmla v1.4s, v21.4s, v16.s[3]
+	WORD $0x4fb01ac2 // fmla v2.4s, v22.4s, v16.s[3]
+	WORD $0x4fb01ae3 // fmla v3.4s, v23.4s, v16.s[3]
+	WORD $0x4fb11a84 // fmla v4.4s, v20.4s, v17.s[3]
+	WORD $0x4fb11aa5 // fmla v5.4s, v21.4s, v17.s[3]
+	WORD $0x4fb11ac6 // fmla v6.4s, v22.4s, v17.s[3]
+	WORD $0x4fb11ae7 // fmla v7.4s, v23.4s, v17.s[3]
+	SUB $4, R10
+	CMP $4, R10
+	BGE l102
+
+l104:
+	CBZ R10, l105
+
+l103:
+	VLD1R.P 4(R3), [V16.S4]
+	VLD1R.P 4(R13), [V17.S4]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
@@ -2416,17 +2502,18 @@ l100:
 	WORD $0x4f9112c6 // fmla v6.4s, v22.4s, v17.s[0]
 	WORD $0x4f9112e7 // fmla v7.4s, v23.4s, v17.s[0]
 	SUBS $1, R10
-	BGT l100
+	BGT l103
 
-l102:
+l105:
+	CBNZ R11, l101
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	FSTPQ.P (F4, F5), 32(R11)
-	FSTPQ.P (F6, F7), 32(R11)
+	FSTPQ.P (F4, F5), 32(R12)
+	FSTPQ.P (F6, F7), 32(R12)
 	RET
 
-l96:
-	CBZ R2, l103
+l98:
+	CBZ R2, l106
 	MOVD R2, R9
 	VLD1R.P 4(R9), [V28.S4]
 	FLDPQ (R0), (F0, F1)
@@ -2435,21 +2522,29 @@ l96:
 	FLDPQ 32(R0), (F2, F3)
 	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
 	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	B l104
+	B l107
 
-l103:
+l106:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
 
-l104:
+l107:
 	MOVD R5, R9
-	MOVD R8, R10
-	CMP $4, R10
-	BLT l107
+	MOVD R8, R11
 
-l105:
+l108:
+	FLDPQ.P 32(R9), (F24, F25)
+	FLDPQ.P 32(R9), (F26, F27)
+	MOVD $32, R10
+	CMP R10, R11
+	CSEL LT, R11, R10, R10
+	SUB R10, R11
+	CMP $4, R10
+	BLT l111
+
+l109:
 	FMOVQ.P 16(R3), F16
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
@@ -2462,25 +2557,14 @@ l105:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
 	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
-	ADD R6, R9
-	WORD $0x4fb01300 // fmla v0.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01321 // fmla v1.4s, v25.4s, v16.s[1]
-	WORD $0x4fb01342 // fmla v2.4s, v26.4s, v16.s[1]
-	WORD $0x4fb01363 // fmla v3.4s, v27.4s, v16.s[1]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
 	VTBL V30.B16, [V20.B16], V20.B16
@@ -2492,33 +2576,60 @@ l105:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01280 // fmla v0.4s, v20.4s, v16.s[1]
+	WORD $0x4fb012a1 // fmla v1.4s, v21.4s, v16.s[1]
+	WORD $0x4fb012c2 // fmla v2.4s, v22.4s, v16.s[1]
+	WORD $0x4fb012e3 // fmla v3.4s, v23.4s, v16.s[1]
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
+	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
 	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
 	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
 	WORD $0x4f901ae3 // fmla v3.4s, v23.4s, v16.s[2]
-	FMOVD (R9), F24
-	VTBL V31.B16, [V24.B16], V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	WORD $0x4f28e718 // scvtf v24.4s, v24.4s, #24
-	WORD $0x4f28e739 // scvtf v25.4s, v25.4s, #24
-	FMOVD 8(R9), F26
-	VTBL V31.B16, [V26.B16], V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	WORD $0x4f28e75a // scvtf v26.4s, v26.4s, #24
-	WORD $0x4f28e77b // scvtf v27.4s, v27.4s, #24
+	FMOVD (R9), F20
+	VTBL V31.B16, [V20.B16], V21.B16
+	VTBL V30.B16, [V20.B16], V20.B16
+	WORD $0x4f28e694 // scvtf v20.4s, v20.4s, #24
+	WORD $0x4f28e6b5 // scvtf v21.4s, v21.4s, #24
+	FMOVD 8(R9), F22
+	VTBL V31.B16, [V22.B16], V23.B16
+	VTBL V30.B16, [V22.B16], V22.B16
+	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
+	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
-	WORD $0x4fb01b00 // fmla v0.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b21 // fmla v1.4s, v25.4s, v16.s[3]
-	WORD $0x4fb01b42 // fmla v2.4s, v26.4s, v16.s[3]
-	WORD $0x4fb01b63 // fmla v3.4s, v27.4s, v16.s[3]
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
+	WORD $0x4fb01a80 // fmla v0.4s, v20.4s, v16.s[3]
+	WORD $0x4fb01aa1 // fmla v1.4s, v21.4s, v16.s[3]
+	WORD $0x4fb01ac2 // fmla v2.4s, v22.4s, v16.s[3]
+	WORD $0x4fb01ae3 // fmla v3.4s, v23.4s, v16.s[3]
 	SUB $4, R10
 	CMP $4, R10
-	BGE l105
+	BGE l109
 
-l107:
-	CBZ R10, l108
+l111:
+	CBZ R10, l112
 
-l106:
+l110:
 	VLD1R.P 4(R3), [V16.S4]
 	FMOVD (R9), F20
 	VTBL V31.B16, [V20.B16], V21.B16
@@ -2531,14 +2642,19 @@ l106:
 	WORD $0x4f28e6d6 // scvtf v22.4s, v22.4s, #24
 	WORD $0x4f28e6f7 // scvtf v23.4s, v23.4s, #24
 	ADD R6, R9
+	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
+	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
 	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
 	SUBS $1, R10
-	BGT l106
+	BGT l110
 
-l108:
+l112:
+	CBNZ R11, l108
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
 	RET

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 )
 
 // archive is the tensors of a file by name, not decoded yet. Every file format
@@ -33,14 +34,15 @@ type tensor struct {
 // encoding stores elements in groups of so many bytes.
 type encoding struct {
 	group, bytes int
+	dtype        backend.DType                   // that has the same elements
 	decode       func(dst []float32, src []byte) // one group
 }
 
 var encodings = map[string]encoding{
-	"F32":  {1, 4, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src)) }},
-	"F16":  {1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromF16(binary.LittleEndian.Uint16(src)) }},
-	"BF16": {1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(binary.LittleEndian.Uint16(src)) }},
-	"Q8_0": {32, 34, func(dst []float32, src []byte) { // an f16 scale and 32 signed bytes
+	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src)) }},
+	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(binary.LittleEndian.Uint16(src)) }},
+	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(binary.LittleEndian.Uint16(src)) }},
+	"Q8_0": {product.Group, 34, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and 32 signed bytes
 		scale := quant.FromF16(binary.LittleEndian.Uint16(src))
 		for i := range 32 {
 			dst[i] = scale * float32(int8(src[2+i]))
@@ -111,4 +113,16 @@ func (a *archive) floats(name string, shape ...int) ([]float32, error) {
 		}
 	}
 	return out, nil
+}
+
+// stored is the type that has the elements of a tensor that floats has decoded, and their scales if it is Int8.
+func (a *archive) stored(name string) (dtype backend.DType, scales []float32) {
+	t := a.tensors[name]
+	e := encodings[t.encoding]
+	if e.dtype == backend.Int8 {
+		for group := range slices.Chunk(t.data, e.bytes) {
+			scales = append(scales, quant.FromF16(binary.LittleEndian.Uint16(group)))
+		}
+	}
+	return e.dtype, scales
 }

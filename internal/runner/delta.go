@@ -32,10 +32,10 @@ func (w *loader) delta(b *Block, out *Layer) {
 	group := d.ValueHeads / d.KeyHeads
 	k, v := d.KeyDim, group*d.ValueDim
 	all := w.dense("linear_attn.in_proj_qkvz", d.KeyHeads*2*(k+v), dim, false)
-	qkv := dense{Rows: d.channels(), Cols: dim}
+	qkv := dense{Rows: d.channels(), Cols: dim, Type: all.Type}
 	for _, r := range [][2]int{{0, k}, {k, 2 * k}, {2 * k, 2*k + v}} { // of the file's heads, each has all three
 		part := all.rows(d.KeyHeads, r)
-		qkv.Data = append(qkv.Data, part.Data...)
+		qkv.Data, qkv.Scales = append(qkv.Data, part.Data...), append(qkv.Scales, part.Scales...)
 	}
 	o.QKV = qkv.pack()
 	o.Z = all.rows(d.KeyHeads, [2]int{2*k + v, 2 * (k + v)}).pack()

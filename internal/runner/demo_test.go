@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
@@ -55,6 +56,39 @@ func TestDemoText(t *testing.T) {
 			for i, c := range cases {
 				require.Len(t, got[i], min(c.Bytes, n))
 				sure := min(c.sure(dt), n)
+				require.Equal(t, c.Text[:sure], got[i][:sure])
+			}
+		})
+	}
+}
+
+// The text is the same on every kernel that this processor has, each of which multiplies by the weights as the file
+// stores them.
+func TestDemoTextOnEveryKernel(t *testing.T) {
+	n := 128
+	if race.Enabled {
+		n = 16
+	}
+	for _, name := range []string{"avx512", "avx2", "neon", "go"} {
+		t.Run(name, func(t *testing.T) {
+			be, err := cpu.Open(cpu.Options{Kernels: name})
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Cleanup(func() { require.NoError(t, be.Close()) })
+			t.Setenv(cpu.EnvKernels, name)
+			m, tok, cases := loadDemo(t)
+			for _, w := range matrices(m) {
+				require.Equal(t, name, w.Kernel())
+				require.Equal(t, backend.F16, w.Type)
+			}
+			r := newRunner[*cpu.Buffer](t, be, m, Options{Threads: 1, Cache: kvcache.Config{
+				Storage: kvcache.Storage{K: backend.F32},
+				Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 16, Capacity: 320, MaxSeqs: 3},
+			}})
+			got, _ := texts(t, r, tok, n, Sampling{}, cases[0].Prompt, cases[1].Prompt, cases[2].Prompt)
+			for i, c := range cases {
+				sure := min(c.sure(backend.F32), n)
 				require.Equal(t, c.Text[:sure], got[i][:sure])
 			}
 		})

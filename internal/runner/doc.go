@@ -7,6 +7,7 @@
 // device; Generate decodes prompts as one batch. The calls into the cache are in
 // forward.go (one step) and generate.go (the life of a sequence).
 //
-// The weights are float32 on the host, whatever the file stores, and so are the
-// matrix products: the package shows a cache, not how to run a model fast.
+// Activations are float32 on the host. Matrices stay in the type that the file has
+// (package product), which changes no bit of a logit: they are float32 when they are
+// multiplied, and no type is rounded for that.
 package runner

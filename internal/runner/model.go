@@ -7,8 +7,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/product"
 )
 
-// Model is a model's configuration and weights, decoded to float32. A matrix is
-// [outputs, inputs]. It is not changed by running it, so it may be
+// Model is a model's configuration and weights: matrices [outputs, inputs] in the type
+// that their file has, all else in float32. It is not changed by running it, so it may be
 // used by several runners at once.
 type Model struct {
 	Config

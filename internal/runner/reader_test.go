@@ -10,10 +10,22 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/product"
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
+
+// matrices is all matrices of a model of plain layers.
+func matrices(m *Model) []*product.Matrix {
+	all := []*product.Matrix{m.Embed, m.Output}
+	for _, l := range m.Layers {
+		for _, w := range []Matrix{l.Q, l.K, l.V, l.O, l.FFN.Gate, l.FFN.Up, l.FFN.Down} {
+			all = append(all, w.Matrix)
+		}
+	}
+	return all
+}
 
 // One model written in every format and encoding is read as the same model.
 func TestFormatsAgree(t *testing.T) {
@@ -27,25 +39,35 @@ func TestFormatsAgree(t *testing.T) {
 			got := [][]float32{floats(want.Embed), want.Norm, want.Layers[0].AttnNorm, floats(want.Layers[0].Q.Matrix), floats(want.Layers[0].K.Matrix)}
 			require.Equal(t, a.data, got[i], a.name)
 		}
-		same := func(m *Model, tok *tokenizer.Tokenizer, err error) {
+		same := func(kind string, load func() (*Model, *tokenizer.Tokenizer, error)) (*Model, *tokenizer.Tokenizer) {
 			t.Helper()
+			m, tok, err := load()
 			require.NoError(t, err)
-			require.Equal(t, want.Layers, m.Layers)
-			require.Equal(t, want.Embed, m.Embed)
-			require.Equal(t, want.Output, m.Output)
+			for i, w := range matrices(m) {
+				require.Equal(t, encodings[kind].dtype, w.Type, "as it is stored")
+				require.Equal(t, floats(matrices(want)[i]), floats(w))
+			}
+			require.Len(t, m.Layers, len(want.Layers))
+			for l := range m.Layers {
+				require.Equal(t, want.Layers[l].AttnNorm, m.Layers[l].AttnNorm)
+				require.Equal(t, want.Layers[l].FFNNorm, m.Layers[l].FFNNorm)
+			}
 			require.Equal(t, want.Norm, m.Norm)
+			return m, tok
 		}
 		for _, kind := range []string{"F32", "F16", "BF16"} {
 			fsys := folder(map[string][]byte{
 				"d/config.json":       craftJSON(cfg, ""),
 				"d/model.safetensors": craftSafetensors(craftArrays(cfg, huggingFace), kind),
 			})
-			same(LoadFS(fsys, "d"))
-			same(LoadFS(fsys, "d/model.safetensors"))
+			for _, name := range []string{"d", "d/model.safetensors"} {
+				same(kind, func() (*Model, *tokenizer.Tokenizer, error) { return LoadFS(fsys, name) })
+			}
 		}
 		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0"} {
-			m, tok, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
-			same(m, tok, err)
+			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
+				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
+			})
 			cfg.RoPE.Theta, cfg.RoPE.Dims, cfg.Names = 10000, cfg.HeadDim, ggml
 			require.Equal(t, cfg, m.Config)
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))

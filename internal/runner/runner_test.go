@@ -139,7 +139,9 @@ func randomModel(c Config, seed uint64) *Model {
 		}
 		return v
 	}
-	linear := func(rows, cols int) Matrix { return dense{Rows: rows, Cols: cols, Data: vector(rows*cols, 0.3)}.pack() }
+	linear := func(rows, cols int) Matrix {
+		return dense{Rows: rows, Cols: cols, Type: backend.F32, Data: vector(rows*cols, 0.3)}.pack()
+	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	m := &Model{Config: c, Embed: linear(c.Vocab, c.Dim).Matrix, Output: linear(c.Vocab, c.Dim).Matrix, Norm: vector(c.Dim, 1)}
 	for range c.Layers {

@@ -18,6 +18,8 @@ type Matrix struct {
 type dense struct {
 	Rows, Cols int
 	Data, Bias []float32
+	Type       backend.DType // that Data is stored as
+	Scales     []float32     // of Int8
 }
 
 // pack is the matrix as the runner multiplies by it; an empty one where loading has failed.
@@ -25,7 +27,7 @@ func (d dense) pack() Matrix {
 	if d.Data == nil {
 		return Matrix{}
 	}
-	return Matrix{product.Pack(backend.F32, d.Rows, d.Cols, d.Data), d.Bias}
+	return Matrix{product.Pack(d.Type, d.Rows, d.Cols, d.Data, d.Scales), d.Bias}
 }
 
 // naming is what a file calls the weights.
@@ -101,6 +103,7 @@ func (w *loader) matrix(part string, rows, cols int, bias bool) Matrix {
 
 func (w *loader) dense(part string, rows, cols int, bias bool) dense {
 	d := dense{Rows: rows, Cols: cols, Data: w.raw(part+".weight", rows, cols)}
+	d.Type, d.Scales = w.stored(w.name(part + ".weight"))
 	if bias {
 		d.Bias = w.raw(part+".bias", rows)
 	}
@@ -113,11 +116,12 @@ func (m dense) rows(heads int, ranges ...[2]int) dense {
 	if m.Data == nil { // loading has failed
 		return m
 	}
-	each, out := m.Rows/heads, dense{Cols: m.Cols}
+	each, scales, out := m.Rows/heads, len(m.Scales)/m.Rows, dense{Cols: m.Cols, Type: m.Type}
 	for h := range heads {
 		for _, r := range ranges {
 			from, to := h*each+r[0], h*each+r[1]
 			out.Data = append(out.Data, m.Data[from*m.Cols:to*m.Cols]...)
+			out.Scales = append(out.Scales, m.Scales[from*scales:to*scales]...)
 			out.Rows += to - from
 			if m.Bias != nil {
 				out.Bias = append(out.Bias, m.Bias[from:to]...)
