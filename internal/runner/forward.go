@@ -161,7 +161,7 @@ func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForw
 	gate, up := r.floats(tmpGate, n*hidden), r.floats(tmpUp, n*hidden)
 	r.project(gate, &w.Gate, in, n)
 	r.project(up, &w.Up, in, n)
-	r.parallel(n, 8*hidden, func(from, to int) {
+	r.parallel(n, 8*n*hidden, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
 			gate[i] = of(gate[i], up[i])
 		}

@@ -73,16 +73,24 @@ func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
 
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
 func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
-	units := w.Units(n)
-	r.parallel(units, w.Nanoseconds(n)/max(units, 1), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+	r.parallel(w.Units(n), w.Nanoseconds(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
 }
 
-// parallel divides n units of work, each of about so many nanoseconds, over the
-// runner's threads where that is worth it: a goroutine on another processor begins 10 to 60 µs later.
-func (r *Runner[B]) parallel(n, cost int, f func(from, to int)) {
-	const least = 50_000 // ns that pay for a goroutine
-	parts := min(r.threads, n, n*cost/least)
-	if parts <= 1 {
+// parallel divides n units of work, which take one thread about so many nanoseconds, over
+// the runner's threads where that is worth it.
+func (r *Runner[B]) parallel(n, nanoseconds int, f func(from, to int)) {
+	split(parts(r.threads, n, nanoseconds), n, f)
+}
+
+// least is the nanoseconds of work that pay for a goroutine, which on another processor begins 10 to 60 µs later.
+const least = 50_000
+
+// parts is how many threads share n units of work: each has the least, or one thread has all.
+func parts(threads, n, nanoseconds int) int { return max(min(threads, n, nanoseconds/least), 1) }
+
+// split divides n units into parts and returns when all are done.
+func split(parts, n int, f func(from, to int)) {
+	if parts == 1 {
 		f(0, n)
 		return
 	}

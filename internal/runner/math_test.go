@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/product"
 	"github.com/stretchr/testify/require"
@@ -51,7 +53,7 @@ func TestParallelCoversEverythingOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		for _, n := range []int{0, 1, 2, 7, 100} {
 			seen := make([]int, n)
-			(&Runner[*cpu.Buffer]{threads: threads}).parallel(n, 1<<20, func(from, to int) {
+			(&Runner[*cpu.Buffer]{threads: threads}).parallel(n, 1<<30, func(from, to int) {
 				for i := from; i < to; i++ {
 					seen[i]++
 				}
@@ -59,6 +61,46 @@ func TestParallelCoversEverythingOnce(t *testing.T) {
 			for i, times := range seen {
 				require.Equal(t, 1, times, "unit %d of %d on %d threads", i, n, threads)
 			}
+		}
+	}
+}
+
+// A product that one thread finishes before another would begin is one thread's, and what is not is shared.
+func TestPartsFollowTheWork(t *testing.T) {
+	for _, c := range []struct{ threads, units, nanoseconds, want int }{
+		{8, 100, 0, 1},
+		{8, 100, least, 1},
+		{8, 100, 2*least - 1, 1},
+		{8, 100, 2 * least, 2},
+		{8, 100, 3*least - 1, 2},
+		{8, 100, 100 * least, 8},
+		{1, 100, 100 * least, 1},
+		{8, 3, 100 * least, 3},
+		{8, 0, 0, 1},
+	} {
+		require.Equal(t, c.want, parts(c.threads, c.units, c.nanoseconds), "%+v", c)
+	}
+	m, _, _ := loadDemo(t)
+	for _, w := range matrices(m) { // on every kind of kernel
+		require.Equal(t, 1, parts(2, w.Units(1), w.Nanoseconds(1)), "a token of %dx%d", w.Rows, w.Cols)
+		require.Equal(t, 2, parts(2, w.Units(1000), w.Nanoseconds(1000)), "1000 tokens of %dx%d", w.Rows, w.Cols)
+	}
+}
+
+// Products below the border between one thread and two, at it and above it, on one and on two; rule is what multiply takes.
+func BenchmarkThreads(b *testing.B) {
+	const cols = 256
+	x := make([]float32, cols)
+	for _, rows := range []int{2048, 8192, 24576, 49152, 131072} {
+		w := product.Pack(backend.F32, rows, cols, make([]float32, rows*cols), nil)
+		out := make([]float32, w.Rows)
+		rule := parts(2, w.Units(1), w.Nanoseconds(1))
+		for threads := 1; threads <= 2; threads++ {
+			b.Run(fmt.Sprintf("%dx%d/threads%d/rule%d", rows, cols, threads, rule), func(b *testing.B) {
+				for b.Loop() {
+					split(threads, w.Units(1), func(from, to int) { w.Mul(out, x, 1, false, from, to) })
+				}
+			})
 		}
 	}
 }
