@@ -65,7 +65,7 @@ var table = []check{
 		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache", "./internal/product"},
 		packages: []string{"./backend/cpu", "./kvcache", "./internal/product"}, tags: "noasm", tools: []string{"go"}},
 	{name: "test-arm64", what: "the CPU kernels for arm64, under an emulator where this machine is another", when: onChange, takes: 2 * time.Minute,
-		command: []string{"scripts/test-arm64"}, packages: []string{"./backend/cpu", "./kvcache", "./kvcache/host", "./internal/product"}, tools: []string{"go", "qemu-aarch64-static"}, alone: apt},
+		command: []string{"scripts/test-arm64"}, packages: []string{"./backend/cpu", "./kvcache", "./kvcache/host", "./internal/product", "./internal/runner"}, tools: []string{"go", "qemu-aarch64-static"}, alone: apt},
 	{name: "test-cuda-kernels", what: "the CUDA kernels and their stand-in, tested in C++", when: onChange, alone: cudaPlain, takes: 40 * time.Second,
 		command: []string{"scripts/cuda-simt", "kernels"}, paths: simtCUDA, tools: cudaTools},
 	{name: "test-cuda-seeds", what: "the CUDA backend under further orders of execution, from the bundle", when: onChange, alone: cudaPlain, takes: 4 * time.Minute,
