@@ -73,7 +73,21 @@ func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
 
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
 func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
-	r.parallel(w.Units(n), w.Nanoseconds(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+	r.parallel(w.Units(n), r.work(w, n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+}
+
+// What processors have for a thread, about: bytes of the last cache, and bytes that memory gives in a nanosecond.
+const (
+	cacheSize  = 16 << 20
+	memoryRate = 8
+)
+
+// work is about how many nanoseconds a product takes one thread, which may have to wait for the weights.
+func (r *Runner[B]) work(w *product.Matrix, n int) int {
+	if r.large {
+		return max(w.Nanoseconds(n), w.Bytes()/memoryRate)
+	}
+	return w.Nanoseconds(n)
 }
 
 // parallel divides n units of work, which take one thread about so many nanoseconds, over

@@ -81,6 +81,13 @@ func TestPartsFollowTheWork(t *testing.T) {
 		require.Equal(t, c.want, parts(c.threads, c.units, c.nanoseconds), "%+v", c)
 	}
 	m, _, _ := loadDemo(t)
+	require.Greater(t, m.Size, 4<<20, "as on disk")
+	require.Less(t, m.Size, cacheSize)
+	large := &Runner[*cpu.Buffer]{large: true}
+	w := product.Pack(backend.F16, 1024, 512, make([]float32, 1024*512), nil)
+	require.GreaterOrEqual(t, large.work(w, 1), w.Bytes()/memoryRate, "weights from memory take as long as memory does")
+	require.Equal(t, w.Nanoseconds(500), large.work(w, 500), "unless there is more to compute")
+	require.Equal(t, w.Nanoseconds(1), new(Runner[*cpu.Buffer]).work(w, 1))
 	for _, w := range matrices(m) { // on every kind of kernel
 		require.Equal(t, 1, parts(2, w.Units(1), w.Nanoseconds(1)), "a token of %dx%d", w.Rows, w.Cols)
 		require.Equal(t, 2, parts(2, w.Units(1000), w.Nanoseconds(1000)), "1000 tokens of %dx%d", w.Rows, w.Cols)

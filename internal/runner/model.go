@@ -16,6 +16,7 @@ type Model struct {
 	Layers []Layer
 	Norm   []float32       // [Dim]
 	Output *product.Matrix // [Vocab, Dim]; the same as Embed where Tied
+	Size   int             // bytes of the files of the weights
 	// Digest is the SHA-256 of the configuration and of the files of the weights. The
 	// same weights in another format have another one.
 	Digest []byte

@@ -37,6 +37,7 @@ type Runner[B backend.Buffer] struct {
 	stream  backend.Stream
 	rows    int // tokens of the largest step
 	threads int
+	large   bool // the weights do not stay in a processor's cache from step to step
 
 	q, k, v, out *port[B]  // [rows, heads*HeadDim], of a layer
 	x, h         []float32 // [rows, Dim]
@@ -57,7 +58,7 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 	if opt.LayerPools && !m.alike() {
 		return nil, backend.ErrArgument{Package: "runner", Op: "runner", What: "layer pools: the layers of this model are not alike"}
 	}
-	r := &Runner[B]{be: be, model: m, threads: opt.Threads}
+	r := &Runner[B]{be: be, model: m, threads: opt.Threads, large: m.Size > cacheSize}
 	n := 1
 	if opt.LayerPools {
 		n, cfg.Model.Layers = cfg.Model.Layers, 1

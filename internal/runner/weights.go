@@ -188,6 +188,9 @@ func (a *archive) model(cfg Config) (*Model, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
+	for _, data := range a.files {
+		m.Size += len(data)
+	}
 	m.Digest = a.digest(cfg)
 	return m, nil
 }
