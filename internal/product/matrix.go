@@ -1,7 +1,7 @@
 // Package product multiplies by matrices of weights that are packed once: rows of activations, as float32, by weights
 // stored as f32, f16, bf16 or int8, which it reads as they are stored.
 //
-// Weights become float32 without rounding, but for int8 with a scale of more than 16 significant bits (GGUF's have 11), and
+// Weights become float32 without rounding, but for int8 with a scale of more than 17 significant bits (GGUF's have 11), and
 // are then added up in float32, column after column. So a result has the same bits as that of the same weights stored as
 // f32, whatever is computed beside it, and however the work is divided. Between kernels bits differ: only some add a
 // product to a sum in one rounding.
