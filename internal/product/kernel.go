@@ -82,14 +82,11 @@ func blockOf[W any](decode func(W) float32) block {
 }
 
 func blockInt8(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, _, rows, depth int) {
-	type group struct {
-		scales [goWidth]float32
-		codes  [Group][goWidth]int8 // of the last group there are fewer
-	}
+	const scaleBytes = 4 * goWidth // in front of a group
 	for i := range depth {
-		g := unsafe.Add(unsafe.Pointer(b), i/Group*int(unsafe.Sizeof(group{})))
+		g := unsafe.Add(unsafe.Pointer(b), i/Group*(scaleBytes+Group*goWidth))
 		scales := (*[goWidth]float32)(g)
-		codes := (*[goWidth]int8)(unsafe.Add(g, int(unsafe.Offsetof(group{}.codes))+i%Group*goWidth))
+		codes := (*[goWidth]int8)(unsafe.Add(g, scaleBytes+i%Group*goWidth))
 		var w [goWidth]float32
 		for j, code := range codes {
 			w[j] = scales[j] * float32(code)
