@@ -88,7 +88,7 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 
 // flagOf is the flag that sets a field of the library's configurations.
 var flagOf = map[string]string{
-	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p",
+	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "Guesses": "--guesses",
 	"Storage.Residual": "--residual", "Storage.Hadamard": "--hadamard", "Storage.SkipLayers": "--skip-layers",
 }
 

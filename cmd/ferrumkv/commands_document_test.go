@@ -53,7 +53,7 @@ func TestCommandsDocument(t *testing.T) {
 		r := succeeds(t, s.args...)
 		require.Equal(t, taken.ReplaceAllString(s.out, "in …"), taken.ReplaceAllString(r.stdout+r.stderr, "in …"), s.args)
 	}
-	require.Equal(t, 2, shown, "samples of generate")
+	require.Equal(t, 3, shown, "samples of generate")
 }
 
 // So it is for replay, where the trace is at hand.

@@ -21,6 +21,7 @@ type layersStatus struct {
 	KVHeads    int           `json:"kv_heads,omitempty"`
 	HeadDim    int           `json:"head_dim,omitempty"`
 	VHeadDim   int           `json:"v_head_dim,omitempty"`
+	Latent     bool          `json:"latent,omitempty"` // values are the first elements of keys
 	StateBytes int           `json:"state_bytes,omitempty"`
 	Scale      float32       `json:"scale,omitempty"` // 0: of the head dim
 	SoftCap    float32       `json:"soft_cap,omitempty"`
@@ -54,7 +55,7 @@ func layersOf(m *kvcache.Model) (all []layersStatus) {
 	var numbers [][]int
 	for l := range m.Layers {
 		mask := m.MaskOf(l)
-		one := layersStatus{Sees: "everything", QHeads: m.QHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, VHeadDim: m.VHeadDim, Scale: m.Scale, RoPE: m.RoPE}
+		one := layersStatus{Sees: "everything", QHeads: m.QHeads, KVHeads: m.KVHeads, HeadDim: m.HeadDim, VHeadDim: m.VHeadDim, Latent: m.Latent, Scale: m.Scale, RoPE: m.RoPE}
 		for i := range m.Groups {
 			for _, of := range m.Groups[i].Layers {
 				if of == l {
@@ -82,7 +83,7 @@ func layersIn(g *config.Group) layersStatus {
 	if g.Kind == group.State {
 		return layersStatus{Sees: "a state", StateBytes: g.StateBytes}
 	}
-	one := layersStatus{Sees: "everything", QHeads: g.QHeads, KVHeads: g.KVHeads, HeadDim: g.HeadDim, VHeadDim: g.VHeadDim, Scale: g.Scale, RoPE: g.RoPE}
+	one := layersStatus{Sees: "everything", QHeads: g.QHeads, KVHeads: g.KVHeads, HeadDim: g.HeadDim, VHeadDim: g.VHeadDim, Latent: g.Latent, Scale: g.Scale, RoPE: g.RoPE}
 	switch g.Kind {
 	case group.Window:
 		one.Sees = fmt.Sprintf("a window of %s", count(g.Window, "token"))
@@ -115,7 +116,10 @@ func (l layersStatus) line() string {
 		return l.Sees + " of " + byteSize(int64(l.StateBytes)) + " a sequence in each"
 	}
 	parts := []string{l.Sees, fmt.Sprintf("%s on %s of %d", count(l.QHeads, "query head"), count(l.KVHeads, "KV head"), l.HeadDim)}
-	if l.VHeadDim != l.HeadDim {
+	switch {
+	case l.Latent:
+		parts[1] = fmt.Sprintf("%s on latents of %d and %d behind them", count(l.QHeads, "query head"), l.VHeadDim, l.HeadDim-l.VHeadDim)
+	case l.VHeadDim != l.HeadDim:
 		parts[1] += fmt.Sprintf("+%d", l.VHeadDim)
 	}
 	if l.Scale != 0 {

@@ -35,7 +35,12 @@ func TestDoctorModel(t *testing.T) {
 
 	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"gpt_oss"}`))
 	require.Contains(t, r.stdout, "a window of 128 tokens, 64 query heads on 8 KV heads of 64, sink logits, theta 150000, yarn by 32\n")
+	// A token of the larger one, with 61 layers whose latents have 576 elements in 16 bits, and 128 heads.
+	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"deepseek_v3","first_k_dense_replace":61}`))
+	require.Regexp(t, `bytes of a token +68\.6 KiB\n`, r.stdout)
+	require.Contains(t, r.stdout, "layers 0-60      everything, 128 query heads on latents of 512 and 64 behind them, scale 0.07217, theta 10000 on 64 dims\n")
 	for config, why := range map[string]string{
+		`{"model_type":"deepseek_v3"}`:                 "n_routed_experts 256, which layer 3 has by first_k_dense_replace 3, is not supported",
 		`{"model_type":"mamba"}`:                       "model_type mamba is not supported",
 		`{"model_type":"mistral","sliding_window":-1}`: "window: have -1",
 		`{`: "configuration",

@@ -21,6 +21,7 @@ type generateFlags struct {
 	model          modelFlags
 	prompts, turns []string
 	maxTokens      int
+	guesses        int
 	sampling       runner.Sampling
 	device         deviceFlags
 	cache          cacheFlags
@@ -36,6 +37,8 @@ func newGenerate() *cobra.Command {
 through the cache. The text goes to standard output, a short report to standard
 error. One prompt streams. Several decode as one batch; their texts are printed when
 all are done, labelled and in order. Turns go on with each text behind its answer.
+
+--guesses computes a tree of guesses in each step; those that are right save steps.
 
 In the paged layout equal prompts share their blocks, and what a prompt begins with
 like another one, or like the turn before it, is not computed again.`,
@@ -54,13 +57,16 @@ like another one, or like the turn before it, is not computed again.`,
   # a conversation: of the second turn, only what is new is computed
   ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
 
+  # the same text in fewer steps
+  ferrumkv generate --guesses 8
+
   # keys, values and attention on the first NVIDIA device, or on the GPU of a Mac
   ferrumkv generate --backend cuda:0
   ferrumkv generate --backend metal:0
 
   # models of your own
   ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"
-  ferrumkv generate --model Llama-3.2-1B --tokenizer Llama-3.2-1B/tokenizer.json --prompt "One day"`,
+  ferrumkv generate --model Llama-3.2-1B --prompt "One day"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -72,6 +78,7 @@ like another one, or like the turn before it, is not computed again.`,
 	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
 	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
+	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	f.device.register(cmd)
 	f.cache.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
@@ -92,6 +99,9 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
 		return asFlag(err)
 	}
+	if f.guesses > 0 && f.sampling.Temperature > 0 {
+		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it goes with --temperature 0 alone", f.guesses)
+	}
 	be, err := f.device.open()
 	if err != nil {
 		return err
@@ -104,7 +114,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads})
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}

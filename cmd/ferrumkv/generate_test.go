@@ -26,6 +26,8 @@ func TestGenerateGolden(t *testing.T) {
 		{"--layout", "contiguous"},
 		{"--layout", "paged", "--block-size", "8", "--threads", "1"},
 		{"--kv-dtype", "bf16"},
+		{"--guesses", "3"},
+		{"--guesses", "12", "--layout", "paged", "--block-size", "8"},
 		{"--backend", "counted", "--kv-dtype", "f32"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
@@ -237,6 +239,10 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--max-tokens many", []string{`"many"`, "generate --help"}},
 		{"--temperature -1", []string{"--temperature -1: accepts finite numbers from 0"}},
 		{"--temperature NaN", []string{"--temperature NaN"}},
+		{"--guesses -1", []string{"--guesses -1: accepts 0 to "}},
+		{"--guesses 1000000", []string{"--guesses 1000000: accepts 0 to "}},
+		{"--guesses 4 --temperature 1", []string{"--guesses 4", "--temperature 0 alone"}},
+		{"--guesses 4 --kv-dtype int8 --layout paged --residual 32", []string{"--guesses 4: does not go with a residual window"}},
 		{"--top-p 1.5", []string{"--top-p 1.5: accepts 0 to 1"}},
 		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},
 		{"--model no/such/model", []string{"ferrumkv: no/such/model: "}},

@@ -16,7 +16,7 @@ type modelFlags struct {
 
 func (f *modelFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
-	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: what the model brings)")
+	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: that in the folder, or what the model brings)")
 }
 
 // name is the model's for a report.
@@ -33,7 +33,7 @@ func (f modelFlags) load() (*runner.Model, *tokenizer.Tokenizer, error) {
 	case f.model != "":
 		model, tokenizer, err := runner.Load(f.model, f.tokenizer)
 		if err == nil && tokenizer == nil {
-			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary that can be used; name its tokenizer file with --tokenizer", f.model, model.Vocab)
+			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary; put its tokenizer.json into the folder, or name its tokenizer file with --tokenizer", f.model, model.Vocab)
 		}
 		return model, tokenizer, err
 	case f.tokenizer != "":

@@ -39,6 +39,8 @@ type report struct {
 	DecodeTokens      int     `json:"decode_tokens"`
 	DecodeSeconds     float64 `json:"decode_seconds"`
 	DecodePerSecond   float64 `json:"decode_tokens_per_second"`
+	Guesses           int     `json:"guesses,omitempty"` // tokens, beside those of the text
+	RightGuesses      int     `json:"right_guesses,omitempty"`
 	BlocksUsed        int     `json:"blocks_used"`
 	BlocksTotal       int     `json:"blocks_total"`
 	BytesUsed         int64   `json:"bytes_used"`
@@ -65,6 +67,7 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runne
 		PrefixReuse: cfg.Memory.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),
+		Guesses: r.Guesses, RightGuesses: r.Right,
 		BlocksUsed: s.Held, BlocksTotal: s.Blocks,
 		BytesUsed: s.BytesHeld, BytesTotal: total, BlocksSavedShared: max(s.Logical-s.Held, 0),
 	}, err
@@ -93,6 +96,9 @@ func (r report) write(out io.Writer) error {
 		if phase.tokens > 0 {
 			fmt.Fprintf(&w, "%-8s %s in %s, %.0f tokens/s\n", phase.name, count(phase.tokens, "token"), seconds(phase.seconds), phase.rate)
 		}
+	}
+	if r.Guesses > 0 {
+		fmt.Fprintf(&w, "guesses  %d of %d right\n", r.RightGuesses, r.Guesses)
 	}
 	if r.Prompts > 1 || r.Turns > 0 {
 		fmt.Fprintf(&w, "reused   %d of %s%s\n", r.ReusedTokens, count(r.PromptTokens, "prompt token"), r.noReuse())

@@ -22,7 +22,7 @@ var within = map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 3e-3}
 // both layouts, with caches in 32 and in 16 bits, and whatever steps a text is cut into.
 func TestArchitectures(t *testing.T) {
 	for _, f := range figures(t) {
-		t.Run(f.name, func(t *testing.T) {
+		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			be := openCPU(t)
 			four, five := f.load(t, "4"), f.load(t, "5")
@@ -56,13 +56,13 @@ func TestArchitecturesReuse(t *testing.T) {
 	for _, f := range figures(t) {
 		m := f.load(t, "4")
 		for _, policy := range []prefix.Policy{prefix.LRU, prefix.Off} {
-			t.Run(fmt.Sprint(f.name, "/", policy), func(t *testing.T) {
+			t.Run(fmt.Sprint(f.Name, "/", policy), func(t *testing.T) {
 				t.Parallel()
 				be := openCPU(t)
 				cfg := cacheOf(kvcache.Paged, backend.F32)
 				cfg.Memory.Prefix = policy
 				r := newRunner(t, be, m, Options{Cache: cfg})
-				text := f.text()
+				text := f.Text()
 				check := func(at int, logits []float32) {
 					require.LessOrEqual(t, f.off(at, logits), within[backend.F32], "position %d", at)
 				}
@@ -103,7 +103,7 @@ func TestArchitecturesGenerate(t *testing.T) {
 	be := openCPU(t)
 	for _, f := range figures(t) {
 		dir := t.TempDir()
-		require.NoError(t, os.CopyFS(dir, f.folder(t, "5")))
+		require.NoError(t, os.CopyFS(dir, f.Folder("5")))
 		m, tok, err := Load(dir, "")
 		require.NoError(t, err)
 		want := []string{}
@@ -118,7 +118,7 @@ func TestArchitecturesGenerate(t *testing.T) {
 				if len(want) == 0 {
 					want = got
 				}
-				require.Equal(t, want, got, "%s, %v", f.name, layout)
+				require.Equal(t, want, got, "%s, %v", f.Name, layout)
 			}
 		}
 		require.NotEmpty(t, strings.Join(want, ""))
@@ -148,8 +148,8 @@ func TestConfigurationClasses(t *testing.T) {
 // What a configuration asks for and the runner cannot is refused by its name.
 func TestConfigurationsAreRefused(t *testing.T) {
 	for config, feature := range map[string]string{
-		`{"model_type":"deepseek_v3"}`:                                                          "first_k_dense_replace 3, which leaves layer 3 to n_routed_experts,",
-		`{"model_type":"deepseek_v2"}`:                                                          "first_k_dense_replace 0, which leaves layer 0 to n_routed_experts,",
+		`{"model_type":"deepseek_v3"}`:                                                          "n_routed_experts 256, which layer 3 has by first_k_dense_replace 3,",
+		`{"model_type":"deepseek_v2"}`:                                                          "n_routed_experts 64, which layer 0 has by first_k_dense_replace 0,",
 		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:               "quantization_config map[quant_method:mxfp4]",
 		`{"model_type":"gpt_oss","swiglu_limit":5}`:                                             "swiglu_limit 5",
 		`{"model_type":"gemma3_text","use_bidirectional_attention":true}`:                       "use_bidirectional_attention true",

@@ -74,8 +74,7 @@ func (a *archive) add(name, kind string, shape []int, begin int) {
 	a.tensors[name] = t
 }
 
-// disjoint fails if two tensors share a byte: a file may not be made to expand by
-// naming the same bytes many times.
+// disjoint fails if two tensors share a byte: a file may not be made to expand by naming the same bytes many times.
 func (a *archive) disjoint() {
 	var before tensor
 	for _, t := range slices.SortedFunc(maps.Values(a.tensors), func(s, t tensor) int {

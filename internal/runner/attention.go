@@ -32,7 +32,7 @@ func (r *Runner[B]) attention(l, n int) error {
 			scale(r.q.host[t*b.Heads*b.HeadDim:(t+1)*b.Heads*b.HeadDim], float32(warm))
 		}
 	}
-	err := errors.Join(r.q.send(r.stream, n*b.Heads*b.HeadDim), r.k.send(r.stream, n*b.KVHeads*b.HeadDim), r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
+	err := errors.Join(r.q.send(r.stream, n*b.Heads*b.HeadDim), r.k.send(r.stream, n*b.KVHeads*b.keyDim()), r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,9 @@ func (r *Runner[B]) attention(l, n int) error {
 	width := b.Heads * b.valueDim()
 	if err := r.out.receive(r.stream, n*width); err != nil {
 		return err
+	}
+	if b.Latent != (latent{}) {
+		r.values(b, w, n)
 	}
 	if b.Gated {
 		gates := r.floats(tmpRows, n*width)

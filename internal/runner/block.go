@@ -13,7 +13,7 @@ import (
 // cached is what a cache holds of the model: all layers alike, or groups of those that see and store alike.
 func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 	b := c.block(0)
-	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Act: backend.F32, Scale: b.Scale}
+	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Act: backend.F32, Scale: b.Scale}
 	for l := range c.Layers {
 		b := c.block(l)
 		mask := kvcache.Mask{SoftCap: b.SoftCap}
@@ -66,7 +66,7 @@ func (b *Block) group() config.Group {
 	if b.Kind == group.State {
 		return config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
 	}
-	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Scale: b.Scale, NoRoPE: b.NoRoPE}
+	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
 	switch b.Kind {
 	case group.Window:
 		g.Window = b.Span
@@ -88,8 +88,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 	if cfg.Memory.Capacity > c.Context {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Memory.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", c.Context)}
 	}
-	// Of one head, so that nothing overflows before the capacity is lowered, and of a type
-	// that goes with any.
+	// Of one head, so that nothing overflows before the capacity is lowered, and of a type that goes with any.
 	resolved, err := kvcache.Config{
 		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
 		Storage: kvcache.Storage{K: backend.F32},
@@ -99,7 +98,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 		return cfg, err
 	}
 	cfg.Memory.Capacity = min(resolved.Memory.Capacity, c.Context)
-	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind > group.Window })
+	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind == group.State })
 	if layout := resolved.Settings()[0]; paged && layout.Source == config.FromDefault {
 		cfg.Memory.Layout = kvcache.Paged
 	}

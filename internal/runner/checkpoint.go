@@ -6,9 +6,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then,
-// in a fixed order, all weights in f32, those of a kind for all layers back to
-// back. The size of the file follows from the header and must agree.
+// parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then, in a fixed order, all weights in f32, those of
+// a kind for all layers back to back. The size of the file follows from the header and must agree.
 func parseCheckpoint(f file) (Config, *archive) {
 	a := newArchive(&reader{file: f})
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42

@@ -45,9 +45,9 @@ type Block struct {
 	QKVBias   bool
 	OBias     bool
 	QKNorm    qkNorm
-	Sinks     bool // a logit for each head that has no value (attention sinks of gpt-oss)
-	Gated     bool // outputs are multiplied by the sigmoid of a projection
-	Latent    latent
+	Sinks     bool   // a logit for each head that has no value (attention sinks of gpt-oss)
+	Gated     bool   // outputs are multiplied by the sigmoid of a projection
+	Latent    latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
 	Delta     delta
 	PostNorms bool // what a sublayer adds is normed, too
 	Hidden    int  // elements inside of the feed-forward block
@@ -87,8 +87,15 @@ func (b *Block) valueDim() int {
 	return b.HeadDim
 }
 
-// Stops reports whether token ends a text. A model that begins a new text has
-// ended this one.
+// keyDim is the elements of a new key that are not values.
+func (b *Block) keyDim() int {
+	if b.Latent != (latent{}) {
+		return b.Latent.Rotated
+	}
+	return b.HeadDim
+}
+
+// Stops reports whether token ends a text. A model that begins a new text has ended this one.
 func (c Config) Stops(token uint32) bool {
 	return token == c.BOS || slices.Contains(c.EOS, token)
 }
@@ -112,8 +119,7 @@ func (f file) sizes(all ...size) error {
 	return nil
 }
 
-// check is an error naming the first value that no model can have. Afterwards
-// products of two sizes of a layer do not overflow.
+// check is an error naming the first value that no model can have. Afterwards products of two sizes of a layer do not overflow.
 func (c Config) check(f file) error {
 	err := f.sizes(size{"hidden size", c.Dim, 1 << 20}, size{"layers", c.Layers, 1 << 16},
 		size{"vocabulary", c.Vocab, 1 << 24}, size{"context", c.Context, maxContext})
@@ -148,7 +154,7 @@ func (b *Block) check(f file) error {
 	}
 	if l := &b.Latent; err == nil && *l != (latent{}) {
 		err = f.sizes(size{"rank of keys and values", l.KV, 1 << 16}, size{"rank of queries", max(l.Query, 1), 1 << 16},
-			size{"rotated dims", l.Rotated, b.HeadDim - 1})
+			size{"rotated dims", l.Rotated, 1 << 16}, size{"dims that do not rotate", l.Plain, 1 << 16}, size{"value head dim", l.Value, 1 << 16})
 	}
 	switch {
 	case err != nil:

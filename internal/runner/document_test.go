@@ -35,12 +35,12 @@ func TestModelsDocument(t *testing.T) {
 		for _, name := range mistakeNames() {
 			if wrong := mistaken(m, name); wrong != nil {
 				made[name] = measure(t, f, be, wrong, cacheOf(kvcache.Paged, backend.F32), 64)
-				require.Greater(t, made[name], 100*within[backend.F32], "%s: %s", f.name, name)
+				require.Greater(t, made[name], 100*within[backend.F32], "%s: %s", f.Name, name)
 				least = min(least, made[name])
 			}
 		}
-		t.Log(f.name, made)
-		row := fmt.Sprintf("| %s | %.0e | %.0e |", f.name, cells[0], cells[1])
+		t.Log(f.Name, made)
+		row := fmt.Sprintf("| %s | %.0e | %.0e |", f.Name, cells[0], cells[1])
 		for _, name := range []string{"window", "mask", "rope", "norm"} {
 			if _, applies := made[name]; !applies {
 				row += " – |"

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // experts is a feed-forward block of which a router chooses parts for each token.
@@ -74,19 +72,13 @@ func (w *loader) experts(b *Block, out *Layer) {
 // packed is the matrices of all experts from one tensor [experts, inputs, outputs].
 func (w *loader) packed(name string, e *experts, in, out int) (all []dense) {
 	data := w.raw(name, e.Count, in, out)
-	dtype, _ := w.stored(w.name(name))
-	if dtype == backend.Int8 {
-		dtype = backend.F32 // its scales are of outputs
-	}
+	dtype, scales := w.stored(w.name(name))
 	var bias []float32
 	if e.Bias {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
 	for i := 0; i < e.Count && w.err == nil; i++ {
-		m := dense{Rows: out, Cols: in, Type: dtype, Data: make([]float32, in*out)}
-		for j, v := range data[i*in*out : (i+1)*in*out] {
-			m.Data[j%out*in+j/out] = v
-		}
+		m := dense{Rows: in, Cols: out, Type: dtype, Scales: scales, Data: data[i*in*out : (i+1)*in*out]}.transposed()
 		if e.Bias {
 			m.Bias = bias[i*out : (i+1)*out]
 		}

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 )
 
-// file is a model file in memory. Every length found inside is held against what
-// is there before memory is reserved for it.
+// file is a model file in memory. Every length found inside is held against what is there before memory is reserved for it.
 type file struct {
 	name string
 	data []byte

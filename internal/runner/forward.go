@@ -9,12 +9,24 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// Work is the new tokens of one sequence in a step.
+// Work is the new tokens of one sequence in a step, or a tree of guesses.
 type Work[B backend.Buffer] struct {
 	Seq    *kvcache.Sequence[B]
 	Tokens []uint32
+	// Parents makes a tree of the tokens, as kvcache.Batch.AddTree has it, and Right is told the logits of its nodes and says
+	// which of them the sequence gets. nil: the tokens follow each other.
+	Parents []int
+	Right   func(nodes Logits) (path []int)
 	// Rest are the sequence's parts in the pools of layers 1 and on, with Options.LayerPools.
 	Rest []*kvcache.Sequence[B]
+}
+
+// add gives a step what it has for a pool.
+func (w *Work[B]) add(step *kvcache.Batch[B], pool int) error {
+	if w.Parents != nil {
+		return step.AddTree(w.of(pool), w.Tokens, w.Parents)
+	}
+	return step.Add(w.of(pool), w.Tokens)
 }
 
 // of is the sequence's part in a pool.
@@ -34,8 +46,12 @@ type Logits struct {
 // Row is one of them.
 func (l *Logits) Row(i int) []float32 { return l.Data[i*l.Cols : (i+1)*l.Cols] }
 
+func (l *Logits) rows(from, to int) Logits {
+	return Logits{Rows: to - from, Cols: l.Cols, Data: l.Data[from*l.Cols : to*l.Cols]}
+}
+
 // Forward runs one step: the tokens of all of work, in one batch. It returns the
-// logits [len(work), vocab] of each sequence's last token or, with all, those of
+// logits [len(work), vocab] of each sequence's last token or, with all, which trees need, those of
 // every token [tokens, vocab]; they are valid until the next call. When it fails
 // the sequences are as they were before, unless a device failed that had begun to compute states: see kvcache.Batch.State.
 //
@@ -61,11 +77,11 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
 		}
 		for i, step := range r.steps {
-			if err := step.Add(w.of(i), w.Tokens); err != nil {
+			if err := w.add(step, i); err != nil {
 				return logits, err
 			}
 		}
-		for _, token := range w.Tokens {
+		for i, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {
 				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
 			}
@@ -74,7 +90,12 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			if m.EmbedScale != 0 {
 				scale(row, m.EmbedScale)
 			}
-			r.positions[n] = w.Seq.NextPosition() + n - first
+			if r.positions[n] = w.Seq.NextPosition() + i; w.Parents != nil {
+				r.positions[n] = w.Seq.NextPosition()
+				if parent := w.Parents[i]; parent >= 0 {
+					r.positions[n] = r.positions[first+parent] + 1
+				}
+			}
 			n++
 		}
 		r.counts = append(r.counts, len(w.Tokens))
@@ -87,10 +108,6 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			return logits, err
 		}
 	}
-	if err := r.each((*kvcache.Batch[B]).Commit); err != nil {
-		return logits, err
-	}
-
 	if !all { // gather the last row of each sequence
 		n = 0
 		for i, w := range work {
@@ -107,7 +124,20 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			r.logits[i] = float32(limit * math.Tanh(float64(v)/limit))
 		}
 	}
-	return Logits{Rows: n, Cols: m.Vocab, Data: r.logits}, nil
+	logits = Logits{Rows: n, Cols: m.Vocab, Data: r.logits}
+	at := 0
+	for _, w := range work {
+		if w.Right != nil {
+			path := w.Right(logits.rows(at, at+len(w.Tokens)))
+			for i, step := range r.steps {
+				if err := step.Accept(w.of(i), path); err != nil {
+					return logits, err
+				}
+			}
+		}
+		at += len(w.Tokens)
+	}
+	return logits, r.each((*kvcache.Batch[B]).Commit)
 }
 
 // each does something with every pool's part of the step.

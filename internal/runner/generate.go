@@ -15,10 +15,10 @@ import (
 
 // Report is what a Generate did.
 type Report struct {
-	PrefillTokens, DecodeTokens int // tokens computed
+	PrefillTokens, DecodeTokens int // tokens computed, without wrong guesses
+	Guesses, Right              int // tokens guessed, and how many of them followed
 	Prefill, Decode             time.Duration
-	// Matches says how much of each prompt was found: in the cache or, for one that
-	// is equal to another before it, all.
+	// Matches says how much of each prompt was found: in the cache or, for one that is equal to another before it, all.
 	Matches []kvcache.Match
 	Cache   kvcache.Stats // at the moment when most of it was in use
 }
@@ -27,6 +27,8 @@ type Report struct {
 func (r *Report) Add(o Report) {
 	r.PrefillTokens += o.PrefillTokens
 	r.DecodeTokens += o.DecodeTokens
+	r.Guesses += o.Guesses
+	r.Right += o.Right
 	r.Prefill += o.Prefill
 	r.Decode += o.Decode
 	r.Matches = append(r.Matches, o.Matches...)
@@ -35,15 +37,15 @@ func (r *Report) Add(o Report) {
 	}
 }
 
-// Generate continues the prompts, all in one batch, until each has reached the
-// end of its text, maxTokens new tokens, or the capacity of the cache. It calls
-// emit with the number of the prompt and every new token but the one that ends a
-// text. Equal prompts are computed once, and their sequences share the cache; where
-// prefixes are reused, so is what prompts begin with in common, and what was
-// computed by an earlier Generate.
+// Generate continues the prompts, all in one batch, until each has reached the end of its text, maxTokens new tokens, or the
+// capacity of the cache. It calls emit with the number of the prompt and every new token but the one that ends a text. Equal
+// prompts are computed once, and their sequences share the cache; where prefixes are reused, so is what prompts begin with in
+// common, and what was computed by an earlier Generate.
 //
-// It stops at the first error, also of emit, and when ctx is done. Whatever
-// happens, its sequences are released.
+// With Options.Guesses the likeliest tokens are chosen, and each step computes guesses of what follows, too: those that are
+// right cost no step of their own. The text is the same.
+//
+// It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
 func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
 	g := generation[B]{Runner: r, runs: make([]run[B], len(prompts)), maxTokens: maxTokens, emit: emit}
 	g.report.Matches = make([]kvcache.Match, len(prompts))
@@ -84,19 +86,22 @@ type run[B backend.Buffer] struct {
 	logits  []float32            // behind the prompt, once that is computed
 	pending []uint32             // tokens that are not in the cache yet
 	sampler *Sampler
-	emitted int
+	chosen  []uint32 // tokens of the step that are to be emitted
+	text    []uint32 // the prompt, and what was emitted
 }
 
-// begin makes a run of every prompt. Those that differ from all before them wait for
-// a sequence.
+// begin makes a run of every prompt. Those that differ from all before them wait for a sequence.
 func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
+	if g.guesses > 0 && s.Temperature > 0 {
+		return kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "with Guesses the likeliest token is chosen: accepts 0"}
+	}
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {
 			return backend.ErrArgument{Package: "runner", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
 		}
 		run := &g.runs[i]
-		run.number, run.prompt = i, prompt
+		run.number, run.prompt, run.text = i, prompt, slices.Clip(prompt.Tokens)
 		// The turns of a conversation differ in length: they draw differently, too.
 		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
 			return err
@@ -175,19 +180,36 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 		run := &g.runs[i]
 		if k := min(len(run.pending), g.rows-n); k > 0 {
 			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
-			work, in, n = append(work, Work[B]{Seq: run.seq, Tokens: run.pending[:k]}), append(in, run), n+k
+			w := Work[B]{Seq: run.seq, Tokens: run.pending[:k]}
 			run.pending = run.pending[k:]
+			if g.guesses > 0 && run.emitted() > 0 {
+				g.guess(run, &w)
+			}
+			work, in, n = append(work, w), append(in, run), n+len(w.Tokens)
 		}
 	}
 	if n == 0 {
 		return 0, nil
 	}
-	logits, err := g.Forward(work, false)
+	wrong := g.report.Guesses - g.report.Right
+	logits, err := g.Forward(work, work[0].Right != nil) // all of a step are trees, or none
+	if work[0].Right != nil && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
+		for i := range work { // there may be room for what is certain
+			work[i] = Work[B]{Seq: work[i].Seq, Tokens: work[i].Tokens[:1]}
+		}
+		logits, err = g.Forward(work, false)
+	}
 	if err != nil {
 		return 0, err
 	}
+	n = wrong - g.report.Guesses + g.report.Right
 	for i, run := range in {
-		if len(run.pending) == 0 && err == nil {
+		n += len(work[i].Tokens)
+		switch {
+		case err != nil || len(run.pending) > 0:
+		case work[i].Right != nil:
+			err = g.take(run, run.chosen...)
+		default:
 			err = use(run, logits.Row(i))
 		}
 	}
@@ -210,21 +232,31 @@ func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
 	return nil
 }
 
-// next samples a token of a run and puts it in line for the next step, or ends the run.
+// next samples a token of a run and takes it.
 func (g *generation[B]) next(run *run[B], logits []float32) error {
-	token := run.sampler.Sample(logits)
-	if g.model.Stops(token) {
+	return g.take(run, run.sampler.Sample(logits))
+}
+
+// take emits the tokens that were chosen for a run and puts the last one in line for the next step, or ends the run.
+func (g *generation[B]) take(run *run[B], tokens ...uint32) error {
+	for _, token := range tokens {
+		if g.model.Stops(token) {
+			return g.end(run)
+		}
+		if err := g.emit(run.number, token); err != nil {
+			return err
+		}
+		run.text = append(run.text, token)
+	}
+	if run.emitted() == g.maxTokens || run.seq.Len() == g.pool.Config().Memory.Capacity {
 		return g.end(run)
 	}
-	if err := g.emit(run.number, token); err != nil {
-		return err
-	}
-	if run.emitted++; run.emitted == g.maxTokens || run.seq.Len() == g.pool.Config().Memory.Capacity {
-		return g.end(run)
-	}
-	run.pending = []uint32{token}
+	run.pending = run.text[len(run.text)-1:]
 	return nil
 }
+
+// emitted is how many tokens a run has behind its prompt.
+func (run *run[B]) emitted() int { return len(run.text) - len(run.prompt.Tokens) }
 
 // end releases a run's sequence, if it has one.
 func (g *generation[B]) end(run *run[B]) error {

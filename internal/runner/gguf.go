@@ -10,16 +10,14 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
-// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named
-// only in the error that refuses them.
+// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named only in the error that refuses them.
 var ggmlTypes = map[uint32]string{
 	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
 	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
 	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
 }
 
-// ggufNumbers decodes the types of numbers and booleans in GGUF's metadata from
-// the bits that they are stored in.
+// ggufNumbers decodes the types of numbers and booleans in GGUF's metadata from the bits that they are stored in.
 var ggufNumbers = map[uint32]struct {
 	size   uint64 // in bytes
 	decode func(bits uint64) float64

@@ -1,60 +1,83 @@
 package runner
 
+import "github.com/ferrumkv/ferrumkv/internal/product"
+
 // latent is multi-head latent attention (MLA, arXiv:2405.04434): queries, and keys with values, are compressed, and the part
-// of a key that rotates is the same in all heads. The cache has keys and values of each head, in which the part that rotates is first.
+// of a key that rotates is the same in all heads. The cache has what keys and values are compressed to, and that part behind
+// it: the matrices that would make keys and values of them are multiplied into queries and outputs (absorbed).
 type latent struct {
-	Query, KV int // elements of what is compressed; Query 0: queries are not
-	Rotated   int // elements of a head that rotate
+	Query, KV      int // elements of what is compressed; Query 0: queries are not
+	Plain, Rotated int // elements of a head's queries and keys
+	Value          int // of its values
 }
 
-// latentWeights are the weights in front of Q, and of K and V.
+// latentWeights are the weights around those of Q, whose heads have what is plain and then what rotates.
 type latentWeights struct {
 	Query, KV         Matrix // [compressed, Dim], of keys and values with the part that rotates behind
 	QueryNorm, KVNorm []float32
+	Keys, Values      []*product.Matrix // of each head: [KV, Plain] for its queries, and [Value, KV] for its outputs
 }
 
 func (w *loader) latent(b *Block, out *Layer) {
-	l, dim, heads := &b.Latent, w.cfg.Dim, b.Heads
-	plain, each := b.HeadDim-l.Rotated, b.HeadDim-l.Rotated+b.valueDim()
-	in, name := dim, "self_attn.q_proj"
+	l, o, dim, in, name := &b.Latent, &out.Latent, w.cfg.Dim, w.cfg.Dim, "self_attn.q_proj"
 	if l.Query > 0 {
-		out.Latent.Query, out.Latent.QueryNorm = w.matrix("self_attn.q_a_proj", l.Query, dim, b.QKVBias), w.norm("self_attn.q_a_layernorm", l.Query)
+		o.Query, o.QueryNorm = w.matrix("self_attn.q_a_proj", l.Query, dim, b.QKVBias), w.norm("self_attn.q_a_layernorm", l.Query)
 		in, name = l.Query, "self_attn.q_b_proj"
 	}
-	out.Q = w.dense(name, heads*b.HeadDim, in, false).rows(heads, [2]int{plain, b.HeadDim}, [2]int{0, plain}).pack()
-	out.Latent.KV, out.Latent.KVNorm = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias), w.norm("self_attn.kv_a_layernorm", l.KV)
-	both := w.dense("self_attn.kv_b_proj", heads*each, l.KV, false)
-	out.K, out.V = both.rows(heads, [2]int{0, plain}).pack(), both.rows(heads, [2]int{plain, each}).pack()
-	out.O = w.matrix(w.cfg.Names.o, dim, heads*b.valueDim(), b.OBias)
+	out.Q = w.matrix(name, b.Heads*(l.Plain+l.Rotated), in, false)
+	o.KV, o.KVNorm = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias), w.norm("self_attn.kv_a_layernorm", l.KV)
+	both, each := w.dense("self_attn.kv_b_proj", b.Heads*(l.Plain+l.Value), l.KV, false), l.Plain+l.Value
+	for h := 0; h < b.Heads && w.err == nil; h++ {
+		keys, values := [2]int{h * each, h*each + l.Plain}, [2]int{h*each + l.Plain, (h + 1) * each}
+		o.Keys = append(o.Keys, both.rows(1, keys).transposed().pack().Matrix)
+		o.Values = append(o.Values, both.rows(1, values).pack().Matrix)
+	}
+	out.O = w.matrix(w.cfg.Names.o, dim, b.Heads*l.Value, b.OBias)
 }
 
 // latentEps is the epsilon of the norms of what is compressed, whatever the configuration says of others.
 const latentEps = 1e-6
 
-// latent computes n rows of queries, keys and values.
+// latent computes n rows of absorbed queries, of what keys and values are compressed to, and of what keys have behind it.
 func (r *Runner[B]) latent(b *Block, w *Layer, n int) {
-	l, in := &b.Latent, r.h
+	l, in, each := &b.Latent, r.h, b.Latent.Plain+b.Latent.Rotated
 	if l.Query > 0 {
 		in = r.floats(tmpRows, n*l.Query)
 		r.project(in, &w.Latent.Query, r.h, n)
 		rms(in, in, w.Latent.QueryNorm, n, latentEps)
 	}
-	r.project(r.q.host, &w.Q, in, n)
-
-	width := l.KV + l.Rotated
-	both, compressed := r.floats(tmpScores, n*width), r.floats(tmpOut, n*l.KV)
+	queries, width := r.floats(tmpGate, n*b.Heads*each), l.KV+l.Rotated
+	r.project(queries, &w.Q, in, n)
+	r.ofHeads(r.q.host, width, w.Latent.Keys, queries, each, n)
+	for i := range n * b.Heads { // a head of a token
+		copy(r.q.host[i*width+l.KV:(i+1)*width], queries[i*each+l.Plain:])
+	}
+	both := r.floats(tmpGate, n*width)
 	r.project(both, &w.Latent.KV, r.h, n)
 	for t := range n {
-		copy(compressed[t*l.KV:(t+1)*l.KV], both[t*width:])
+		copy(r.v.host[t*l.KV:(t+1)*l.KV], both[t*width:])
+		copy(r.k.host[t*l.Rotated:(t+1)*l.Rotated], both[t*width+l.KV:])
 	}
-	rms(compressed, compressed, w.Latent.KVNorm, n, latentEps)
-	r.project(r.v.host, &w.V, compressed, n)
-	plain := b.HeadDim - l.Rotated
-	keys := r.floats(tmpRows, n*w.K.Rows)
-	r.project(keys, &w.K, compressed, n)
-	for i := range n * b.Heads { // a head of a token
-		row := r.k.host[i*b.HeadDim : (i+1)*b.HeadDim]
-		copy(row, both[i/b.Heads*width+l.KV:][:l.Rotated])
-		copy(row[l.Rotated:], keys[i*plain:(i+1)*plain])
+	rms(r.v.host, r.v.host[:n*l.KV], w.Latent.KVNorm, n, latentEps)
+}
+
+// values makes the outputs of n rows of what attention gave, which is of what values are compressed to.
+func (r *Runner[B]) values(b *Block, w *Layer, n int) {
+	out := r.floats(tmpGate, n*b.Heads*b.Latent.Value)
+	r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)
+	copy(r.out.host, out)
+}
+
+// ofHeads multiplies the first elements of each head in n rows by a matrix of that head. Heads are so many elements apart.
+func (r *Runner[B]) ofHeads(dst []float32, to int, heads []*product.Matrix, src []float32, from, n int) {
+	for h, m := range heads {
+		in, out := r.floats(tmpUp, n*m.Cols), r.floats(tmpScores, n*m.Rows)
+		for t := range n {
+			copy(in[t*m.Cols:(t+1)*m.Cols], src[(t*len(heads)+h)*from:])
+		}
+		r.multiply(out, m, in, n, false)
+		for t := range n {
+			copy(dst[(t*len(heads)+h)*to:], out[t*m.Rows:(t+1)*m.Rows])
+		}
 	}
 }

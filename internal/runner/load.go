@@ -10,23 +10,14 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
-// Load reads a model from disk. path is a folder with config.json and
-// model.safetensors or the files of model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a
-// .bin checkpoint of llama2.c. vocabulary is a file that tokenizer.Read takes; "" is
-// what the model brings: the vocabulary inside of a GGUF file, or bytes. The
-// tokenizer is nil if the model brings none that can be used.
+// Load reads a model from disk. path is a folder with config.json and model.safetensors or the files of
+// model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a .bin checkpoint of llama2.c.
+// vocabulary is a file that tokenizer.Read takes; "" is what the model brings: tokenizer.json, or else tokenizer.bin, beside
+// config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
 //
-// Errors are ErrFile and ErrUnsupported, or those of the file system. Each begins
-// with the path of the file that it is about.
+// Errors are ErrFile and ErrUnsupported, or those of the file system. Each begins with the path of the file that it is about.
 func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
-	m, t, err := LoadFS(disk{}, filepath.ToSlash(path))
-	if err == nil && vocabulary != "" {
-		var f file
-		if f, err = open(disk{}, vocabulary); err == nil {
-			t, err = tokenizer.Read(f.name, f.data, m.Vocab)
-		}
-	}
-	return m, t, err
+	return load(disk{}, filepath.ToSlash(path), vocabulary)
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS
@@ -38,6 +29,10 @@ func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 // LoadFS is Load from any file system, as of a model that is embedded in the program.
 func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
+	return load(fsys, name, "")
+}
+
+func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		index := path.Join(name, "model.safetensors.index.json")
 		name = path.Join(name, "model.safetensors")
@@ -51,31 +46,50 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	switch path.Ext(name) {
-	case ".safetensors":
-		return loadSafetensors(fsys, f, parseSafetensors(f))
-	case ".json":
-		return loadSafetensors(fsys, f, parseShards(fsys, f))
+	var cfg Config
+	var a *archive
+	var meta *settings // of a GGUF file
+	var own []string   // tokenizers that may be there
+	switch ext := path.Ext(name); ext {
+	case ".safetensors", ".json":
+		own = []string{"tokenizer.json", "tokenizer.bin"}
+		if ext == ".json" {
+			a = parseShards(fsys, f)
+		} else {
+			a = parseSafetensors(f)
+		}
+		cfg, err = readConfig(fsys, path.Dir(name))
 	case ".gguf":
-		return loadGGUF(f)
+		meta, a = parseGGUF(f)
+		cfg = ggufConfig(meta, a)
 	case ".bin":
-		cfg, a := parseCheckpoint(f)
-		m, err := a.model(cfg)
-		return m, nil, err
+		cfg, a = parseCheckpoint(f)
+	default:
+		err = f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
 	}
-	return nil, nil, f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
-}
-
-func loadSafetensors(fsys fs.FS, f file, a *archive) (*Model, *tokenizer.Tokenizer, error) {
-	cfg, err := readConfig(fsys, path.Dir(f.name))
+	if err == nil {
+		m, err = a.model(cfg)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := a.model(cfg)
-	if err != nil || !isByteLevel(cfg) {
-		return m, nil, err
+	for _, file := range own {
+		file = path.Join(path.Dir(name), file)
+		if _, missing := fs.Stat(fsys, file); vocabulary == "" && missing == nil {
+			vocabulary = file
+		}
 	}
-	return m, tokenizer.Bytes(cfg.Vocab, cfg.BOS), nil
+	switch {
+	case vocabulary != "":
+		if f, err = open(fsys, vocabulary); err == nil {
+			t, err = tokenizer.Read(f.name, f.data, m.Vocab)
+		}
+	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
+		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
+	case own != nil && isByteLevel(cfg):
+		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
+	}
+	return m, t, err
 }
 
 // LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
@@ -87,17 +101,6 @@ func readConfig(fsys fs.FS, folder string) (Config, error) {
 		return Config{}, err
 	}
 	return parseConfig(f)
-}
-
-func loadGGUF(f file) (*Model, *tokenizer.Tokenizer, error) {
-	meta, a := parseGGUF(f)
-	cfg := ggufConfig(meta, a)
-	m, err := a.model(cfg)
-	if err != nil || meta.values["tokenizer.ggml.model"] != "llama" {
-		return m, nil, err
-	}
-	t, err := ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
-	return m, t, err
 }
 
 // isByteLevel recognises a vocabulary of bytes by its size, with the special

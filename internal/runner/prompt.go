@@ -10,8 +10,7 @@ import (
 // Prompt is a text to continue.
 type Prompt struct {
 	Tokens []uint32
-	// Salt separates tenants: what prompts of one salt compute is not reused for
-	// those of another. nil is a salt of its own.
+	// Salt separates tenants: what prompts of one salt compute is not reused for those of another. nil is a salt of its own.
 	Salt []byte
 }
 

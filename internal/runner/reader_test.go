@@ -196,7 +196,8 @@ func TestHostileGGUF(t *testing.T) {
 		change(meta, arrays)
 		data := craftGGUF(meta, arrays, "F32")
 		var err error
-		bounded(t, len(data), func() { _, _, err = loadGGUF(file{"m.gguf", data}) })
+		fsys := folder(map[string][]byte{"m.gguf": data})
+		bounded(t, len(data), func() { _, _, err = LoadFS(fsys, "m.gguf") })
 		return err
 	}
 	number := func(v uint32) []byte { return join(u32(ggufU32), u32(v)) }

@@ -13,21 +13,20 @@ import (
 
 // Options says how to run a model.
 type Options struct {
-	// Cache is the layout, storage types and size of the cache. The model's fields
-	// (layers, heads, dims, RoPE, activation type, digest) are filled in by New. Capacity
-	// is at most the model's context, and that where it would become more.
+	// Cache is the layout, storage types and size of the cache. The model's fields (layers, heads, dims, RoPE, activation type,
+	// digest) are filled in by New. Capacity is at most the model's context, and that where it would become more.
 	Cache kvcache.Config
-	// LayerPools gives each layer a pool of its own, so that layers may keep different
-	// numbers of tokens: see Work.
+	// LayerPools gives each layer a pool of its own, so that layers may keep different numbers of tokens: see Work.
 	LayerPools bool
 	// Chunk is the most prompt tokens of one step; 0: 256.
 	Chunk int
+	// Guesses is the most tokens that a sequence's step guesses: see Generate.
+	Guesses int
 	// Threads is how many goroutines share a matrix product; 0: GOMAXPROCS.
 	Threads int
 }
 
-// Runner runs a model with its keys and values on a device. It is used by one
-// goroutine at a time.
+// Runner runs a model with its keys and values on a device. It is used by one goroutine at a time.
 type Runner[B backend.Buffer] struct {
 	be      backend.Backend[B]
 	model   *Model
@@ -36,6 +35,7 @@ type Runner[B backend.Buffer] struct {
 	steps   []*kvcache.Batch[B] // of the pools
 	stream  backend.Stream
 	rows    int // tokens of the largest step
+	guesses int // of a sequence in a step
 	threads int
 	large   bool // the weights do not stay in a processor's cache from step to step
 
@@ -58,7 +58,10 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 	if opt.LayerPools && !m.alike() {
 		return nil, backend.ErrArgument{Package: "runner", Op: "runner", What: "layer pools: the layers of this model are not alike"}
 	}
-	r := &Runner[B]{be: be, model: m, threads: opt.Threads, large: m.Size > cacheSize}
+	if err := m.takesGuesses(opt, be.Caps().TreeWords); err != nil {
+		return nil, err
+	}
+	r := &Runner[B]{be: be, model: m, threads: opt.Threads, guesses: opt.Guesses, large: m.Size > cacheSize}
 	n := 1
 	if opt.LayerPools {
 		n, cfg.Model.Layers = cfg.Model.Layers, 1
@@ -86,12 +89,12 @@ func (r *Runner[B]) allocate(opt Options) error {
 	if chunk <= 0 {
 		chunk = 256
 	}
-	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs) // every sequence can decode in one step
+	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	var q, k, v, out int
 	for l := range m.Layers {
 		b := m.block(l)
-		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.HeadDim), max(v, b.KVHeads*b.valueDim())
-		out = max(out, b.Heads*b.valueDim(), b.Delta.ValueHeads*b.Delta.ValueDim)
+		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.keyDim()), max(v, b.KVHeads*b.valueDim())
+		out = max(out, b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
 	}
 	if widest := max(m.Dim, m.Hidden, q, out); r.rows > (1<<30)/widest {
 		return backend.ErrArgument{Package: "runner", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
@@ -109,15 +112,13 @@ func (r *Runner[B]) allocate(opt Options) error {
 	return errors.Join(errs[:]...)
 }
 
-// Pools are the caches of the layers, with Options.LayerPools, else one of all. The runner
-// keeps ownership.
+// Pools are the caches of the layers, with Options.LayerPools, else one of all. The runner keeps ownership.
 func (r *Runner[B]) Pools() []*kvcache.Pool[B] { return r.pools }
 
 // Stream is the queue of the runner's steps.
 func (r *Runner[B]) Stream() backend.Stream { return r.stream }
 
-// Pool is the cache, for opening, forking and measuring sequences. The runner
-// keeps ownership.
+// Pool is the cache, for opening, forking and measuring sequences. The runner keeps ownership.
 func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pool }
 
 // Close frees the cache and the runner's buffers. Its sequences become unusable.

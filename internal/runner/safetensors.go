@@ -80,8 +80,7 @@ func textModel(name string) string {
 	return strings.TrimPrefix(name, "language_model.")
 }
 
-// entry adds a tensor whose data, from where the header ends, are in the range of
-// offsets.
+// entry adds a tensor whose data, from where the header ends, are in the range of offsets.
 func (a *archive) entry(name, kind string, shape, offsets []int) {
 	field, o := "tensor "+name, offsets
 	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > a.left() {

@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// settings are what a file says of its model: config.json, or the metadata of a
-// GGUF file. Values are as encoding/json makes them: float64, string, bool, []any
-// and map[string]any, and nil for one that is absent.
+// settings are what a file says of its model: config.json, or the metadata of a GGUF file. Values are as encoding/json makes
+// them: float64, string, bool, []any and map[string]any, and nil for one that is absent.
 type settings struct {
 	*reader
 	section string            // what an error calls the place that they stand in

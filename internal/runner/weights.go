@@ -110,6 +110,18 @@ func (w *loader) dense(part string, rows, cols int, bias bool) dense {
 	return d
 }
 
+// transposed is m without its bias; values of Q8_0, whose scales are those of rows, become f32.
+func (m dense) transposed() dense {
+	out := dense{Rows: m.Cols, Cols: m.Rows, Type: m.Type, Data: make([]float32, len(m.Data))}
+	if m.Scales != nil {
+		out.Type = backend.F32
+	}
+	for i, v := range m.Data {
+		out.Data[i%m.Cols*m.Rows+i/m.Cols] = v
+	}
+	return out
+}
+
 // rows is those of m in the ranges, of each of the heads that m has so many of, one range of all heads after the
 // other's of the same head.
 func (m dense) rows(heads int, ranges ...[2]int) dense {
@@ -156,9 +168,8 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs, unless reading the archive or the
-// configuration has failed. Layers are reserved one by one, so a file that claims
-// more than it holds fails at the first one missing.
+// model decodes the weights that cfg needs, unless reading the archive or the configuration has failed. Layers are reserved one
+// by one, so a file that claims more than it holds fails at the first one missing.
 func (a *archive) model(cfg Config) (*Model, error) {
 	w, n := &loader{archive: a, cfg: &cfg, layer: -1, err: a.err}, &cfg.Names
 	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).Matrix, Norm: w.norm(n.norm, cfg.Dim)}

@@ -70,8 +70,7 @@ func init() {
 	visible = strings.NewReplacer(pairs...)
 }
 
-// hidden is the bytes that a token in the alphabet stands for. Other tokens, as
-// added ones, are text.
+// hidden is the bytes that a token in the alphabet stands for. Other tokens, as added ones, are text.
 func hidden(token string) string {
 	var out []byte
 	for _, r := range token {

@@ -32,8 +32,7 @@ type jsonFile struct {
 	}
 }
 
-// part is a normalizer, pre-tokenizer, post-processor or decoder. Each type has some
-// of the settings.
+// part is a normalizer, pre-tokenizer, post-processor or decoder. Each type has some of the settings.
 type part struct {
 	Type                                             string
 	Normalizers, Pretokenizers, Processors, Decoders []part // of a Sequence

@@ -26,8 +26,7 @@ const (
 	BytePiece    PieceKind = 6 // <0x0A>: a byte, for text that no other piece covers
 )
 
-// sentencePiece merges neighbours whose text is a piece, the best score first, as
-// SentencePiece's BPE does.
+// sentencePiece merges neighbours whose text is a piece, the best score first, as SentencePiece's BPE does.
 type sentencePiece struct {
 	ids    map[string]uint32 // of pieces that are made by merging
 	scores []float32
@@ -35,8 +34,7 @@ type sentencePiece struct {
 	prefix string      // of a text
 }
 
-// Bytes is a vocabulary of bytes: byte b is token b. The tokens behind the bytes,
-// up to vocab, stand for no text.
+// Bytes is a vocabulary of bytes: byte b is token b. The tokens behind the bytes, up to vocab, stand for no text.
 func Bytes(vocab int, bos uint32) *Tokenizer {
 	m := &sentencePiece{scores: make([]float32, 1)}
 	t := &Tokenizer{begin: []uint32{bos}, pieces: make([]string, vocab), lead: strings.Clone, coder: m}
@@ -77,8 +75,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) 
 	return t, nil
 }
 
-// What the vocabulary does not have, also invalid UTF-8, is encoded byte by byte, so
-// nothing is lost.
+// What the vocabulary does not have, also invalid UTF-8, is encoded byte by byte, so nothing is lost.
 func (m *sentencePiece) encode(text string, begins bool) (tokens []uint32) {
 	if begins && text != "" {
 		text = m.prefix + text
@@ -105,9 +102,8 @@ func (m *sentencePiece) encode(text string, begins bool) (tokens []uint32) {
 	return tokens
 }
 
-// readLlama2c reads llama2.c's tokenizer file: the length of the longest token (i32),
-// and for each token its score (f32), length (i32) and text. Tokens 0 to 2 are
-// unknown, BOS and EOS.
+// readLlama2c reads llama2.c's tokenizer file: the length of the longest token (i32), and for each token its score (f32),
+// length (i32) and text. Tokens 0 to 2 are unknown, BOS and EOS.
 func readLlama2c(name string, data []byte, vocab int) (*Tokenizer, error) {
 	const bos, eos = 1, 2
 	f, r := file(name), bytes.NewReader(data)

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// together says for every behavior whether a part stays together with the next one, of
-// which each may be a match.
+// together says for every behavior whether a part stays together with the next one, of which each may be a match.
 var together = map[string]func(match, next bool) bool{
 	"Removed":            func(_, _ bool) bool { return false },
 	"Isolated":           func(_, _ bool) bool { return false },
@@ -63,8 +62,7 @@ const (
 	// maxPatterns bounds what compiled patterns need: \p{L} has hundreds of ranges.
 	maxPatterns = 4096
 
-	// What is taken of Oniguruma's expressions. There are no sets of sets, nor repeats
-	// of groups, which could need much memory.
+	// What is taken of Oniguruma's expressions. There are no sets of sets, nor repeats of groups, which could need much memory.
 	escapes  = `\\(?:[pP]\{\w+\}|[rntds]|[[:punct:]])`
 	elements = escapes + `|\\S|\[\^?(?:` + escapes + `|[^][\\])+\]|\(\?i?:|\)|\{\d(?:,\d)?\}|[^][\\(){}^]`
 	// space is what \s is there, for a set.

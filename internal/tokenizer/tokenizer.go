@@ -1,6 +1,5 @@
-// Package tokenizer turns text into tokens and tokens into text, with the
-// vocabularies that models bring: tokenizer files of llama2.c, tokenizer.json of
-// Hugging Face, SentencePiece's pieces in GGUF, or plain bytes.
+// Package tokenizer turns text into tokens and tokens into text, with the vocabularies that models bring: tokenizer files of
+// llama2.c, tokenizer.json of Hugging Face, SentencePiece's pieces in GGUF, or plain bytes.
 package tokenizer
 
 import (
@@ -25,9 +24,8 @@ type coder interface {
 	encode(text string, begins bool) []uint32
 }
 
-// Read reads a tokenizer file for a model with a vocabulary of vocab tokens: a
-// tokenizer.json of Hugging Face, or else a tokenizer file of llama2.c. Errors are
-// modelfile.ErrFile and modelfile.ErrUnsupported, which name the field.
+// Read reads a tokenizer file for a model with a vocabulary of vocab tokens: a tokenizer.json of Hugging Face, or else a
+// tokenizer file of llama2.c. Errors are modelfile.ErrFile and modelfile.ErrUnsupported, which name the field.
 func Read(name string, data []byte, vocab int) (*Tokenizer, error) {
 	if path.Ext(name) == ".json" {
 		return readJSON(name, data, vocab)
@@ -52,8 +50,7 @@ func (t *Tokenizer) Piece(token uint32) string {
 	return t.pieces[token]
 }
 
-// Decoder turns tokens into text as they come. It gives whole characters, and U+FFFD
-// for every byte that is a part of none.
+// Decoder turns tokens into text as they come. It gives whole characters, and U+FFFD for every byte that is a part of none.
 type Decoder struct {
 	*Tokenizer
 	begun bool

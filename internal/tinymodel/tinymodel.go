@@ -1,0 +1,160 @@
+// Package tinymodel has a tiny model of each architecture, for tests: its configurations, the shapes of its weights, which are
+// seeded, and what scripts/models computes of it in float64.
+package tinymodel
+
+import (
+	"embed"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strings"
+	"testing/fstest"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+//go:embed models/*.json
+var files embed.FS
+
+// Model is a tiny model, and logits of some tokens, the columns, at some positions of its text.
+type Model struct {
+	Name      string
+	Configs   map[string]map[string]any // as transformers 4 and 5 write it
+	Tokens    int                       // of the text
+	Positions []int
+	Columns   []int
+	Largest   float64 // logit of all
+	Logits    [][]float64
+	Tensors   [][]any // name with # for the layer, layers, shape, center, spread
+}
+
+// All is all of them, by name.
+func All() (all []*Model) {
+	list, err := files.ReadDir("models")
+	for _, file := range list {
+		m := &Model{Name: strings.TrimSuffix(file.Name(), ".json")}
+		var data []byte
+		if data, err = files.ReadFile("models/" + file.Name()); err == nil {
+			err = json.Unmarshal(data, m)
+		}
+		if err != nil {
+			break
+		}
+		all = append(all, m)
+	}
+	if err != nil || len(all) == 0 {
+		panic(fmt.Sprint("tinymodel: ", len(all), " models, ", err)) // the files are part of the program
+	}
+	return all
+}
+
+// uniform is numbers from 0 to 1 that scripts/models/weights.py makes alike.
+func uniform(name string, n int) []float64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	out := make([]float64, n)
+	for i := range out {
+		z := h.Sum64() + uint64(i+1)*0x9e3779b97f4a7c15
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		out[i] = float64((z^z>>31)>>40) / (1 << 24)
+	}
+	return out
+}
+
+// Text is what the model reads: BOS and bytes.
+func (m *Model) Text() []uint32 {
+	out := []uint32{256}
+	for _, u := range uniform(m.Name, m.Tokens-1) {
+		out = append(out, uint32(u*256))
+	}
+	return out
+}
+
+// array is a tensor of a file.
+type array struct {
+	name  string
+	shape []int
+	data  []float32
+}
+
+// arrays are the model's tensors; prefix stands before the names of those of the text model.
+func (m *Model) arrays(prefix func(name string) string) (list []array) {
+	for _, row := range m.Tensors {
+		var layers, shape []int
+		for _, l := range row[1].([]any) {
+			layers = append(layers, int(l.(float64)))
+		}
+		for _, n := range row[2].([]any) {
+			shape = append(shape, int(n.(float64)))
+		}
+		size, _ := backend.Mul(shape...)
+		center, spread := row[3].(float64), row[4].(float64)
+		for _, l := range layers {
+			name := strings.ReplaceAll(row[0].(string), "#", fmt.Sprint(l))
+			a := array{prefix(name), shape, make([]float32, size)}
+			for i, u := range uniform(m.Name+" "+name, size) {
+				a.data[i] = float32(center + float64(spread*(2*u-1))) // products are rounded, on every processor
+			}
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Folder is the model as files: one of weights in the spelling of transformers "4", two and an index in that of "5". A part of
+// a larger model has the names that this gives it.
+func (m *Model) Folder(spelling string) fstest.MapFS {
+	out := fstest.MapFS{}
+	prefix := func(name string) string {
+		part, inner := strings.CutPrefix(name, "model.")
+		switch _, larger := m.Configs[spelling]["text_config"]; {
+		case larger && spelling == "4":
+			return "language_model." + name
+		case larger && inner:
+			return "model.language_model." + part
+		}
+		return name
+	}
+	put(out, "config.json", m.Configs[spelling])
+	list := m.arrays(prefix)
+	if spelling == "4" {
+		out["model.safetensors"] = safetensors(list)
+		return out
+	}
+	index := map[string]string{}
+	for i, part := range [][]array{list[:len(list)/2], list[len(list)/2:]} {
+		name := fmt.Sprintf("model-%05d-of-00002.safetensors", i+1)
+		out[name] = safetensors(part)
+		for _, a := range part {
+			index[a.name] = name
+		}
+	}
+	put(out, "model.safetensors.index.json", map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": index})
+	return out
+}
+
+// put adds a file of JSON.
+func put(files fstest.MapFS, name string, value any) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	files[name] = &fstest.MapFile{Data: data}
+}
+
+func safetensors(list []array) *fstest.MapFile {
+	header, data := map[string]any{}, []byte{}
+	for _, a := range list {
+		begin := len(data)
+		for _, v := range a.data {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+		header[a.name] = map[string]any{"dtype": "F32", "shape": a.shape, "data_offsets": []int{begin, len(data)}}
+	}
+	text, _ := json.Marshal(header)
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+	return &fstest.MapFile{Data: append(append(out, text...), data...)}
+}
