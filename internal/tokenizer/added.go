@@ -1,6 +1,9 @@
 package tokenizer
 
 import (
+	"cmp"
+	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,57 +18,46 @@ type addedToken struct {
 	RStrip     bool
 	Normalized bool // is found in normalized text
 	Special    bool // stands for no text
+
+	find    string
+	shorter int // see longest
 }
 
-// trie finds the longest of many strings at a place.
-type trie struct {
-	next map[edge]int       // the number of the node, 0 is the root
-	ends map[int]addedToken // by node
-}
+// addedTokens are sorted by what is found.
+type addedTokens []addedToken
 
-type edge struct {
-	node int
-	char byte
-}
-
-func (t *trie) add(text string, token addedToken) {
-	if t.next == nil {
-		*t = trie{map[edge]int{}, map[int]addedToken{}}
+// longest is the number of the longest one with which text begins, negative if there is none. Whatever lies between
+// that one and text in order begins with it, too.
+func (a addedTokens) longest(text string) int {
+	i := sort.Search(len(a), func(i int) bool { return a[i].find > text }) - 1
+	for i >= 0 && !strings.HasPrefix(text, a[i].find) {
+		i = a[i].shorter
 	}
-	node := 0
-	for i := range len(text) {
-		next, ok := t.next[edge{node, text[i]}]
-		if !ok {
-			next = len(t.next) + 1
-			t.next[edge{node, text[i]}] = next
-		}
-		node = next
-	}
-	t.ends[node] = token
+	return i
 }
 
-// longest is the length of the longest string with which text begins, 0 if there is none.
-func (t *trie) longest(text string) (token addedToken, length int) {
-	node, ok := 0, true
-	for i := range len(text) {
-		if node, ok = t.next[edge{node, text[i]}]; !ok {
-			break
-		}
-		if end, ok := t.ends[node]; ok {
-			token, length = end, i+1
-		}
+// sorted are the tokens in their order, each of which knows the longest other one that it begins with.
+func sorted(tokens []addedToken) addedTokens {
+	slices.SortStableFunc(tokens, func(a, b addedToken) int { return cmp.Compare(a.find, b.find) })
+	a := addedTokens(tokens)
+	for i := range a {
+		a[i].shorter = a[:i].longest(a[i].find)
 	}
-	return token, length
+	return a
 }
 
 // cut divides a span into tokens and the text between them.
-func (t *trie) cut(s span) (out []span) {
+func (a addedTokens) cut(s span) (out []span) {
 	done := 0
 	for at := 0; at < len(s.text); {
-		token, n := t.longest(s.text[at:])
-		begin, end := at, at+n
-		at += max(n, 1)
-		if n == 0 || token.SingleWord && (isWord(utf8.DecodeLastRuneInString(s.text[:begin])) || isWord(utf8.DecodeRuneInString(s.text[end:]))) {
+		i := a.longest(s.text[at:])
+		if i < 0 || a[i].find == "" { // normalizing left nothing of that one
+			at++
+			continue
+		}
+		token, begin, end := a[i], at, at+len(a[i].find)
+		at = end
+		if token.SingleWord && (isWord(utf8.DecodeLastRuneInString(s.text[:begin])) || isWord(utf8.DecodeRuneInString(s.text[end:]))) {
 			continue
 		}
 		if token.LStrip {
@@ -88,8 +80,8 @@ func isWord(r rune, size int) bool {
 	return size > 0 && unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
-// readAdded comes last: a token that is found in normalized text is normalized, too.
-func (r *jsonReader) readAdded(tokens []addedToken, decode func(string) string) {
+// added comes last: the tokens that are found in raw text, and in normalized text, which are normalized, too.
+func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(string) string) (raw, normal addedTokens) {
 	for _, t := range tokens {
 		field := "added_tokens " + t.Content
 		id, there := r.model.vocab[t.Content]
@@ -98,23 +90,26 @@ func (r *jsonReader) readAdded(tokens []addedToken, decode func(string) string) 
 			r.keep(r.bad("added_tokens", "token %d is empty", t.ID))
 		case there && id != t.ID:
 			r.keep(r.bad(field, "is token %d, in the vocabulary %d", t.ID, id))
-		case !there && uint64(t.ID) < uint64(len(r.taken)) && r.taken[t.ID]:
+		case uint64(t.ID) >= uint64(r.vocab): // for another model of the family, as one with pictures
+			continue
+		case !there && r.taken[t.ID]:
 			r.keep(r.bad(field, "token %d is another one in the vocabulary", t.ID))
 		}
 		if r.err != nil {
 			return
 		}
-		if uint64(t.ID) >= uint64(r.vocab) { // for another model of the family, as one with pictures
-			continue
-		}
-		find, text := &r.raw, t.Content
+		list, s := &raw, span{text: t.Content}
 		if t.Normalized {
-			find, text = &r.normal, r.normalize(text, inside)
+			list = &normal
+			for _, step := range normalizer {
+				s = step(s)[0]
+			}
 		}
-		find.add(text, t)
-		r.pieces[t.ID] = decode(text)
-		if t.Special {
+		t.find = s.text
+		*list = append(*list, t)
+		if r.pieces[t.ID] = decode(t.find); t.Special {
 			r.pieces[t.ID] = ""
 		}
 	}
+	return sorted(raw), sorted(normal)
 }

@@ -1,13 +1,13 @@
 package tokenizer
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
-// bpe merges neighbours that are a pair of a list, the first of the list first.
+// bpe merges neighbours: pairs of a list, the first of the list first, or with scores all that make a token, the best score
+// first, as SentencePiece does.
 type bpe struct {
 	vocab  map[string]uint32
 	merges map[[2]int]merged
+	scores []float32    // by token
 	bytes  map[byte]int // tokens of bytes, for characters that are none
 	unk    int          // the token of unknown characters; -1: they are left out
 	fuse   bool         // unknown neighbours are one token
@@ -16,6 +16,7 @@ type bpe struct {
 
 type merged struct{ token, rank int }
 
+// encode appends the tokens of a word.
 func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 	if id, ok := m.vocab[word]; ok && m.whole {
 		return append(tokens, id)
@@ -28,6 +29,8 @@ func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 		switch id, ok := m.vocab[word[at:end]]; {
 		case ok:
 			symbols = append(symbols, symbol{at, end, int(id)})
+		case m.scores != nil: // may become a part of a token, or is bytes
+			symbols = append(symbols, symbol{at, end, -1})
 		case m.inBytes(word[at:end]):
 			for ; at < end; at++ {
 				symbols = append(symbols, symbol{at, at + 1, m.bytes[word[at]]})
@@ -38,11 +41,21 @@ func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 			symbols = append(symbols, symbol{at, end, m.unk})
 		}
 	}
-	for _, s := range merge(symbols, func(l, r symbol) (int, float64, bool) {
-		j, ok := m.merges[[2]int{l.token, r.token}]
-		return j.token, float64(j.rank), ok
+	for _, s := range merge(symbols, func(l, r symbol) (token int, rank float64, ok bool) {
+		if m.scores == nil {
+			j, ok := m.merges[[2]int{l.token, r.token}]
+			return j.token, float64(j.rank), ok
+		}
+		id, ok := m.vocab[word[l.begin:r.end]]
+		return int(id), -float64(m.scores[id]), ok
 	}) {
-		tokens = append(tokens, uint32(s.token))
+		if s.token >= 0 {
+			tokens = append(tokens, uint32(s.token))
+			continue
+		}
+		for ; s.begin < s.end; s.begin++ { // token 0, unknown, where there is none of a byte
+			tokens = append(tokens, uint32(m.bytes[word[s.begin]]))
+		}
 	}
 	return tokens
 }

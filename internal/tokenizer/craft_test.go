@@ -162,9 +162,8 @@ func raw(t *Tokenizer, tokens []uint32) (text string) {
 // parts are what the pre-tokenizer of a file makes of a text.
 func parts(t testing.TB, preTokenizer any, text string) (out []string) {
 	t.Helper()
-	p := read(t, crafted(nil, nil, object{"pre_tokenizer": preTokenizer})).coder.(*pipeline)
 	spans := []span{{text: text, place: beginning}}
-	for _, step := range p.splitters {
+	for _, step := range read(t, crafted(nil, nil, object{"pre_tokenizer": preTokenizer})).steps {
 		var next []span
 		for _, s := range spans {
 			next = append(next, step(s)...)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// readDecoder gives what makes the text of a token of its name in the vocabulary.
-func (r *jsonReader) readDecoder(p *part) func(string) string {
+// decoder gives what makes the text of a token of its name in the vocabulary.
+func (r *jsonReader) decoder(p *part) func(string) string {
 	growth, fused := 1, false
 	var changes []func(string) string
 	if p == nil {
 		r.refuse("decoder", "none")
 	}
-	for _, p := range steps("decoder", p) {
+	for _, p := range partsOf("decoder", p) {
 		switch {
 		case p.Type == "Strip" && fused && p.Start == 1 && p.Stop == 0:
 			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }

@@ -60,16 +60,16 @@ type part struct {
 type mergePair [2]string
 
 func (m *mergePair) UnmarshalJSON(data []byte) error {
+	var text string
 	var list []string
+	into := any(&text)
 	if data[0] == '[' {
-		if err := json.Unmarshal(data, &list); err != nil {
-			return err
-		}
-	} else {
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
+		into = &list
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return err
+	}
+	if list == nil {
 		list = strings.Split(text, " ")
 	}
 	if len(list) != 2 {
@@ -89,8 +89,7 @@ func (p part) matching(pattern string) part {
 type jsonReader struct {
 	file
 	*Tokenizer
-	pipeline
-	vocab    int    // tokens of the model
+	vocab    int    // of the model, in tokens
 	taken    []bool // those in the vocabulary
 	patterns int    // length of the regular expressions
 	err      error
@@ -120,26 +119,21 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	if f.Truncation != nil || f.Padding != nil {
 		return nil, r.unsupported("truncation or padding")
 	}
-	r.readNormalizer(f.Normalizer)
-	r.readPreTokenizer(f.PreTokenizer)
+	normalizer, splitters := r.normalizer(f.Normalizer), r.preTokenizer(f.PreTokenizer)
 	r.readPostProcessor(f.PostProcessor)
-	decode := r.readDecoder(f.Decoder)
+	decode := r.decoder(f.Decoder)
 	if r.err == nil {
 		r.readModel(&f, decode)
 	}
 	if r.err == nil {
-		r.readAdded(f.AddedTokens, decode)
+		raw, normal := r.added(f.AddedTokens, normalizer, decode)
+		r.steps = slices.Concat([]step{raw.cut}, normalizer, []step{normal.cut}, splitters)
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	p := r.pipeline
-	r.coder = &p
-	return r.Tokenizer, nil
+	return r.Tokenizer, r.err
 }
 
-// steps are the parts of a sequence in order, or the only one.
-func steps(field string, p *part) (list []part) {
+// partsOf are the parts of a sequence in order, or the only one.
+func partsOf(field string, p *part) (list []part) {
 	if p == nil {
 		return nil
 	}
@@ -174,7 +168,7 @@ func (r *jsonReader) replacement(p part, growth *int) func(string) string {
 
 // readPostProcessor reads what a text begins with.
 func (r *jsonReader) readPostProcessor(p *part) {
-	for _, p := range steps("post_processor", p) {
+	for _, p := range partsOf("post_processor", p) {
 		switch p.Type {
 		case "ByteLevel": // is about offsets
 		case "TemplateProcessing":

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 )
 
 // symbol is a part of a text that is, or may become a part of, a token.
@@ -71,9 +72,5 @@ func merge(symbols []symbol, rank func(left, right symbol) (token int, rank floa
 		offer(links[j.left].prev)
 		offer(j.left)
 	}
-	left := symbols[:0]
-	for i := 0; i < len(links); i = links[i].next {
-		left = append(left, symbols[i])
-	}
-	return left
+	return slices.DeleteFunc(symbols, func(s symbol) bool { return s.end < 0 })
 }

@@ -35,149 +35,102 @@ func (s span) part(list []span, begin, end int) []span {
 	return append(list, p)
 }
 
-// pipeline is what a tokenizer.json does to a text, in order.
-type pipeline struct {
-	raw        trie // added tokens
-	normalizer []edit
-	normal     trie // added tokens of normalized text
-	splitters  []func(span) []span
-	model      bpe
+// prefix puts a prefix before text that has none and goes on from no other text.
+func (s *span) prefix(with string) {
+	if s.place != following && !strings.HasPrefix(s.text, with) {
+		s.text = with + s.text
+	}
 }
 
-// edit changes the text of a span.
-type edit func(text string, at place) string
+// step changes or divides a span of text.
+type step func(span) []span
 
-func (p *pipeline) normalize(text string, at place) string {
-	for _, step := range p.normalizer {
-		text = step(text, at)
+// edit is a step that divides nothing.
+func edit(change func(*span)) step {
+	return func(s span) []span {
+		change(&s)
+		return []span{s}
 	}
-	return text
 }
 
-func (p *pipeline) encode(text string, begins bool) (tokens []uint32) {
-	whole := span{text: text, place: following}
-	if begins {
-		whole.place = beginning
-	}
-	for _, s := range p.raw.cut(whole) {
-		list := []span{s}
-		if !s.known {
-			s.text = p.normalize(s.text, s.place)
-			list = p.normal.cut(s)
+// prepend is what SentencePiece puts before every text that goes on from no other one.
+func prepend(prefix string) step {
+	return edit(func(s *span) {
+		if s.place != following && s.text != "" {
+			s.text = prefix + s.text
 		}
-		for _, s := range list {
-			tokens = p.words(s, p.splitters, tokens)
-		}
-	}
-	return tokens
+	})
 }
 
-// words appends the tokens of a span, which the splitters divide one after the other.
-func (p *pipeline) words(s span, splitters []func(span) []span, tokens []uint32) []uint32 {
-	if s.known {
-		return append(tokens, s.token)
-	}
-	if len(splitters) == 0 {
-		return p.model.encode(s.text, tokens)
-	}
-	for _, s := range splitters[0](s) {
-		tokens = p.words(s, splitters[1:], tokens)
-	}
-	return tokens
-}
-
-func (r *jsonReader) readNormalizer(p *part) {
+func (r *jsonReader) normalizer(p *part) (list []step) {
 	growth := 1
-	for _, p := range steps("normalizer", p) {
-		var step edit
+	for _, p := range partsOf("normalizer", p) {
 		switch p.Type {
 		case "NFC":
-			step = nfc
+			list = append(list, edit(nfc))
 		case "Replace":
 			replace := r.replacement(p, &growth)
-			step = func(text string, _ place) string { return replace(text) }
+			list = append(list, edit(func(s *span) { s.text = replace(s.text) }))
 		case "Prepend":
 			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
 				r.refuse(p.field, "a prefix of %d bytes", len(p.Prepend))
 			}
-			step = func(text string, at place) string {
-				if at == following {
-					return text
-				}
-				return p.Prepend + text
-			}
+			list = append(list, prepend(p.Prepend))
 		default:
 			r.refuse(p.field, "%q", p.Type)
 		}
-		r.normalizer = append(r.normalizer, step)
 	}
+	return list
 }
 
 // nfc composes characters. The package puts a joiner after every 30 marks on one
 // character, which is taken out again; beyond 30 they may stay in their order.
-func nfc(text string, _ place) string {
+func nfc(s *span) {
 	const joiner = "\u034f"
-	out := norm.NFC.String(text)
-	if !strings.Contains(text, joiner) {
-		out = strings.ReplaceAll(out, joiner, "")
+	had := strings.Contains(s.text, joiner)
+	if s.text = norm.NFC.String(s.text); !had {
+		s.text = strings.ReplaceAll(s.text, joiner, "")
 	}
-	return out
 }
 
-// prefix puts a prefix before text that has none and follows no other text.
-func prefix(prefix, text string, at place) string {
-	if at == following || strings.HasPrefix(text, prefix) {
-		return text
-	}
-	return prefix + text
-}
-
-// edit appends a step that divides nothing.
-func (r *jsonReader) edit(change edit) {
-	r.splitters = append(r.splitters, func(s span) []span {
-		s.text = change(s.text, s.place)
-		return []span{s}
-	})
-}
-
-func (r *jsonReader) readPreTokenizer(p *part) {
-	list := steps("pre_tokenizer", p)
-	for i, p := range list {
+func (r *jsonReader) preTokenizer(p *part) (list []step) {
+	all := partsOf("pre_tokenizer", p)
+	for i, p := range all {
 		switch p.Type {
 		case "Split":
-			r.split(p, p.Behavior, p.Invert)
+			list = append(list, r.split(p, p.Behavior, p.Invert))
 		case "Digits":
 			behavior := "Contiguous"
 			if p.IndividualDigits {
 				behavior = "Isolated"
 			}
-			r.split(p.matching(`\p{N}`), behavior, false)
+			list = append(list, r.split(p.matching(`\p{N}`), behavior, false))
 		case "Metaspace": // makes spaces visible
 			scheme := r.scheme(p)
-			r.edit(func(text string, at place) string {
-				text = strings.ReplaceAll(text, " ", p.Replacement)
-				if scheme == "never" || scheme == "first" && at != beginning {
-					return text
+			list = append(list, edit(func(s *span) {
+				s.text = strings.ReplaceAll(s.text, " ", p.Replacement)
+				if scheme != "never" && (scheme != "first" || s.place == beginning) {
+					s.prefix(p.Replacement)
 				}
-				return prefix(p.Replacement, text, at)
-			})
+			}))
 			if isTrue(p.Split) {
 				p.Pattern.String = &p.Replacement
-				r.split(p, "MergedWithNext", false)
+				list = append(list, r.split(p, "MergedWithNext", false))
 			}
 		case "ByteLevel": // makes every byte a character that can be seen
-			if i < len(list)-1 {
+			if i < len(all)-1 {
 				r.refuse(p.field, "a step after ByteLevel")
 			}
 			if isTrue(p.AddPrefixSpace) {
-				r.edit(func(text string, at place) string { return prefix(" ", text, at) })
+				list = append(list, edit(func(s *span) { s.prefix(" ") }))
 			}
 			if isTrue(p.UseRegex) {
-				r.split(p.matching(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+`+blanks), "Isolated", false)
+				list = append(list, r.split(p.matching(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+`+blanks), "Isolated", false))
 			}
-			r.edit(func(text string, _ place) string { return visible.Replace(text) })
+			list = append(list, edit(func(s *span) { s.text = visible.Replace(s.text) }))
 		default:
 			r.refuse(p.field, "%q", p.Type)
 		}
 	}
+	return list
 }

@@ -16,8 +16,8 @@ var together = map[string]func(match, next bool) bool{
 	"MergedWithNext":     func(match, next bool) bool { return match && !next },
 }
 
-// split appends a step that divides spans at the matches of a pattern.
-func (r *jsonReader) split(p part, behavior string, invert bool) {
+// split is a step that divides spans at the matches of a pattern.
+func (r *jsonReader) split(p part, behavior string, invert bool) step {
 	next, joined := r.find(p), together[behavior]
 	if joined == nil {
 		r.refuse(p.field, "behavior %q", behavior)
@@ -26,7 +26,7 @@ func (r *jsonReader) split(p part, behavior string, invert bool) {
 		end   int
 		match bool
 	}
-	r.splitters = append(r.splitters, func(s span) (out []span) {
+	return func(s span) (out []span) {
 		var cuts []cut
 		for at := 0; at < len(s.text); {
 			begin, end := next(s.text[at:])
@@ -52,7 +52,7 @@ func (r *jsonReader) split(p part, behavior string, invert bool) {
 			begin = c.end
 		}
 		return out
-	})
+	}
 }
 
 const (

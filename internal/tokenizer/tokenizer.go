@@ -16,12 +16,8 @@ type Tokenizer struct {
 	begin  []uint32                  // what a text begins with: BOS where the vocabulary says so
 	pieces []string                  // the text of each token, maybe a part of a character; none for special tokens
 	lead   func(piece string) string // takes from the first piece of a text what encoding put there
-	coder  coder
-}
-
-// coder gives the tokens of text, which begins a text or goes on from one.
-type coder interface {
-	encode(text string, begins bool) []uint32
+	steps  []step                    // what a text goes through, in order, before the model makes tokens of it
+	model  bpe
 }
 
 // Read reads a tokenizer file for a model with a vocabulary of vocab tokens: a tokenizer.json of Hugging Face, or else a
@@ -35,11 +31,27 @@ func Read(name string, data []byte, vocab int) (*Tokenizer, error) {
 
 // Encode gives the tokens of text, with the BOS of the vocabulary first.
 func (t *Tokenizer) Encode(text string) []uint32 {
-	return append(t.begin[:len(t.begin):len(t.begin)], t.coder.encode(text, true)...)
+	return t.encode(span{text: text, place: beginning}, t.steps, slices.Clip(t.begin))
 }
 
 // EncodeMore gives the tokens of text that goes on from other text.
-func (t *Tokenizer) EncodeMore(text string) []uint32 { return t.coder.encode(text, false) }
+func (t *Tokenizer) EncodeMore(text string) []uint32 {
+	return t.encode(span{text: text, place: following}, t.steps, nil)
+}
+
+// encode appends the tokens of a span that goes through steps.
+func (t *Tokenizer) encode(s span, steps []step, tokens []uint32) []uint32 {
+	if s.known {
+		return append(tokens, s.token)
+	}
+	if len(steps) == 0 {
+		return t.model.encode(s.text, tokens)
+	}
+	for _, s := range steps[0](s) {
+		tokens = t.encode(s, steps[1:], tokens)
+	}
+	return tokens
+}
 
 // Piece is what a token stands for: a part of a character where the vocabulary
 // has it in bytes, nothing for a token that is special or not in the vocabulary.
@@ -69,18 +81,12 @@ func (d *Decoder) Add(token uint32) string {
 		d.begun, piece = true, d.lead(piece)
 	}
 	d.held += piece
-	end := len(d.held)
-	for begin := end - 1; begin >= max(end-utf8.UTFMax, 0); begin-- {
-		if utf8.RuneStart(d.held[begin]) {
-			if !utf8.FullRuneInString(d.held[begin:]) {
-				end = begin
-			}
-			break
-		}
+	var text []rune
+	for utf8.FullRuneInString(d.held) {
+		char, size := utf8.DecodeRuneInString(d.held)
+		text, d.held = append(text, char), d.held[size:]
 	}
-	text := string([]rune(d.held[:end]))
-	d.held = d.held[end:]
-	return text
+	return string(text)
 }
 
 // Rest is what is left when no token follows.
