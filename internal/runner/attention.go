@@ -18,9 +18,9 @@ func (r *Runner[B]) attention(l, n int) error {
 	case b.Latent != (latent{}):
 		r.latent(b, w, n)
 	default:
-		r.project(r.q.host, &w.Q, r.h, n)
-		r.project(r.k.host, &w.K, r.h, n)
-		r.project(r.v.host, &w.V, r.h, n)
+		r.linear(r.q.host, &w.Q, r.h, n, false)
+		r.linear(r.k.host, &w.K, r.h, n, false)
+		r.linear(r.v.host, &w.V, r.h, n, false)
 	}
 	if b.QKNorm != noQKNorm { // before they rotate, which does not change lengths
 		rms(r.q.host, r.q.host[:n*b.Heads*b.HeadDim], w.QNorm, n*b.Heads, float64(r.model.Eps))
@@ -57,9 +57,7 @@ func (r *Runner[B]) attention(l, n int) error {
 		r.values(b, w, n)
 	}
 	if b.Gated {
-		gates := r.floats(tmpRows, n*width)
-		r.project(gates, &w.Gate, r.h, n)
-		for i, g := range gates {
+		for i, g := range r.project("gates", &w.Gate, r.h, n) {
 			r.out.host[i] *= sigmoid(g)
 		}
 	}

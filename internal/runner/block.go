@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -14,59 +15,41 @@ import (
 func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 	b := c.block(0)
 	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Act: backend.F32, Scale: b.Scale}
+	masks, masked := make([]kvcache.Mask, c.Layers), false
 	for l := range c.Layers {
 		b := c.block(l)
-		mask := kvcache.Mask{SoftCap: b.SoftCap}
-		if b.Sinks {
-			mask.SinkLogits = sinks(l)
+		if masks[l].SoftCap = b.SoftCap; b.Sinks {
+			masks[l].SinkLogits = sinks(l)
 		}
-		if b.SoftCap > 0 || mask.SinkLogits != nil || m.Masks != nil {
-			m.Masks = append(m.Masks, make([]kvcache.Mask, l-len(m.Masks))...)
-			m.Masks = append(m.Masks, mask)
-		}
-	}
-	if c.alike() {
-		if !b.NoRoPE {
-			m.RoPE = &b.RoPE
-		}
-		return m
-	}
-	at := map[string]int{}
-	for l := range c.Layers {
-		g := c.block(l).group()
-		key := fmt.Sprintf("%+v %+v", g, c.block(l).RoPE)
-		n, known := at[key]
-		if !known {
-			n = len(m.Groups)
-			if at[key] = n; !g.NoRoPE {
-				g.RoPE = &c.block(l).RoPE
-			}
-			m.Groups = append(m.Groups, g)
+		masked = masked || b.SoftCap > 0 || masks[l].SinkLogits != nil
+		g := b.group()
+		n := slices.IndexFunc(m.Groups, func(other config.Group) bool {
+			other.Layers = nil
+			return reflect.DeepEqual(other, g)
+		})
+		if n < 0 {
+			n, m.Groups = len(m.Groups), append(m.Groups, g)
 		}
 		m.Groups[n].Layers = append(m.Groups[n].Layers, l)
+	}
+	if masked {
+		m.Masks = masks
+	}
+	if first := m.Groups[0]; len(m.Groups) == 1 && first.Kind == group.Full {
+		m.RoPE, m.Groups = first.RoPE, nil
 	}
 	return m
 }
 
-// alike reports whether all layers see everything and store the same: such a cache needs no groups.
-func (c *Config) alike() bool {
-	first := c.block(0)
-	for l := range max(len(c.Blocks), 1) {
-		b := c.block(l)
-		one, other := b.group(), first.group()
-		if b.Kind != group.Full || fmt.Sprintf("%+v", one) != fmt.Sprintf("%+v", other) || b.RoPE != first.RoPE {
-			return false
-		}
-	}
-	return true
-}
-
-// group is the group of layers like this one, without their numbers and rotary embedding.
+// group is the group of layers like this one, without their numbers.
 func (b *Block) group() config.Group {
 	if b.Kind == group.State {
 		return config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
 	}
 	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
+	if !b.NoRoPE {
+		g.RoPE = &b.RoPE
+	}
 	switch b.Kind {
 	case group.Window:
 		g.Window = b.Span
@@ -81,7 +64,7 @@ func (b *Block) group() config.Group {
 // layout it is one that can hold the model's layers.
 func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (kvcache.Config, error) {
 	own := c.cached(sinks)
-	if c.alike() && own.Masks == nil { // the caller may have layers see less
+	if own.Groups == nil && own.Masks == nil { // the caller may have layers see less
 		own.Groups, own.Masks = cfg.Model.Groups, cfg.Model.Masks
 	}
 	cfg.Model = own

@@ -52,18 +52,13 @@ func (w *loader) delta(b *Block, out *Layer) {
 func (r *Runner[B]) delta(l, n int) error {
 	b, w := r.model.block(l), &r.model.Layers[l]
 	d, c := &b.Delta, b.Delta.channels()
-	qkv, z := r.floats(tmpRows, n*c), r.floats(tmpOut, n*w.Delta.Z.Rows)
-	gates := r.floats(tmpScores, 2*n*d.ValueHeads)
-	beta, decay := gates[:n*d.ValueHeads], gates[n*d.ValueHeads:]
-	r.project(qkv, &w.Delta.QKV, r.h, n)
-	r.project(z, &w.Delta.Z, r.h, n)
-	r.project(beta, &w.Delta.Beta, r.h, n)
-	r.project(decay, &w.Delta.Decay, r.h, n)
+	qkv, z := r.project("qkv", &w.Delta.QKV, r.h, n), r.project("z", &w.Delta.Z, r.h, n)
+	beta, decay := r.project("beta", &w.Delta.Beta, r.h, n), r.project("decay", &w.Delta.Decay, r.h, n)
 	view, err := r.steps[0].State(l)
 	if err != nil {
 		return err
 	}
-	state, at := r.floats(tmpState, d.state()), 0
+	state, at := r.floats("state", d.state()), 0
 	for i, tokens := range r.counts {
 		word := int(view.Offsets[i] / 4)
 		if err := backend.Download(r.be, r.stream, state, view.Buf, word); err != nil {
@@ -97,12 +92,9 @@ func (w *deltaWeights) token(d *delta, state, x, beta, decay, out []float32) {
 		taps, sum := w.Conv[ch*d.Conv:(ch+1)*d.Conv], float64(w.Conv[(ch+1)*d.Conv-1])*float64(x[ch])
 		for i := range d.Conv - 1 {
 			sum += float64(taps[i]) * float64(past[i*c+ch])
-		}
-		for i := range d.Conv - 2 {
-			past[i*c+ch] = past[(i+1)*c+ch]
-		}
-		if d.Conv > 1 {
-			past[(d.Conv-2)*c+ch] = x[ch]
+			if past[i*c+ch] = x[ch]; i < d.Conv-2 {
+				past[i*c+ch] = past[(i+1)*c+ch]
+			}
 		}
 		x[ch] = float32(sum / (1 + math.Exp(-sum)))
 	}

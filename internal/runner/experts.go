@@ -58,14 +58,12 @@ func (w *loader) experts(b *Block, out *Layer) {
 		return
 	}
 	both, down := w.packed(n.ffn+n.expert+"gate_up_proj", e, dim, 2*e.Hidden), w.packed(n.ffn+n.expert+n.down, e, e.Hidden, dim)
+	heads, gate, up := 1, [2]int{0, e.Hidden}, [2]int{e.Hidden, 2 * e.Hidden}
+	if e.Packed == interleaved {
+		heads, gate, up = e.Hidden, [2]int{0, 1}, [2]int{1, 2}
+	}
 	for i := 0; i < len(both) && i < len(down); i++ {
-		one := FeedForward{Down: down[i].pack()}
-		if e.Packed == halves {
-			one.Gate, one.Up = both[i].rows(1, [2]int{0, e.Hidden}).pack(), both[i].rows(1, [2]int{e.Hidden, 2 * e.Hidden}).pack()
-		} else {
-			one.Gate, one.Up = both[i].rows(e.Hidden, [2]int{0, 1}).pack(), both[i].rows(e.Hidden, [2]int{1, 2}).pack()
-		}
-		out.Experts.Each = append(out.Experts.Each, one)
+		out.Experts.Each = append(out.Experts.Each, FeedForward{both[i].rows(heads, gate).pack(), both[i].rows(heads, up).pack(), down[i].pack()})
 	}
 }
 
@@ -94,74 +92,68 @@ func (e *experts) choose(scores []float32) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
-	top, all, chosen := float64(scores[order[0]]), 0.0, 0.0
-	for rank, i := range order {
-		weight := math.Exp(float64(scores[i]) - top)
-		if all += weight; rank < e.Top {
-			chosen += weight
-		}
+	top, over, sum := float64(scores[order[0]]), e.Top, 0.0
+	if e.Route == softmaxAll {
+		over = e.Count
+	}
+	for _, i := range order[:over] {
+		sum += math.Exp(float64(scores[i]) - top)
 	}
 	for rank, i := range order {
-		weight := math.Exp(float64(scores[i]) - top)
 		switch {
 		case rank >= e.Top:
-			weight = 0
+			scores[i] = 0
 		case e.Route == sigmoidInputs:
-			weight = 1 / (1 + math.Exp(-float64(scores[i])))
-		case e.Route == softmaxAll:
-			weight /= all
+			scores[i] = sigmoid(scores[i])
 		default:
-			weight /= chosen
+			scores[i] = float32(math.Exp(float64(scores[i])-top) / sum)
 		}
-		scores[i] = float32(weight)
 	}
 }
 
 // route adds what the chosen experts, and the shared one, make of the n rows of in to those of dst.
 func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int) {
-	e, dim := &b.Experts, r.model.Dim
-	scores := r.floats(tmpScores, n*e.Count)
-	r.project(scores, &w.Experts.Router, in, n)
+	e := &b.Experts
+	scores := r.project("scores", &w.Experts.Router, in, n)
 	for t := range n {
 		e.choose(scores[t*e.Count : (t+1)*e.Count])
 	}
-	rows, out := r.floats(tmpRows, n*dim), r.floats(tmpOut, n*dim)
 	for i := range w.Experts.Each {
-		var of []int
-		for t := range n {
-			if s := scores[t*e.Count+i]; s != 0 {
-				row := rows[len(of)*dim : (len(of)+1)*dim]
-				copy(row, in[t*dim:(t+1)*dim])
-				if of = append(of, t); e.Route == sigmoidInputs {
-					scale(row, s)
-				}
+		r.expert(dst, b, &w.Experts.Each[i], in, n, func(t int) float32 { return scores[t*e.Count+i] })
+	}
+	switch {
+	case e.Shared == 0:
+	case e.SharedGate:
+		gates := r.project("gates", &w.Experts.SharedGate, in, n)
+		r.expert(dst, b, &w.FFN, in, n, func(t int) float32 { return sigmoid(gates[t]) })
+	default:
+		r.expert(dst, b, &w.FFN, in, n, func(int) float32 { return 1 })
+	}
+}
+
+// expert adds what an expert makes of those of n rows for which it has a score that is not 0.
+func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32, n int, score func(t int) float32) {
+	dim := r.model.Dim
+	rows, out := r.floats("rows", n*dim), r.floats("out", n*dim)
+	var of []int
+	for t := range n {
+		if s := score(t); s != 0 {
+			row := rows[len(of)*dim : (len(of)+1)*dim]
+			copy(row, in[t*dim:])
+			if of = append(of, t); b.Experts.Route == sigmoidInputs {
+				scale(row, s)
 			}
-		}
-		if len(of) == 0 {
-			continue
-		}
-		r.feedForward(out, false, b.Act, &w.Experts.Each[i], rows, len(of))
-		for j, t := range of {
-			s := scores[t*e.Count+i]
-			if e.Route == sigmoidInputs {
-				s = 1
-			}
-			addScaled(dst[t*dim:(t+1)*dim], out[j*dim:(j+1)*dim], s)
 		}
 	}
-	if e.Shared == 0 {
+	if len(of) == 0 {
 		return
 	}
-	r.feedForward(out, false, b.Act, &w.FFN, in, n)
-	gates := r.floats(tmpScores, n)
-	if e.SharedGate {
-		r.project(gates, &w.Experts.SharedGate, in, n)
-	}
-	for t := range n {
-		s := float32(1)
-		if e.SharedGate {
-			s = sigmoid(gates[t])
+	r.feedForward(out, false, b.Act, w, rows, len(of))
+	for i, t := range of {
+		s := score(t)
+		if b.Experts.Route == sigmoidInputs {
+			s = 1
 		}
-		addScaled(dst[t*dim:(t+1)*dim], out[t*dim:(t+1)*dim], s)
+		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], s)
 	}
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -21,14 +20,6 @@ type Work[B backend.Buffer] struct {
 	Rest []*kvcache.Sequence[B]
 }
 
-// add gives a step what it has for a pool.
-func (w *Work[B]) add(step *kvcache.Batch[B], pool int) error {
-	if w.Parents != nil {
-		return step.AddTree(w.of(pool), w.Tokens, w.Parents)
-	}
-	return step.Add(w.of(pool), w.Tokens)
-}
-
 // of is the sequence's part in a pool.
 func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
 	if pool == 0 {
@@ -45,10 +36,6 @@ type Logits struct {
 
 // Row is one of them.
 func (l *Logits) Row(i int) []float32 { return l.Data[i*l.Cols : (i+1)*l.Cols] }
-
-func (l *Logits) rows(from, to int) Logits {
-	return Logits{Rows: to - from, Cols: l.Cols, Data: l.Data[from*l.Cols : to*l.Cols]}
-}
 
 // Forward runs one step: the tokens of all of work, in one batch. It returns the
 // logits [len(work), vocab] of each sequence's last token or, with all, which trees need, those of
@@ -71,30 +58,34 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 	for _, w := range work {
 		first := n
 		if len(w.Tokens) > r.rows-n {
-			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
+			return logits, misused("forward", "more than the %d tokens of a step", r.rows)
 		}
 		if len(w.Rest) != len(r.steps)-1 {
-			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
+			return logits, misused("forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
 		}
 		for i, step := range r.steps {
-			if err := w.add(step, i); err != nil {
+			if w.Parents == nil {
+				err = step.Add(w.of(i), w.Tokens)
+			} else {
+				err = step.AddTree(w.of(i), w.Tokens, w.Parents)
+			}
+			if err != nil {
 				return logits, err
 			}
 		}
 		for i, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {
-				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
+				return logits, misused("forward", "token %d: the vocabulary has %d", token, m.Vocab)
 			}
-			row := r.x[n*m.Dim : (n+1)*m.Dim]
-			m.Embed.Row(row, int(token))
-			if m.EmbedScale != 0 {
+			row, parent := r.x[n*m.Dim:(n+1)*m.Dim], i-1
+			if m.Embed.Row(row, int(token)); m.EmbedScale != 0 {
 				scale(row, m.EmbedScale)
 			}
-			if r.positions[n] = w.Seq.NextPosition() + i; w.Parents != nil {
-				r.positions[n] = w.Seq.NextPosition()
-				if parent := w.Parents[i]; parent >= 0 {
-					r.positions[n] = r.positions[first+parent] + 1
-				}
+			if w.Parents != nil {
+				parent = w.Parents[i]
+			}
+			if r.positions[n] = w.Seq.NextPosition(); parent >= 0 {
+				r.positions[n] = r.positions[first+parent] + 1
 			}
 			n++
 		}
@@ -128,7 +119,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 	at := 0
 	for _, w := range work {
 		if w.Right != nil {
-			path := w.Right(logits.rows(at, at+len(w.Tokens)))
+			path := w.Right(Logits{len(w.Tokens), m.Vocab, r.logits[at*m.Vocab:]})
 			for i, step := range r.steps {
 				if err := step.Accept(w.of(i), path); err != nil {
 					return logits, err
@@ -157,10 +148,7 @@ func (r *Runner[B]) layer(l, n int) error {
 	if err := r.attention(l, n); err != nil {
 		return err
 	}
-	r.residual(w.PostAttn, n, func(dst []float32) {
-		r.multiply(dst, w.O.Matrix, r.out.host, n, true)
-		addBias(dst, w.O.Bias, n)
-	})
+	r.residual(w.PostAttn, n, func(dst []float32) { r.linear(dst, &w.O, r.out.host, n, true) })
 	rms(r.h, r.x, w.FFNNorm, n, eps)
 	r.residual(w.PostFFN, n, func(dst []float32) {
 		if w.Experts.Each != nil {
@@ -178,7 +166,7 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 		add(r.x)
 		return
 	}
-	y := r.floats(tmpAdded, n*r.model.Dim)
+	y := r.floats("added", n*r.model.Dim)
 	clear(y)
 	add(y)
 	rms(y, y, norm, n, float64(r.model.Eps))
@@ -188,14 +176,11 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 // feedForward computes n rows of a gated block, dst = block(in), or with add adds that.
 func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForward, in []float32, n int) {
 	hidden, of := w.Gate.Rows, activations[act]
-	gate, up := r.floats(tmpGate, n*hidden), r.floats(tmpUp, n*hidden)
-	r.project(gate, &w.Gate, in, n)
-	r.project(up, &w.Up, in, n)
+	gate, up := r.project("gate", &w.Gate, in, n), r.project("up", &w.Up, in, n)
 	r.parallel(n, 8*n*hidden, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
 			gate[i] = of(gate[i], up[i])
 		}
 	})
-	r.multiply(dst, w.Down.Matrix, gate, n, add)
-	addBias(dst, w.Down.Bias, n)
+	r.linear(dst, &w.Down, gate, n, add)
 }

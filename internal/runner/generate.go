@@ -98,7 +98,7 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {
-			return backend.ErrArgument{Package: "runner", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
+			return misused("generate", "prompt %d has no tokens, not even BOS", i)
 		}
 		run := &g.runs[i]
 		run.number, run.prompt, run.text = i, prompt, slices.Clip(prompt.Tokens)
@@ -126,7 +126,7 @@ func (g *generation[B]) admit() error {
 		if later {
 			continue
 		}
-		seq, match, err := g.pool.Open(run.prompt.Tokens, run.prompt.options())
+		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
 		if err != nil {
 			return err
 		}
@@ -139,11 +139,11 @@ func (g *generation[B]) admit() error {
 // later reports whether an earlier run is going to compute blocks that run can use and
 // the cache does not have yet: what prompts begin with in common is computed once.
 func (g *generation[B]) later(run *run[B]) (bool, error) {
-	cfg := g.pool.Config()
+	cfg := g.Pool().Config()
 	if cfg.Memory.Prefix == prefix.Off {
 		return false, nil
 	}
-	found, err := g.pool.Match(run.prompt.Tokens, run.prompt.options())
+	found, err := g.Pool().Match(run.prompt.Tokens, run.prompt.options())
 	if err != nil {
 		return false, err
 	}
@@ -248,7 +248,7 @@ func (g *generation[B]) take(run *run[B], tokens ...uint32) error {
 		}
 		run.text = append(run.text, token)
 	}
-	if run.emitted() == g.maxTokens || run.seq.Len() == g.pool.Config().Memory.Capacity {
+	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
 		return g.end(run)
 	}
 	run.pending = run.text[len(run.text)-1:]
@@ -263,7 +263,7 @@ func (g *generation[B]) end(run *run[B]) error {
 	if run.seq == nil {
 		return nil
 	}
-	stats, err := g.pool.Stats()
+	stats, err := g.Pool().Stats()
 	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
 		g.report.Cache = stats
 	}

@@ -31,7 +31,7 @@ func (m *Model) takesGuesses(opt Options, words int) error {
 
 // guess makes a run's token the root of a tree: behind it are guesses of what follows, as many as the cache has room for.
 func (g *generation[B]) guess(run *run[B], w *Work[B]) {
-	have, capacity, deep := run.seq.Len(), g.pool.Config().Memory.Capacity, g.guesses+1
+	have, capacity, deep := run.seq.Len(), g.Pool().Config().Memory.Capacity, g.guesses+1
 	for l := range g.model.Layers {
 		if b := g.model.block(l); b.Kind == group.Window {
 			deep = min(deep, b.Span) // nodes see all that they go on from

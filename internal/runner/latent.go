@@ -42,18 +42,15 @@ const latentEps = 1e-6
 func (r *Runner[B]) latent(b *Block, w *Layer, n int) {
 	l, in, each := &b.Latent, r.h, b.Latent.Plain+b.Latent.Rotated
 	if l.Query > 0 {
-		in = r.floats(tmpRows, n*l.Query)
-		r.project(in, &w.Latent.Query, r.h, n)
+		in = r.project("compressed", &w.Latent.Query, r.h, n)
 		rms(in, in, w.Latent.QueryNorm, n, latentEps)
 	}
-	queries, width := r.floats(tmpGate, n*b.Heads*each), l.KV+l.Rotated
-	r.project(queries, &w.Q, in, n)
+	queries, width := r.project("queries", &w.Q, in, n), l.KV+l.Rotated
 	r.ofHeads(r.q.host, width, w.Latent.Keys, queries, each, n)
 	for i := range n * b.Heads { // a head of a token
 		copy(r.q.host[i*width+l.KV:(i+1)*width], queries[i*each+l.Plain:])
 	}
-	both := r.floats(tmpGate, n*width)
-	r.project(both, &w.Latent.KV, r.h, n)
+	both := r.project("both", &w.Latent.KV, r.h, n)
 	for t := range n {
 		copy(r.v.host[t*l.KV:(t+1)*l.KV], both[t*width:])
 		copy(r.k.host[t*l.Rotated:(t+1)*l.Rotated], both[t*width+l.KV:])
@@ -63,7 +60,7 @@ func (r *Runner[B]) latent(b *Block, w *Layer, n int) {
 
 // values makes the outputs of n rows of what attention gave, which is of what values are compressed to.
 func (r *Runner[B]) values(b *Block, w *Layer, n int) {
-	out := r.floats(tmpGate, n*b.Heads*b.Latent.Value)
+	out := r.floats("values", n*b.Heads*b.Latent.Value)
 	r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)
 	copy(r.out.host, out)
 }
@@ -71,7 +68,7 @@ func (r *Runner[B]) values(b *Block, w *Layer, n int) {
 // ofHeads multiplies the first elements of each head in n rows by a matrix of that head. Heads are so many elements apart.
 func (r *Runner[B]) ofHeads(dst []float32, to int, heads []*product.Matrix, src []float32, from, n int) {
 	for h, m := range heads {
-		in, out := r.floats(tmpUp, n*m.Cols), r.floats(tmpScores, n*m.Rows)
+		in, out := r.floats("head", n*m.Cols), r.floats("product", n*m.Rows)
 		for t := range n {
 			copy(in[t*m.Cols:(t+1)*m.Cols], src[(t*len(heads)+h)*from:])
 		}

@@ -58,17 +58,19 @@ func addScaled(dst, x []float32, by float32) {
 	}
 }
 
-// addBias adds a bias, where there is one, to n rows.
-func addBias(dst, bias []float32, n int) {
-	for t := range n {
-		addScaled(dst[t*len(bias):], bias, 1)
-	}
+// project is n rows of x·wᵀ + bias, in a temporary.
+func (r *Runner[B]) project(temporary string, w *Matrix, x []float32, n int) []float32 {
+	out := r.floats(temporary, n*w.Rows)
+	r.linear(out, w, x, n, false)
+	return out
 }
 
-// project computes n rows of dst = x·wᵀ + bias.
-func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
-	r.multiply(dst, w.Matrix, x, n, false)
-	addBias(dst, w.Bias, n)
+// linear computes n rows of dst = x·wᵀ + bias, or with add adds that.
+func (r *Runner[B]) linear(dst []float32, w *Matrix, x []float32, n int, add bool) {
+	r.multiply(dst, w.Matrix, x, n, add)
+	for t := range n {
+		addScaled(dst[t*len(w.Bias):], w.Bias, 1)
+	}
 }
 
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
@@ -90,8 +92,7 @@ func (r *Runner[B]) work(w *product.Matrix, n int) int {
 	return w.Nanoseconds(n)
 }
 
-// parallel divides n units of work, which take one thread about so many nanoseconds, over
-// the runner's threads where that is worth it.
+// parallel divides n units of work, which take one thread so many nanoseconds, over the runner's threads where that pays.
 func (r *Runner[B]) parallel(n, nanoseconds int, f func(from, to int)) {
 	split(parts(r.threads, n, nanoseconds), n, f)
 }

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -30,12 +32,12 @@ type Options struct {
 type Runner[B backend.Buffer] struct {
 	be      backend.Backend[B]
 	model   *Model
-	pool    *kvcache.Pool[B]    // pools[0]
 	pools   []*kvcache.Pool[B]  // one, or one for each layer
 	steps   []*kvcache.Batch[B] // of the pools
 	stream  backend.Stream
-	rows    int // tokens of the largest step
-	guesses int // of a sequence in a step
+	owned   []io.Closer // what is closed, in order
+	rows    int         // tokens of the largest step
+	guesses int         // of a sequence in a step
 	threads int
 	large   bool // the weights do not stay in a processor's cache from step to step
 
@@ -44,7 +46,7 @@ type Runner[B backend.Buffer] struct {
 	logits       []float32 // [tokens asked for, Vocab], grows
 	positions    []int     // [rows], of the step's tokens
 	counts       []int     // tokens of each of the step's sequences
-	tmp          [temporaries][]float32
+	temporaries  map[string][]float32
 }
 
 // New makes a runner of m on be. Both stay the caller's and must outlive it.
@@ -55,41 +57,39 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 		return nil, err
 	}
 	cfg.Model.Digest = m.Digest
-	if opt.LayerPools && !m.alike() {
-		return nil, backend.ErrArgument{Package: "runner", Op: "runner", What: "layer pools: the layers of this model are not alike"}
+	if opt.LayerPools && cfg.Model.Groups != nil {
+		return nil, misused("runner", "layer pools: the layers of this model are not alike")
 	}
 	if err := m.takesGuesses(opt, be.Caps().TreeWords); err != nil {
 		return nil, err
 	}
-	r := &Runner[B]{be: be, model: m, threads: opt.Threads, guesses: opt.Guesses, large: m.Size > cacheSize}
-	n := 1
-	if opt.LayerPools {
-		n, cfg.Model.Layers = cfg.Model.Layers, 1
-	}
-	for range n {
-		pool, err := kvcache.NewPool(be, cfg)
-		if err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-		r.pools = append(r.pools, pool)
-	}
-	r.pool = r.pools[0]
-	if err := r.allocate(opt); err != nil {
+	r := &Runner[B]{be: be, model: m, threads: cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)), guesses: opt.Guesses, large: m.Size > cacheSize,
+		temporaries: map[string][]float32{}}
+	if err := r.allocate(cfg, opt); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *Runner[B]) allocate(opt Options) error {
-	m := r.model
-	if r.threads <= 0 {
-		r.threads = runtime.GOMAXPROCS(0)
+// misused is the error of a call that its caller has to change.
+func misused(op, format string, a ...any) error {
+	return backend.ErrArgument{Package: "runner", Op: op, What: fmt.Sprintf(format, a...)}
+}
+
+func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
+	m, pools := r.model, 1
+	if opt.LayerPools {
+		pools, cfg.Model.Layers = cfg.Model.Layers, 1
 	}
-	chunk := opt.Chunk
-	if chunk <= 0 {
-		chunk = 256
+	for range pools {
+		pool, err := kvcache.NewPool(r.be, cfg)
+		if err != nil {
+			return err
+		}
+		step := pool.NewBatch()
+		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step, pool)
 	}
-	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
+	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	var q, k, v, out int
 	for l := range m.Layers {
 		b := m.block(l)
@@ -97,18 +97,18 @@ func (r *Runner[B]) allocate(opt Options) error {
 		out = max(out, b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
 	}
 	if widest := max(m.Dim, m.Hidden, q, out); r.rows > (1<<30)/widest {
-		return backend.ErrArgument{Package: "runner", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
+		return misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	}
-	var errs [5]error
-	r.q, errs[0] = newPort(r.be, r.rows*q)
-	r.k, errs[1] = newPort(r.be, r.rows*k)
-	r.v, errs[2] = newPort(r.be, r.rows*v)
-	r.out, errs[3] = newPort(r.be, r.rows*out)
-	r.stream, errs[4] = r.be.NewStream()
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
-	for _, pool := range r.pools {
-		r.steps = append(r.steps, pool.NewBatch())
+	if r.stream, err = r.be.NewStream(); err != nil {
+		return err
 	}
+	r.owned = append(r.owned, r.stream)
+	var errs [4]error
+	r.q, errs[0] = r.port(q)
+	r.k, errs[1] = r.port(k)
+	r.v, errs[2] = r.port(v)
+	r.out, errs[3] = r.port(out)
 	return errors.Join(errs[:]...)
 }
 
@@ -119,44 +119,21 @@ func (r *Runner[B]) Pools() []*kvcache.Pool[B] { return r.pools }
 func (r *Runner[B]) Stream() backend.Stream { return r.stream }
 
 // Pool is the cache, for opening, forking and measuring sequences. The runner keeps ownership.
-func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pool }
+func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pools[0] }
 
 // Close frees the cache and the runner's buffers. Its sequences become unusable.
 func (r *Runner[B]) Close() error {
 	var errs []error
-	for _, step := range r.steps {
-		errs = append(errs, step.Close())
-	}
-	for _, pool := range r.pools {
-		errs = append(errs, pool.Close())
-	}
-	if r.stream != nil {
-		errs = append(errs, r.stream.Close())
-	}
-	for _, p := range []*port[B]{r.q, r.k, r.v, r.out} {
-		if p != nil {
-			errs = append(errs, r.be.Free(p.buf))
-		}
+	for _, part := range r.owned {
+		errs = append(errs, part.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// Temporaries of a layer. What is in one is lost when a part of the layer that names it, too, is computed.
-const (
-	tmpGate = iota
-	tmpUp
-	tmpAdded
-	tmpScores
-	tmpRows
-	tmpOut
-	tmpState
-	temporaries
-)
-
-// floats is a temporary of n elements, with anything in them.
-func (r *Runner[B]) floats(which, n int) []float32 {
-	r.tmp[which] = slices.Grow(r.tmp[which][:0], n)[:n]
-	return r.tmp[which]
+// floats is a temporary of n elements, with anything in them until it is asked for again.
+func (r *Runner[B]) floats(temporary string, n int) []float32 {
+	r.temporaries[temporary] = slices.Grow(r.temporaries[temporary][:0], n)[:n]
+	return r.temporaries[temporary]
 }
 
 // port is activations that host and device exchange. Where device
@@ -168,21 +145,25 @@ type port[B backend.Buffer] struct {
 	shared bool
 }
 
-func newPort[B backend.Buffer](be backend.Backend[B], n int) (*port[B], error) {
-	buf, err := be.Alloc(backend.F32, n)
+func (r *Runner[B]) port(width int) (*port[B], error) {
+	buf, err := r.be.Alloc(backend.F32, r.rows*width)
 	if err != nil {
 		return nil, err
 	}
-	access, shared := backend.HostAccessOf(be)
-	if !shared {
-		return &port[B]{be, buf, make([]float32, n), false}, nil
+	p := &port[B]{be: r.be, buf: buf}
+	r.owned = append(r.owned, p)
+	access, shared := backend.HostAccessOf(r.be)
+	if p.shared = shared; !shared {
+		p.host = make([]float32, r.rows*width)
+		return p, nil
 	}
 	bytes, err := access.HostBytes(buf)
-	if err != nil {
-		return nil, errors.Join(err, be.Free(buf))
-	}
-	return &port[B]{be, buf, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), true}, nil
+	p.host = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
+	return p, err
 }
+
+// Close frees the device's part.
+func (p *port[B]) Close() error { return p.be.Free(p.buf) }
 
 // send makes the first n elements visible to the device. Its earlier reads of them
 // are done: receive has waited for the layer before.

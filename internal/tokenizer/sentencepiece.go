@@ -87,7 +87,7 @@ func readLlama2c(name string, data []byte, vocab int) (*Tokenizer, error) {
 		pieces, rest = append(pieces, p), rest[n:]
 	}
 	if len(pieces) < vocab || len(rest) != 0 {
-		return nil, f.bad("size", "%d bytes, %d of them behind the first %d tokens of the model's %d", len(data), len(rest), len(pieces), vocab)
+		return nil, f.bad("size", "%d bytes, %d of them behind the %d tokens that it has, need %d tokens", len(data), len(rest), len(pieces), vocab)
 	}
 	return SentencePiece(name, pieces, bos)
 }
