@@ -47,22 +47,22 @@ func (r *Report) Add(o Report) {
 //
 // It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
 func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
-	g := generation[B]{Runner: r, runs: make([]run[B], len(prompts)), maxTokens: maxTokens, emit: emit}
+	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit}
 	g.report.Matches = make([]kvcache.Match, len(prompts))
 	err := g.begin(prompts, s)
 	if err == nil {
 		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
 	}
-	for i := range g.runs {
-		if run := &g.runs[i]; err == nil && run.seq != nil {
+	for _, run := range g.runs {
+		if err == nil && run.seq != nil {
 			err = g.next(run, run.logits)
 		}
 	}
 	if err == nil {
 		g.report.DecodeTokens, g.report.Decode, err = g.drain(ctx, g.next)
 	}
-	for i := range g.runs {
-		err = cmp.Or(err, g.end(&g.runs[i]))
+	for _, run := range g.runs {
+		err = cmp.Or(err, g.end(run))
 	}
 	return g.report, err
 }
@@ -70,7 +70,7 @@ func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens in
 // generation is the state of a Generate.
 type generation[B backend.Buffer] struct {
 	*Runner[B]
-	runs      []run[B]
+	runs      []*run[B]
 	maxTokens int
 	emit      func(seq int, token uint32) error
 	report    Report
@@ -100,13 +100,13 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 		if n == 0 {
 			return misused("generate", "prompt %d has no tokens, not even BOS", i)
 		}
-		run := &g.runs[i]
-		run.number, run.prompt, run.text = i, prompt, slices.Clip(prompt.Tokens)
+		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens)}
+		g.runs = append(g.runs, run)
 		// The turns of a conversation differ in length: they draw differently, too.
 		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
 			return err
 		}
-		run.source = &g.runs[slices.IndexFunc(prompts, prompt.equal)]
+		run.source = g.runs[slices.IndexFunc(prompts, prompt.equal)]
 		run.waiting = run.source == run && g.maxTokens > 0
 	}
 	return nil
@@ -114,16 +114,8 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 
 // admit opens a sequence for every run that waits for no earlier one.
 func (g *generation[B]) admit() error {
-	for i := range g.runs {
-		run := &g.runs[i]
-		if !run.waiting {
-			continue
-		}
-		later, err := g.later(run)
-		if err != nil {
-			return err
-		}
-		if later {
+	for i, run := range g.runs {
+		if !run.waiting || g.later(run) {
 			continue
 		}
 		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
@@ -136,26 +128,18 @@ func (g *generation[B]) admit() error {
 	return nil
 }
 
-// later reports whether an earlier run is going to compute blocks that run can use and
+// later reports whether an earlier run is going to compute blocks that this one can use and
 // the cache does not have yet: what prompts begin with in common is computed once.
-func (g *generation[B]) later(run *run[B]) (bool, error) {
+func (g *generation[B]) later(r *run[B]) bool {
 	cfg := g.Pool().Config()
-	if cfg.Memory.Prefix == prefix.Off {
-		return false, nil
+	found, err := g.Pool().Match(r.prompt.Tokens, r.prompt.options())
+	if err != nil || cfg.Memory.Prefix == prefix.Off {
+		return false // Open says what is wrong
 	}
-	found, err := g.Pool().Match(run.prompt.Tokens, run.prompt.options())
-	if err != nil {
-		return false, err
-	}
-	usable := len(run.prompt.Tokens) - 1 // the last token is always computed
-	for i := range g.runs[:run.number] {
-		earlier := &g.runs[i]
-		common := min(run.prompt.common(earlier.prompt), usable)
-		if earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(g.runs[:r.number], func(earlier *run[B]) bool {
+		common := min(r.prompt.common(earlier.prompt), len(r.prompt.Tokens)-1) // the last token is always computed
+		return earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached
+	})
 }
 
 // drain runs steps until no run has pending tokens, and calls use with the logits
@@ -176,13 +160,13 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	}
 	var work []Work[B]
 	var in []*run[B]
-	for i := range g.runs {
-		run := &g.runs[i]
+	trees := false // all of a step, or none
+	for _, run := range g.runs {
 		if k := min(len(run.pending), g.rows-n); k > 0 {
 			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
 			w := Work[B]{Seq: run.seq, Tokens: run.pending[:k]}
 			run.pending = run.pending[k:]
-			if g.guesses > 0 && run.emitted() > 0 {
+			if trees = g.guesses > 0 && run.emitted() > 0; trees {
 				g.guess(run, &w)
 			}
 			work, in, n = append(work, w), append(in, run), n+len(w.Tokens)
@@ -191,9 +175,8 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	if n == 0 {
 		return 0, nil
 	}
-	wrong := g.report.Guesses - g.report.Right
-	logits, err := g.Forward(work, work[0].Right != nil) // all of a step are trees, or none
-	if work[0].Right != nil && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
+	logits, err := g.Forward(work, trees)
+	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
 		for i := range work { // there may be room for what is certain
 			work[i] = Work[B]{Seq: work[i].Seq, Tokens: work[i].Tokens[:1]}
 		}
@@ -202,12 +185,15 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	if err != nil {
 		return 0, err
 	}
-	n = wrong - g.report.Guesses + g.report.Right
+	n = 0
 	for i, run := range in {
-		n += len(work[i].Tokens)
+		tree := work[i].Right != nil
+		if n += len(work[i].Tokens); tree {
+			n += len(run.chosen) - len(work[i].Tokens) // without wrong guesses
+		}
 		switch {
 		case err != nil || len(run.pending) > 0:
-		case work[i].Right != nil:
+		case tree:
 			err = g.take(run, run.chosen...)
 		default:
 			err = use(run, logits.Row(i))
@@ -220,8 +206,8 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 // No token is chosen yet: no sequence may end while others still need its cache.
 func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
 	source.logits = slices.Clone(logits)
-	for i := range g.runs {
-		if run := &g.runs[i]; run.source == source && run != source {
+	for _, run := range g.runs {
+		if run.source == source && run != source {
 			if run.seq, err = source.seq.Fork(); err != nil {
 				return err
 			}
