@@ -43,9 +43,6 @@ func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 
 // group is the group of layers like this one, without their numbers.
 func (b *Block) group() config.Group {
-	if b.Kind == group.State {
-		return config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
-	}
 	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
 	if !b.NoRoPE {
 		g.RoPE = &b.RoPE
@@ -55,6 +52,8 @@ func (b *Block) group() config.Group {
 		g.Window = b.Span
 	case group.Chunked:
 		g.Chunk = b.Span
+	case group.State:
+		g = config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
 	}
 	return g
 }

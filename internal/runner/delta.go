@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -61,10 +62,7 @@ func (r *Runner[B]) delta(l, n int) error {
 	state, at := r.floats("state", d.state()), 0
 	for i, tokens := range r.counts {
 		word := int(view.Offsets[i] / 4)
-		if err := backend.Download(r.be, r.stream, state, view.Buf, word); err != nil {
-			return err
-		}
-		if err := r.stream.Sync(); err != nil {
+		if err := cmp.Or(backend.Download(r.be, r.stream, state, view.Buf, word), r.stream.Sync()); err != nil {
 			return err
 		}
 		for t := at; t < at+tokens; t++ {

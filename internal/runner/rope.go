@@ -15,20 +15,17 @@ var scalings = map[string]backend.RoPEScaling{
 // ropeOf is the prefix of the settings of the rotary embedding of layers of a type. Transformers 4 has theta beside
 // rope_scaling, and that of local layers apart; transformers 5 has rope_parameters for both, for all layers or for each type.
 func (s *settings) ropeOf(layers string) (prefix string, theta float64) {
-	theta = get(s, "rope_theta", 10000.0)
-	local, hasLocal := s.values["rope_local_base_freq"].(float64)
-	own := "rope_parameters." + layers
-	switch _, nested := s.values[own].(map[string]any); {
-	case nested && layers == "sliding_attention" && hasLocal:
-		return own + ".", local
-	case nested:
-		return own + ".", theta
-	case layers == "sliding_attention" && hasLocal:
-		return "none.", local
-	case s.values["rope_parameters"] != nil: // theta and scaling in one place
-		return "rope_parameters.", theta
+	prefix, theta = "rope_scaling.", get(s, "rope_theta", 10000.0)
+	if s.values["rope_parameters"] != nil { // theta and scaling in one place
+		prefix = "rope_parameters."
 	}
-	return "rope_scaling.", theta
+	if local, ok := s.values["rope_local_base_freq"].(float64); ok && layers == "sliding_attention" {
+		prefix, theta = "none.", local
+	}
+	if _, nested := s.values["rope_parameters."+layers].(map[string]any); nested {
+		prefix = "rope_parameters." + layers + "."
+	}
+	return prefix, theta
 }
 
 // rope fills in the rotary embedding of a layer of a type, but for its pairing, and dims that are known.
