@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -60,12 +59,12 @@ func (r *Runner[B]) delta(l, n int) error {
 		return err
 	}
 	state, at := r.floats("state", d.state()), 0
-	for i, tokens := range r.counts {
-		word := int(view.Offsets[i] / 4)
-		if err := cmp.Or(backend.Download(r.be, r.stream, state, view.Buf, word), r.stream.Sync()); err != nil {
+	for _, call := range view.Calls {
+		word := int(view.Offsets[call.Seq] / 4)
+		if err := backend.Download(r.be, r.stream, state, view.Buf, word); err != nil {
 			return err
 		}
-		for t := at; t < at+tokens; t++ {
+		for t := at; t < at+call.Rows; t++ {
 			out := r.out.host[t*len(w.Delta.Norm)*d.ValueHeads:][:w.Delta.Z.Rows]
 			w.Delta.token(d, state, qkv[t*c:(t+1)*c], beta[t*d.ValueHeads:(t+1)*d.ValueHeads], decay[t*d.ValueHeads:], out)
 			rms(out, out, w.Delta.Norm, d.ValueHeads, float64(r.model.Eps))
@@ -74,12 +73,12 @@ func (r *Runner[B]) delta(l, n int) error {
 				out[j] *= g * sigmoid(g)
 			}
 		}
-		at += tokens
+		at += call.Rows
 		if err := backend.Upload(r.be, r.stream, view.Buf, word, state); err != nil {
 			return err
 		}
 	}
-	return r.stream.Sync()
+	return nil
 }
 
 // token goes on with a state by one token, whose inputs of the convolution are x, and writes the output of each value head.

@@ -54,7 +54,6 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 		return logits, err
 	}
 	m, n := r.model, 0
-	r.counts = r.counts[:0]
 	for _, w := range work {
 		first := n
 		if len(w.Tokens) > r.rows-n {
@@ -89,7 +88,6 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			}
 			n++
 		}
-		r.counts = append(r.counts, len(w.Tokens))
 	}
 	if err := r.each(func(step *kvcache.Batch[B]) error { return step.Plan(r.stream) }); err != nil {
 		return logits, err

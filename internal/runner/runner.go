@@ -45,7 +45,6 @@ type Runner[B backend.Buffer] struct {
 	x, h         []float32 // [rows, Dim]
 	logits       []float32 // [tokens asked for, Vocab], grows
 	positions    []int     // [rows], of the step's tokens
-	counts       []int     // tokens of each of the step's sequences
 	temporaries  map[string][]float32
 }
 
