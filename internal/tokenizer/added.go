@@ -90,7 +90,7 @@ func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(s
 			r.keep(r.bad("added_tokens", "token %d is empty", t.ID))
 		case there && id != t.ID:
 			r.keep(r.bad(field, "is token %d, in the vocabulary %d", t.ID, id))
-		case uint64(t.ID) >= uint64(r.vocab): // for another model of the family, as one with pictures
+		case uint64(t.ID) >= uint64(len(r.pieces)): // for another model of the family, as one with pictures
 			continue
 		case !there && r.taken[t.ID]:
 			r.keep(r.bad(field, "token %d is another one in the vocabulary", t.ID))

@@ -77,8 +77,8 @@ func (r *jsonReader) readModel(f *jsonFile, decode func(string) string) {
 	}
 	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{}, unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
 	for text, id := range m.Vocab {
-		if uint64(id) >= uint64(r.vocab) || r.taken[id] {
-			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, r.vocab))
+		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
+			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces)))
 			return
 		}
 		r.taken[id], r.pieces[id] = true, decode(text)

@@ -89,7 +89,6 @@ func (p part) matching(pattern string) part {
 type jsonReader struct {
 	file
 	*Tokenizer
-	vocab    int    // of the model, in tokens
 	taken    []bool // those in the vocabulary
 	patterns int    // length of the regular expressions
 	err      error
@@ -102,8 +101,7 @@ func (r *jsonReader) refuse(field, format string, a ...any) {
 }
 
 func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
-	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone},
-		vocab: vocab, taken: make([]bool, vocab)}
+	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
 	var f jsonFile
 	err := json.Unmarshal(data, &f)
 	if kind := f.Model.Type; kind != "" && kind != "BPE" {
@@ -177,8 +175,8 @@ func (r *jsonReader) readPostProcessor(p *part) {
 				case item.Sequence != nil && i == len(p.Single)-1:
 				case item.SpecialToken != nil && i < len(p.Single)-1:
 					ids := p.SpecialTokens[item.SpecialToken.ID].IDs
-					if len(ids) == 0 || len(r.begin)+len(ids) > maxBegin || uint64(slices.Max(ids)) >= uint64(r.vocab) {
-						r.keep(r.bad(p.field, "%q is no token of the model's %d, or too many", item.SpecialToken.ID, r.vocab))
+					if len(ids) == 0 || len(r.begin)+len(ids) > maxBegin || uint64(slices.Max(ids)) >= uint64(len(r.pieces)) {
+						r.keep(r.bad(p.field, "%q is no token of the model's %d, or too many", item.SpecialToken.ID, len(r.pieces)))
 						return
 					}
 					r.begin = append(r.begin, ids...)

@@ -22,35 +22,29 @@ func (r *jsonReader) split(p part, behavior string, invert bool) step {
 	if joined == nil {
 		r.refuse(p.field, "behavior %q", behavior)
 	}
-	type cut struct {
-		end   int
-		match bool
-	}
 	return func(s span) (out []span) {
-		var cuts []cut
-		for at := 0; at < len(s.text); {
-			begin, end := next(s.text[at:])
-			if begin < 0 {
-				begin, end = len(s.text)-at, len(s.text)-at
+		begin, at, matched := 0, 0, false // of the part that grows
+		end := func() {
+			if behavior != "Removed" || !matched {
+				out = s.part(out, begin, at)
 			}
-			if begin > 0 {
-				cuts = append(cuts, cut{at + begin, invert})
-			}
-			if begin < end {
-				cuts = append(cuts, cut{at + end, !invert})
-			}
-			at += end
+			begin = at
 		}
-		begin := 0
-		for i, c := range cuts {
-			if i+1 < len(cuts) && joined(c.match, cuts[i+1].match) {
-				continue
+		add := func(to int, match bool) {
+			if to == at {
+				return
 			}
-			if behavior != "Removed" || !c.match {
-				out = s.part(out, begin, c.end)
+			if !joined(matched, match) {
+				end()
 			}
-			begin = c.end
+			at, matched = to, match
 		}
+		for at < len(s.text) {
+			from, size := next(s.text[at:])
+			add(at+from, invert)
+			add(at+size, !invert)
+		}
+		end()
 		return out
 	}
 }
@@ -77,12 +71,12 @@ var (
 	outside = map[string]string{`\s`: "[" + space + "]", `\S`: "[^" + space + "]", `\d`: `\p{Nd}`, "$": "(?m:$)"}
 )
 
-// find gives what finds the first match of a pattern in a text, or a negative begin.
-func (r *jsonReader) find(p part) func(text string) (begin, end int) {
+// find gives what finds the first match of a pattern in a text: how much is before it, and how long it is.
+func (r *jsonReader) find(p part) func(text string) (before, size int) {
 	if literal := p.Pattern.String; literal != nil && *literal != "" {
 		return func(text string) (int, int) {
-			at := strings.Index(text, *literal)
-			return at, at + len(*literal)
+			before, _, _ := strings.Cut(text, *literal)
+			return len(before), min(len(*literal), len(text)-len(before))
 		}
 	}
 	if p.Pattern.Regex == nil {
@@ -111,13 +105,13 @@ func (r *jsonReader) find(p part) func(text string) (begin, end int) {
 	return func(text string) (int, int) {
 		m := expression.FindStringSubmatchIndex(text)
 		if m == nil {
-			return -1, -1
+			return len(text), 0
 		}
 		if looks && m[2] >= 0 && m[1] < len(text) {
 			if _, last := utf8.DecodeLastRuneInString(text[:m[1]]); m[0] < m[1]-last {
 				m[1] -= last
 			}
 		}
-		return m[0], m[1]
+		return m[0], m[1] - m[0]
 	}
 }
