@@ -162,7 +162,7 @@ func raw(t *Tokenizer, tokens []uint32) (text string) {
 // parts are what the pre-tokenizer of a file makes of a text.
 func parts(t testing.TB, preTokenizer any, text string) (out []string) {
 	t.Helper()
-	spans := []span{{text: text, place: beginning}}
+	spans := []span{{text: text, begins: true}}
 	for _, step := range read(t, crafted(nil, nil, object{"pre_tokenizer": preTokenizer})).steps {
 		var next []span
 		for _, s := range spans {

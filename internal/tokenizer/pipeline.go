@@ -6,38 +6,26 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// span is a part of a text on its way to tokens.
+// span is a part of a text on its way to tokens, or such a token.
 type span struct {
-	text  string
-	place place
-	token uint32
-	known bool // the span is the token, not text
+	text    string
+	begins  bool // the text
+	follows bool // another text: nothing is put before it
+	token   uint32
+	known   bool // the span is the token
 }
-
-// place is where a span lies, for what is put before texts.
-type place int
-
-const (
-	inside    place = iota // behind another span
-	beginning              // of a text
-	following              // at the beginning of a text that goes on from another one
-)
 
 // part appends what lies from begin to end, if it is anything.
 func (s span) part(list []span, begin, end int) []span {
 	if begin == end {
 		return list
 	}
-	p := span{text: s.text[begin:end]}
-	if begin == 0 {
-		p.place = s.place
-	}
-	return append(list, p)
+	return append(list, span{text: s.text[begin:end], begins: s.begins && begin == 0, follows: s.follows && begin == 0})
 }
 
 // prefix puts a prefix before text that has none and goes on from no other text.
 func (s *span) prefix(with string) {
-	if s.place != following && !strings.HasPrefix(s.text, with) {
+	if !s.follows && !strings.HasPrefix(s.text, with) {
 		s.text = with + s.text
 	}
 }
@@ -56,7 +44,7 @@ func edit(change func(*span)) step {
 // prepend is what SentencePiece puts before every text that goes on from no other one.
 func prepend(prefix string) step {
 	return edit(func(s *span) {
-		if s.place != following && s.text != "" {
+		if !s.follows && s.text != "" {
 			s.text = prefix + s.text
 		}
 	})
@@ -109,7 +97,7 @@ func (r *jsonReader) preTokenizer(p *part) (list []step) {
 			scheme := r.scheme(p)
 			list = append(list, edit(func(s *span) {
 				s.text = strings.ReplaceAll(s.text, " ", p.Replacement)
-				if scheme != "never" && (scheme != "first" || s.place == beginning) {
+				if scheme != "never" && (scheme != "first" || s.begins) {
 					s.prefix(p.Replacement)
 				}
 			}))

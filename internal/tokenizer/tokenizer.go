@@ -31,12 +31,12 @@ func Read(name string, data []byte, vocab int) (*Tokenizer, error) {
 
 // Encode gives the tokens of text, with the BOS of the vocabulary first.
 func (t *Tokenizer) Encode(text string) []uint32 {
-	return t.encode(span{text: text, place: beginning}, t.steps, slices.Clip(t.begin))
+	return t.encode(span{text: text, begins: true}, t.steps, slices.Clip(t.begin))
 }
 
 // EncodeMore gives the tokens of text that goes on from other text.
 func (t *Tokenizer) EncodeMore(text string) []uint32 {
-	return t.encode(span{text: text, place: following}, t.steps, nil)
+	return t.encode(span{text: text, follows: true}, t.steps, nil)
 }
 
 // encode appends the tokens of a span that goes through steps.
