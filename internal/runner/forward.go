@@ -2,7 +2,6 @@ package runner
 
 import (
 	"math"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -50,9 +49,6 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 			_ = r.each((*kvcache.Batch[B]).Reset) // gives back what the step took; err is the cause
 		}
 	}()
-	if err := r.each((*kvcache.Batch[B]).Reset); err != nil {
-		return logits, err
-	}
 	m, n := r.model, 0
 	for _, w := range work {
 		first := n
@@ -106,18 +102,17 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 		n = len(work)
 	}
 	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
-	r.logits = slices.Grow(r.logits[:0], n*m.Vocab)[:n*m.Vocab]
-	r.multiply(r.logits, m.Output, r.h, n, false)
+	logits = Logits{Rows: n, Cols: m.Vocab, Data: r.floats("logits", n*m.Vocab)}
+	r.multiply(logits.Data, m.Output, r.h, n, false)
 	if limit := float64(m.LogitCap); limit > 0 {
-		for i, v := range r.logits {
-			r.logits[i] = float32(limit * math.Tanh(float64(v)/limit))
+		for i, v := range logits.Data {
+			logits.Data[i] = float32(limit * math.Tanh(float64(v)/limit))
 		}
 	}
-	logits = Logits{Rows: n, Cols: m.Vocab, Data: r.logits}
 	at := 0
 	for _, w := range work {
 		if w.Right != nil {
-			path := w.Right(Logits{len(w.Tokens), m.Vocab, r.logits[at*m.Vocab:]})
+			path := w.Right(Logits{len(w.Tokens), m.Vocab, logits.Data[at*m.Vocab:]})
 			for i, step := range r.steps {
 				if err := step.Accept(w.of(i), path); err != nil {
 					return logits, err

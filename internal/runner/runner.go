@@ -43,7 +43,6 @@ type Runner[B backend.Buffer] struct {
 
 	q, k, v, out *port[B]  // [rows, heads*HeadDim], of a layer
 	x, h         []float32 // [rows, Dim]
-	logits       []float32 // [tokens asked for, Vocab], grows
 	positions    []int     // [rows], of the step's tokens
 	temporaries  map[string][]float32
 }
@@ -89,12 +88,8 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step, pool)
 	}
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
-	var q, k, v, out int
-	for l := range m.Layers {
-		b := m.block(l)
-		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.keyDim()), max(v, b.KVHeads*b.valueDim())
-		out = max(out, b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
-	}
+	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
+	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
 	if widest := max(m.Dim, m.Hidden, q, out); r.rows > (1<<30)/widest {
 		return misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	}
@@ -105,8 +100,8 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	r.owned = append(r.owned, r.stream)
 	var errs [4]error
 	r.q, errs[0] = r.port(q)
-	r.k, errs[1] = r.port(k)
-	r.v, errs[2] = r.port(v)
+	r.k, errs[1] = r.port(b.KVHeads * b.keyDim())
+	r.v, errs[2] = r.port(b.KVHeads * b.valueDim())
 	r.out, errs[3] = r.port(out)
 	return errors.Join(errs[:]...)
 }

@@ -46,7 +46,7 @@ func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
 func Greedy(logits []float32) uint32 {
 	best := 0
 	for i, l := range logits {
-		if l > logits[best] || logits[best] != logits[best] && l == l {
+		if cmp.Less(logits[best], l) {
 			best = i
 		}
 	}

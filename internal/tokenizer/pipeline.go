@@ -88,10 +88,7 @@ func (r *jsonReader) preTokenizer(p *part) (list []step) {
 		case "Split":
 			list = append(list, r.split(p, p.Behavior, p.Invert))
 		case "Digits":
-			behavior := "Contiguous"
-			if p.IndividualDigits {
-				behavior = "Isolated"
-			}
+			behavior := map[bool]string{true: "Isolated", false: "Contiguous"}[p.IndividualDigits]
 			list = append(list, r.split(p.matching(`\p{N}`), behavior, false))
 		case "Metaspace": // makes spaces visible
 			scheme := r.scheme(p)
