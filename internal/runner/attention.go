@@ -54,7 +54,9 @@ func (r *Runner[B]) attention(l, n int) error {
 		return err
 	}
 	if b.Latent != (latent{}) {
-		r.values(b, w, n)
+		out := r.floats("values", n*b.Heads*b.Latent.Value)
+		r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)
+		copy(r.out.host, out)
 	}
 	if b.Gated {
 		for i, g := range r.project("gates", &w.Gate, r.h, n) {

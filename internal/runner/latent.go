@@ -58,13 +58,6 @@ func (r *Runner[B]) latent(b *Block, w *Layer, n int) {
 	rms(r.v.host, r.v.host[:n*l.KV], w.Latent.KVNorm, n, latentEps)
 }
 
-// values makes the outputs of n rows of what attention gave, which is of what values are compressed to.
-func (r *Runner[B]) values(b *Block, w *Layer, n int) {
-	out := r.floats("values", n*b.Heads*b.Latent.Value)
-	r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)
-	copy(r.out.host, out)
-}
-
 // ofHeads multiplies the first elements of each head in n rows by a matrix of that head. Heads are so many elements apart.
 func (r *Runner[B]) ofHeads(dst []float32, to int, heads []*product.Matrix, src []float32, from, n int) {
 	for h, m := range heads {
