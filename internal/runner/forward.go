@@ -170,7 +170,7 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForward, in []float32, n int) {
 	hidden, of := w.Gate.Rows, activations[act]
 	gate, up := r.project("gate", &w.Gate, in, n), r.project("up", &w.Up, in, n)
-	r.parallel(n, 8*n*hidden, func(from, to int) {
+	split(parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
 			gate[i] = of(gate[i], up[i])
 		}

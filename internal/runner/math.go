@@ -75,7 +75,7 @@ func (r *Runner[B]) linear(dst []float32, w *Matrix, x []float32, n int, add boo
 
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
 func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
-	r.parallel(w.Units(n), r.work(w, n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+	split(parts(r.threads, w.Units(n), r.work(w, n)), w.Units(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
 }
 
 // What processors have for a thread, about: bytes of the last cache, and bytes that memory gives in a nanosecond.
@@ -90,11 +90,6 @@ func (r *Runner[B]) work(w *product.Matrix, n int) int {
 		return max(w.Nanoseconds(n), w.Bytes()/memoryRate)
 	}
 	return w.Nanoseconds(n)
-}
-
-// parallel divides n units of work, which take one thread so many nanoseconds, over the runner's threads where that pays.
-func (r *Runner[B]) parallel(n, nanoseconds int, f func(from, to int)) {
-	split(parts(r.threads, n, nanoseconds), n, f)
 }
 
 // least is the nanoseconds of work that pay for a goroutine, which on another processor begins 10 to 60 µs later.

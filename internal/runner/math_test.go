@@ -49,11 +49,11 @@ func TestMultiply(t *testing.T) {
 	}
 }
 
-func TestParallelCoversEverythingOnce(t *testing.T) {
+func TestSplitCoversEverythingOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		for _, n := range []int{0, 1, 2, 7, 100} {
 			seen := make([]int, n)
-			(&Runner[*cpu.Buffer]{threads: threads}).parallel(n, 1<<30, func(from, to int) {
+			split(parts(threads, n, 1<<30), n, func(from, to int) {
 				for i := from; i < to; i++ {
 					seen[i]++
 				}
