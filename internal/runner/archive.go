@@ -87,31 +87,33 @@ func (a *archive) disjoint() {
 	}
 }
 
-// floats decodes a tensor that must have the given shape.
-func (a *archive) floats(name string, shape ...int) ([]float32, error) {
+// floats decodes a tensor that must have the given shape, unless something has failed.
+func (a *archive) floats(name string, shape ...int) []float32 {
 	field := "tensor " + name
-	t, ok := a.tensors[name]
-	if !ok {
-		return nil, a.bad(field, "is missing")
+	t, there := a.tensors[name]
+	e, known := encodings[t.encoding]
+	switch {
+	case !there:
+		a.fail(field, "is missing")
+	case !slices.Equal(t.shape, shape):
+		a.fail(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	case !known:
+		a.keep(a.unsupported("tensor type %s (of %s)", t.encoding, name))
 	}
-	if !slices.Equal(t.shape, shape) {
-		return nil, a.bad(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	if a.err != nil {
+		return nil
 	}
-	e, ok := encodings[t.encoding]
-	if !ok {
-		return nil, a.unsupported("tensor type %s (of %s)", t.encoding, name)
-	}
-	groups := len(t.data) / e.bytes
-	out := make([]float32, groups*e.group)
-	for i := range groups {
+	out := make([]float32, len(t.data)/e.bytes*e.group)
+	for i := range len(t.data) / e.bytes {
 		e.decode(out[i*e.group:], t.data[i*e.bytes:])
 	}
 	for i, v := range out {
 		if v-v != 0 { // infinite or not a number
-			return nil, a.bad(field, "element %d is %v", i, v)
+			a.fail(field, "element %d is %v", i, v)
+			return nil
 		}
 	}
-	return out, nil
+	return out
 }
 
 // stored is the type that has the elements of a tensor that floats has decoded, and their scales if it is Int8.

@@ -49,7 +49,6 @@ type Block struct {
 	Gated     bool   // outputs are multiplied by the sigmoid of a projection
 	Latent    latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
 	Delta     delta
-	PostNorms bool // what a sublayer adds is normed, too
 	Hidden    int  // elements inside of the feed-forward block
 	Act       string
 	Experts   experts

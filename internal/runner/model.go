@@ -1,11 +1,6 @@
 package runner
 
-import (
-	"crypto/sha256"
-	"fmt"
-
-	"github.com/ferrumkv/ferrumkv/internal/product"
-)
+import "github.com/ferrumkv/ferrumkv/internal/product"
 
 // Model is a model's configuration and weights: matrices [outputs, inputs] in the type
 // that their file has, all else in float32. It is not changed by running it, so it may be
@@ -41,14 +36,4 @@ type Layer struct {
 type FeedForward struct {
 	Gate, Up Matrix // [hidden, Dim]
 	Down     Matrix // [Dim, hidden]
-}
-
-// digest hashes all files: decoding them has taken longer.
-func (a *archive) digest(cfg Config) []byte {
-	h := sha256.New()
-	fmt.Fprintf(h, "%+v\n", cfg)
-	for _, data := range a.files {
-		h.Write(data)
-	}
-	return h.Sum(nil)
 }

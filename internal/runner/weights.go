@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -65,7 +66,6 @@ type loader struct {
 	*archive
 	cfg   *Config
 	layer int // of the names below; −1: the model's own
-	err   error
 }
 
 func (w *loader) name(part string) string {
@@ -76,14 +76,9 @@ func (w *loader) name(part string) string {
 }
 
 // raw is a tensor that is named in full.
-func (w *loader) raw(part string, shape ...int) (v []float32) {
-	if w.err == nil {
-		v, w.err = w.floats(w.name(part), shape...)
-	}
-	return v
-}
+func (w *loader) raw(part string, shape ...int) []float32 { return w.floats(w.name(part), shape...) }
 
-// norm is the weights of a norm; nil where there is none.
+// norm is the weights of a norm; nil for one that the model has no name for.
 func (w *loader) norm(part string, n int) []float32 {
 	if part == "" {
 		return nil
@@ -171,16 +166,14 @@ func (w *loader) attention(b *Block, out *Layer) {
 // model decodes the weights that cfg needs, unless reading the archive or the configuration has failed. Layers are reserved one
 // by one, so a file that claims more than it holds fails at the first one missing.
 func (a *archive) model(cfg Config) (*Model, error) {
-	w, n := &loader{archive: a, cfg: &cfg, layer: -1, err: a.err}, &cfg.Names
+	w, n := &loader{a, &cfg, -1}, &cfg.Names
 	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).Matrix, Norm: w.norm(n.norm, cfg.Dim)}
 	if m.Output = m.Embed; !cfg.Tied {
 		m.Output = w.matrix(n.output, cfg.Vocab, cfg.Dim, false).Matrix
 	}
 	for w.layer = 0; w.layer < cfg.Layers && w.err == nil; w.layer++ {
 		b, l := cfg.block(w.layer), Layer{AttnNorm: w.norm(n.attnNorm, cfg.Dim), FFNNorm: w.norm(n.ffnNorm, cfg.Dim)}
-		if b.PostNorms {
-			l.PostAttn, l.PostFFN = w.norm(n.postAttn, cfg.Dim), w.norm(n.postFFN, cfg.Dim)
-		}
+		l.PostAttn, l.PostFFN = w.norm(n.postAttn, cfg.Dim), w.norm(n.postFFN, cfg.Dim)
 		switch {
 		case b.Kind == group.State:
 			w.delta(b, &l)
@@ -199,9 +192,12 @@ func (a *archive) model(cfg Config) (*Model, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
+	h := sha256.New() // of all files: decoding them has taken longer
+	fmt.Fprintf(h, "%+v\n", cfg)
 	for _, data := range a.files {
 		m.Size += len(data)
+		h.Write(data)
 	}
-	m.Digest = a.digest(cfg)
+	m.Digest = h.Sum(nil)
 	return m, nil
 }
