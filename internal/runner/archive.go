@@ -50,28 +50,26 @@ var encodings = map[string]encoding{
 	}},
 }
 
-// add lists a tensor that begins at a byte of the file. Its size follows from
-// shape and encoding; a tensor that cannot be decoded is only remembered by name.
-func (a *archive) add(name, kind string, shape []int, begin int) {
-	field := "tensor " + name
-	if _, twice := a.tensors[name]; twice {
+// add lists a tensor without its data, whose size follows from shape and encoding. One that cannot be decoded has none.
+func (a *archive) add(t tensor) {
+	field := "tensor " + t.name
+	if _, twice := a.tensors[t.name]; twice {
 		a.fail(field, "is there twice")
 	}
-	t := tensor{name: name, encoding: kind, shape: shape}
-	if e, known := encodings[kind]; known {
-		n, ok := backend.Mul(shape...)
-		if !ok || n%e.group != 0 || len(shape) > 0 && shape[len(shape)-1]%e.group != 0 {
-			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", shape, e.group)
+	if e, known := encodings[t.encoding]; known {
+		n, ok := backend.Mul(t.shape...)
+		if !ok || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
+			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
 			return
 		}
 		size, ok := backend.Mul(n/e.group, e.bytes)
-		if begin < 0 || begin > len(a.data) || !ok || size > len(a.data)-begin {
-			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", shape, kind, begin, len(a.data))
+		if t.begin < 0 || t.begin > len(a.data) || !ok || size > len(a.data)-t.begin {
+			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
 			return
 		}
-		t.begin, t.data = begin, a.data[begin:begin+size]
+		t.data = a.data[t.begin : t.begin+size]
 	}
-	a.tensors[name] = t
+	a.tensors[t.name] = t
 }
 
 // disjoint fails if two tensors share a byte: a file may not be made to expand by naming the same bytes many times.

@@ -30,7 +30,7 @@ func parseCheckpoint(f file) (Config, *archive) {
 	}
 
 	add := func(name string, shape ...int) {
-		a.add(name, "F32", shape, a.at)
+		a.add(tensor{name: name, encoding: "F32", shape: shape, begin: a.at})
 		a.at += len(a.tensors[name].data)
 	}
 	each := func(part string, shape ...int) {

@@ -68,15 +68,17 @@ func (r *reader) bytes(field string, n uint64) []byte {
 	return r.data[r.at-int(n) : r.at]
 }
 
-// uint is a number of size bytes, at most eight.
-func (r *reader) uint(field string, size uint64) uint64 {
-	var word [8]byte
-	copy(word[:], r.bytes(field, size))
-	return binary.LittleEndian.Uint64(word[:])
+type numeric interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
 }
 
-func (r *reader) u32(field string) uint32 { return uint32(r.uint(field, 4)) }
-func (r *reader) u64(field string) uint64 { return r.uint(field, 8) }
+func number[T numeric](r *reader, field string) (v T) {
+	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), binary.LittleEndian, &v) // fails where bytes has failed
+	return v
+}
+
+func (r *reader) u32(field string) uint32 { return number[uint32](r, field) }
+func (r *reader) u64(field string) uint64 { return number[uint64](r, field) }
 
 // string is a text behind its length (u64), as GGUF has it.
 func (r *reader) string(field string) string { return string(r.bytes(field, r.u64(field))) }

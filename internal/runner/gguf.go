@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -17,23 +18,13 @@ var ggmlTypes = map[uint32]string{
 	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
 }
 
-// ggufNumbers decodes the types of numbers and booleans in GGUF's metadata from the bits that they are stored in.
-var ggufNumbers = map[uint32]struct {
-	size   uint64 // in bytes
-	decode func(bits uint64) float64
-}{
-	0:  {1, func(bits uint64) float64 { return float64(bits) }},
-	1:  {1, func(bits uint64) float64 { return float64(int8(bits)) }},
-	2:  {2, func(bits uint64) float64 { return float64(bits) }},
-	3:  {2, func(bits uint64) float64 { return float64(int16(bits)) }},
-	4:  {4, func(bits uint64) float64 { return float64(bits) }},
-	5:  {4, func(bits uint64) float64 { return float64(int32(bits)) }},
-	6:  {4, func(bits uint64) float64 { return float64(math.Float32frombits(uint32(bits))) }},
-	7:  {1, func(bits uint64) float64 { return float64(bits) }}, // boolean
-	10: {8, func(bits uint64) float64 { return float64(bits) }},
-	11: {8, func(bits uint64) float64 { return float64(int64(bits)) }},
-	12: {8, math.Float64frombits},
+// ggufNumbers reads the numbers of GGUF's metadata by their type, of which 7 is a boolean.
+var ggufNumbers = map[uint32]func(r *reader, field string) float64{
+	0: float[uint8], 1: float[int8], 2: float[uint16], 3: float[int16], 4: float[uint32], 5: float[int32], 6: float[float32],
+	7: float[uint8], 10: float[uint64], 11: float[int64], 12: float[float64],
 }
+
+func float[T numeric](r *reader, field string) float64 { return float64(number[T](r, field)) }
 
 // The other types.
 const ggufString, ggufArray = 8, 9
@@ -58,16 +49,9 @@ func parseGGUF(f file) (*settings, *archive) {
 		}
 		meta.values[key] = r.value(field, r.u32(field))
 	}
-	type description struct {
-		name, kind string
-		shape      []int
-		offset     int // from where the data begin, which is known at the end
-	}
-	var list []description
+	var list []tensor // which begin from where the data do, known at the end
 	for i := uint64(0); i < tensors && r.err == nil; i++ {
-		d := description{name: r.string("tensor name")}
-		d.shape, d.kind, d.offset = r.tensor("tensor " + d.name)
-		list = append(list, d)
+		list = append(list, r.tensor())
 	}
 	align := meta.int("general.alignment", 32)
 	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
@@ -75,11 +59,12 @@ func parseGGUF(f file) (*settings, *archive) {
 	}
 	a := newArchive(r)
 	start := (r.at + align - 1) &^ (align - 1)
-	for _, d := range list {
-		if d.offset&(align-1) != 0 {
-			r.fail("tensor "+d.name, "offset %d is no multiple of the alignment %d", d.offset, align)
+	for _, t := range list {
+		if t.begin&(align-1) != 0 {
+			r.fail("tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
 		}
-		a.add(d.name, d.kind, d.shape, start+d.offset)
+		t.begin += start
+		a.add(t)
 	}
 	a.disjoint()
 	return meta, a
@@ -87,13 +72,13 @@ func parseGGUF(f file) (*settings, *archive) {
 
 // value reads a metadata value of a type, as settings hold it.
 func (r *reader) value(field string, kind uint32) any {
-	if number, ok := ggufNumbers[kind]; ok {
-		return number.decode(r.uint(field, number.size))
-	}
-	if kind == ggufString {
+	read, ok := ggufNumbers[kind]
+	switch {
+	case ok:
+		return read(r, field)
+	case kind == ggufString:
 		return r.string(field)
-	}
-	if kind != ggufArray {
+	case kind != ggufArray:
 		r.fail(field, "has unknown type %d", kind)
 		return nil
 	}
@@ -112,20 +97,22 @@ func (r *reader) value(field string, kind uint32) any {
 }
 
 // tensor reads a tensor's description, in which the contiguous dimension is first.
-func (r *reader) tensor(field string) (shape []int, kind string, offset int) {
+func (r *reader) tensor() tensor {
+	t := tensor{name: r.string("tensor name")}
+	field := "tensor " + t.name
 	// What no file holds stays far from overflow.
 	size := func() int { return int(min(r.u64(field), math.MaxInt/2)) }
 	dims := r.u32(field)
 	if dims > 4 {
 		r.fail(field, "has %d dimensions, at most 4 are accepted", dims)
-		return nil, "", 0
 	}
-	shape = make([]int, dims)
-	for i := range shape {
-		shape[len(shape)-1-i] = size()
+	for i := uint32(0); i < dims && r.err == nil; i++ {
+		t.shape = append(t.shape, size())
 	}
-	number := r.u32(field)
-	return shape, cmp.Or(ggmlTypes[number], fmt.Sprintf("number %d", number)), size()
+	slices.Reverse(t.shape)
+	kind := r.u32(field)
+	t.encoding, t.begin = cmp.Or(ggmlTypes[kind], fmt.Sprintf("number %d", kind)), size()
+	return t
 }
 
 // ggufNames is what GGUF's metadata call the settings of config.json.
@@ -155,9 +142,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	_, untied := a.tensors[ggml.output+".weight"]
 	meta.values["tie_word_embeddings"] = !untied
-	for key, value := range map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0} {
-		meta.assume(map[string]any{ggufNames[key]: value})
-	}
+	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
 	if name := get(meta, "model_type", "llama"); name != "llama" {
 		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
 	}
@@ -197,9 +182,8 @@ func elements[T any](meta *settings, key string, n int) []T {
 		}
 	}
 	if len(list) != n {
-		field, _ := meta.lookup(key)
 		var zero T
-		meta.fail(field, "has %d values of type %T, need %d", len(list), zero, n)
+		meta.fail("metadata "+key, "has %d values of type %T, need %d", len(list), zero, n)
 	}
 	return list
 }

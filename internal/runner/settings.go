@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 )
@@ -15,11 +16,11 @@ type settings struct {
 }
 
 func (s *settings) lookup(key string) (field string, value any) {
-	if name, other := s.names[key]; other {
-		key = name
-	}
-	return s.section + " " + key, s.values[key]
+	return s.section + " " + s.own(key), s.values[s.own(key)]
 }
+
+// own is what the file calls a setting.
+func (s *settings) own(key string) string { return cmp.Or(s.names[key], key) }
 
 // get is a setting of type T; without a default, it must be there.
 func get[T any](s *settings, key string, def ...T) (v T) {
@@ -63,8 +64,8 @@ func only(s *settings, key string, value any) {
 // assume gives settings that the file does not have the values of a configuration class. One that is null stays so.
 func (s *settings) assume(class map[string]any) {
 	for key, value := range class {
-		if _, there := s.values[key]; !there {
-			s.values[key] = value
+		if _, there := s.values[s.own(key)]; !there {
+			s.values[s.own(key)] = value
 		}
 	}
 }
