@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -31,27 +32,27 @@ const NoToken = math.MaxUint32
 
 // Block is what one layer computes. What is 0 or false is left out.
 type Block struct {
-	Kind      group.Kind // which tokens a query sees
-	Span      int        // tokens of the window or of a chunk
-	Heads     int        // query heads
-	KVHeads   int        // key and value heads; Heads is a multiple
-	HeadDim   int
-	ValueDim  int // of a value head; 0: HeadDim
-	RoPE      backend.RoPE
-	NoRoPE    bool
-	Scale     float32     // factor of query·key; 0: 1/√HeadDim
-	SoftCap   float32     // of query·key
-	Warm      temperature // of queries far out
-	QKVBias   bool
-	OBias     bool
-	QKNorm    qkNorm
-	Sinks     bool   // a logit for each head that has no value (attention sinks of gpt-oss)
-	Gated     bool   // outputs are multiplied by the sigmoid of a projection
-	Latent    latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
-	Delta     delta
-	Hidden    int  // elements inside of the feed-forward block
-	Act       string
-	Experts   experts
+	Kind     group.Kind // which tokens a query sees
+	Span     int        // tokens of the window or of a chunk
+	Heads    int        // query heads
+	KVHeads  int        // key and value heads; Heads is a multiple
+	HeadDim  int
+	ValueDim int // of a value head; 0: HeadDim
+	RoPE     backend.RoPE
+	NoRoPE   bool
+	Scale    float32     // factor of query·key; 0: 1/√HeadDim
+	SoftCap  float32     // of query·key
+	Warm     temperature // of queries far out
+	QKVBias  bool
+	OBias    bool
+	QKNorm   qkNorm
+	Sinks    bool   // a logit for each head that has no value (attention sinks of gpt-oss)
+	Gated    bool   // outputs are multiplied by the sigmoid of a projection
+	Latent   latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
+	Delta    delta
+	Hidden   int // elements inside of the feed-forward block
+	Act      string
+	Experts  experts
 }
 
 // qkNorm says how queries and keys are normed, head by head, before they rotate.
@@ -79,20 +80,10 @@ func (c *Config) block(layer int) *Block {
 }
 
 // valueDim is the elements of a value head.
-func (b *Block) valueDim() int {
-	if b.ValueDim > 0 {
-		return b.ValueDim
-	}
-	return b.HeadDim
-}
+func (b *Block) valueDim() int { return cmp.Or(b.ValueDim, b.HeadDim) }
 
 // keyDim is the elements of a new key that are not values.
-func (b *Block) keyDim() int {
-	if b.Latent != (latent{}) {
-		return b.Latent.Rotated
-	}
-	return b.HeadDim
-}
+func (b *Block) keyDim() int { return cmp.Or(b.Latent.Rotated, b.HeadDim) }
 
 // Stops reports whether token ends a text. A model that begins a new text has ended this one.
 func (c Config) Stops(token uint32) bool {
@@ -140,36 +131,37 @@ func (c Config) check(f file) error {
 }
 
 func (b *Block) check(f file) error {
-	err := f.sizes(size{"feed-forward size", b.Hidden, 1 << 24}, size{"heads", b.Heads, 1 << 16}, size{"key-value heads", b.KVHeads, 1 << 16},
-		size{"head dim", b.HeadDim, 1 << 16}, size{"value head dim", b.valueDim(), 1 << 16})
-	if e := &b.Experts; err == nil && *e != (experts{}) {
-		err = f.sizes(size{"experts", e.Count, 1 << 12}, size{"experts of a token", e.Top, e.Count}, size{"size of an expert", e.Hidden, 1 << 20},
-			size{"size of the shared expert", max(e.Shared, 1), 1 << 20})
+	sizes := []size{{"feed-forward size", b.Hidden, 1 << 24}, {"heads", b.Heads, 1 << 16}, {"key-value heads", b.KVHeads, 1 << 16},
+		{"head dim", b.HeadDim, 1 << 16}, {"value head dim", b.valueDim(), 1 << 16}}
+	if b.Kind == group.Window || b.Kind == group.Chunked {
+		sizes = append(sizes, size{"window", b.Span, maxContext})
 	}
-	if d := &b.Delta; err == nil && *d != (delta{}) {
-		err = f.sizes(size{"linear key heads", d.KeyHeads, 1 << 10}, size{"linear value heads", d.ValueHeads, 1 << 10},
+	if e := &b.Experts; *e != (experts{}) {
+		sizes = append(sizes, size{"experts", e.Count, 1 << 12}, size{"experts of a token", e.Top, e.Count},
+			size{"size of an expert", e.Hidden, 1 << 20}, size{"size of the shared expert", max(e.Shared, 1), 1 << 20})
+	}
+	if d := &b.Delta; *d != (delta{}) {
+		sizes = append(sizes, size{"linear key heads", d.KeyHeads, 1 << 10}, size{"linear value heads", d.ValueHeads, 1 << 10},
 			size{"linear key dim", d.KeyDim, 1 << 10}, size{"linear value dim", d.ValueDim, 1 << 10}, size{"linear convolution", d.Conv, 1 << 6},
 			size{"linear value heads of a key head", 1 - d.ValueHeads%max(d.KeyHeads, 1), 1})
 	}
-	if l := &b.Latent; err == nil && *l != (latent{}) {
-		err = f.sizes(size{"rank of keys and values", l.KV, 1 << 16}, size{"rank of queries", max(l.Query, 1), 1 << 16},
+	if l := &b.Latent; *l != (latent{}) {
+		sizes = append(sizes, size{"rank of keys and values", l.KV, 1 << 16}, size{"rank of queries", max(l.Query, 1), 1 << 16},
 			size{"rotated dims", l.Rotated, 1 << 16}, size{"dims that do not rotate", l.Plain, 1 << 16}, size{"value head dim", l.Value, 1 << 16})
 	}
+	err := f.sizes(sizes...)
 	switch {
 	case err != nil:
 		return err
 	case b.Heads%b.KVHeads != 0:
 		return f.bad("key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
-	case (b.Kind == group.Window || b.Kind == group.Chunked) && (b.Span < 1 || b.Span > maxContext):
-		return f.bad("window", "have %d, need 1 to %d", b.Span, maxContext)
 	case !(b.Scale >= 0) || math.IsInf(float64(b.Scale), 0):
 		return f.bad("scale of attention", "have %v, need a positive number", b.Scale)
-	}
-	if b.NoRoPE {
+	case b.NoRoPE:
 		return nil
 	}
-	if _, err := b.RoPE.Resolve(b.HeadDim); err != nil {
-		return f.bad("rope", "%v", err)
+	if _, err = b.RoPE.Resolve(b.HeadDim); err != nil {
+		err = f.bad("rope", "%v", err)
 	}
-	return nil
+	return err
 }

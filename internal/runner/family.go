@@ -24,7 +24,7 @@ var families = map[string]family{
 	"mistral":     {kind: windows},
 	"qwen2":       {kind: upperWindows, shape: qwen2},
 	"qwen3":       {kind: upperWindows, shape: qwen3},
-	"qwen3_next":  {kind: statesBetween, shape: qwen3Next, layer: qwen3NextLayer},
+	"qwen3_next":  {kind: between("linear_attention", "full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
 	"gemma2":      {kind: windowsBetween, shape: gemma},
 	"gemma3":      {kind: windowsBetween, shape: gemma3, only: causal, class: "gemma3_text"},
 	"gemma3_text": {kind: windowsBetween, shape: gemma3, only: causal},
@@ -34,6 +34,18 @@ var families = map[string]family{
 	"deepseek_v2": {shape: deepSeek, layer: deepSeekLayer},
 	"deepseek_v3": {shape: deepSeek, layer: deepSeekLayer},
 }
+
+// between is a type in all layers but each n-th, where n is a setting.
+func between(kind, setting string, n int) func(*settings, int) string {
+	return func(s *settings, layer int) string {
+		if n := s.int(setting, n); n > 0 && (layer+1)%n == 0 {
+			return "full_attention"
+		}
+		return kind
+	}
+}
+
+var windowsBetween = between("sliding_attention", "sliding_window_pattern", 2)
 
 // everywhere is what the runner has no other value for in any family.
 var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil}
@@ -63,7 +75,9 @@ func (s *settings) config() Config {
 	}
 	for _, list := range []map[string]any{everywhere, f.only} {
 		for key, value := range list {
-			only(s, key, value)
+			if _, have := s.lookup(key); have != nil && have != value {
+				s.keep(s.unsupported("%s %v", key, have))
+			}
 		}
 	}
 	c := Config{
@@ -126,24 +140,27 @@ func (c *Config) lay(s *settings, f family) {
 	}
 }
 
-// see says which tokens a layer of a type sees.
+// layerTypes are what layers see, and the setting that says how much.
+var layerTypes = map[string]struct {
+	kind group.Kind
+	span string
+}{
+	"full_attention": {}, "attention": {}, "linear_attention": {kind: group.State},
+	"sliding_attention": {group.Window, "sliding_window"}, "chunked_attention": {group.Chunked, "attention_chunk_size"},
+}
+
+// see says which tokens a layer of a type sees: everything where nothing says how much.
 func (s *settings) see(b *Block, kind, field string) {
-	switch kind {
-	case "full_attention", "attention":
-	case "sliding_attention":
-		if b.Span = s.int("sliding_window", 0); b.Span != 0 {
-			b.Kind = group.Window
-		}
-	case "chunked_attention":
-		if b.Span = s.int("attention_chunk_size", 0); b.Span != 0 {
-			b.Kind = group.Chunked
-		}
-	case "linear_attention":
-		if b.Delta == (delta{}) {
-			s.keep(s.unsupported("%s %s in this family", field, kind))
-		}
-		b.Kind, b.NoRoPE = group.State, true
-	default:
+	t, known := layerTypes[kind]
+	if t.span != "" {
+		b.Span = s.int(t.span, 0)
+	}
+	switch {
+	case !known:
 		s.keep(s.unsupported("%s %s", field, kind))
+	case t.kind == group.State && b.Delta == (delta{}):
+		s.keep(s.unsupported("%s %s in this family", field, kind))
+	case t.kind == group.State || b.Span != 0:
+		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}
 }

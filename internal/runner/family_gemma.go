@@ -4,14 +4,6 @@ import "math"
 
 var causal = map[string]any{"use_bidirectional_attention": false}
 
-// windowsBetween is a window in all layers but each second, or each sliding_window_pattern-th.
-func windowsBetween(s *settings, layer int) string {
-	if n := s.int("sliding_window_pattern", 2); n > 0 && (layer+1)%n == 0 {
-		return "full_attention"
-	}
-	return "sliding_attention"
-}
-
 // gemma scales embeddings, norms around its sublayers, and caps logits.
 func gemma(s *settings, c *Config) {
 	c.UnitNorm, c.EmbedScale = true, float32(math.Sqrt(float64(c.Dim)))

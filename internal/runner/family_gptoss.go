@@ -9,6 +9,6 @@ func gptOSS(s *settings, c *Config) {
 	if s.values["rope_scaling"] == nil && s.values["rope_parameters"] == nil {
 		s.values["rope_scaling"] = map[string]any{"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
 			"truncate": false, "original_max_position_embeddings": 4096.0}
-		s.flatten("rope_scaling", false)
+		s.flatten("rope_scaling")
 	}
 }

@@ -26,14 +26,6 @@ func qwen3(s *settings, c *Config) {
 	}
 }
 
-// statesBetween is a state in all layers but each full_attention_interval-th.
-func statesBetween(s *settings, layer int) string {
-	if n := s.int("full_attention_interval", 4); n > 0 && (layer+1)%n == 0 {
-		return "full_attention"
-	}
-	return "linear_attention"
-}
-
 func qwen3Next(s *settings, c *Config) {
 	c.UnitNorm, c.QKNorm, c.Gated = true, weightedQK, true
 	c.Delta = delta{KeyHeads: s.int("linear_num_key_heads"), ValueHeads: s.int("linear_num_value_heads"),

@@ -54,13 +54,6 @@ func (s *settings) int(key string, def ...int) int {
 	return s.integer(field, get[any](s, key))
 }
 
-// only refuses a setting that the runner has no other value for.
-func only(s *settings, key string, value any) {
-	if _, have := s.lookup(key); have != nil && have != value {
-		s.keep(s.unsupported("%s %v", key, have))
-	}
-}
-
 // assume gives settings that the file does not have the values of a configuration class. One that is null stays so.
 func (s *settings) assume(class map[string]any) {
 	for key, value := range class {
@@ -83,14 +76,10 @@ func (s *settings) tokens(key string) (all []uint32) {
 	return all
 }
 
-// flatten makes the fields of a setting that is an object settings of their own, as rope_scaling.factor, and with deeper
-// those of objects in it.
-func (s *settings) flatten(key string, deeper bool) {
+// flatten makes the fields of a setting that is an object settings of their own, as rope_scaling.factor.
+func (s *settings) flatten(key string) {
 	for name, value := range get(s, key, map[string]any{}) {
 		s.values[key+"."+name] = value
-		if _, nested := value.(map[string]any); nested && deeper {
-			s.flatten(key+"."+name, false)
-		}
 	}
 }
 
@@ -112,8 +101,11 @@ func parseConfig(f file) (Config, error) {
 			}
 		}
 	}
-	s.flatten("rope_scaling", false)
-	s.flatten("rope_parameters", true)
+	s.flatten("rope_scaling")
+	s.flatten("rope_parameters")
+	for kind := range layerTypes {
+		s.flatten("rope_parameters." + kind)
+	}
 	c := s.config()
 	s.keep(c.check(f))
 	return c, s.err
