@@ -5,6 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/ferrumkv/ferrumkv/internal/modelfile"
+)
+
+// What Load fails with, apart from errors of the file system.
+type (
+	ErrFile        = modelfile.ErrFile
+	ErrUnsupported = modelfile.ErrUnsupported
 )
 
 // file is a model file in memory. Every length found inside is held against what is there before memory is reserved for it.
@@ -23,8 +31,7 @@ func open(fsys fs.FS, name string) (file, error) {
 	if err == nil {
 		f.data, err = fs.ReadFile(fsys, name)
 	}
-	var failed *fs.PathError
-	if errors.As(err, &failed) { // the system call that failed says nothing to a user
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
 		err = fmt.Errorf("%s: %w", name, failed.Err)
 	}
 	return f, err

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -33,13 +32,14 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 }
 
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+	there := func(name string) bool {
+		_, err := fs.Stat(fsys, name)
+		return err == nil
+	}
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		index := path.Join(name, "model.safetensors.index.json")
-		name = path.Join(name, "model.safetensors")
-		if _, err := fs.Stat(fsys, name); errors.Is(err, fs.ErrNotExist) {
-			if _, err := fs.Stat(fsys, index); err == nil {
-				name = index
-			}
+		if name = path.Join(name, "model.safetensors"); !there(name) && there(index) {
+			name = index
 		}
 	}
 	f, err := open(fsys, name)
@@ -49,16 +49,19 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
-	var own []string   // tokenizers that may be there
-	switch ext := path.Ext(name); ext {
+	switch ext, folder := path.Ext(name), path.Dir(name); ext {
 	case ".safetensors", ".json":
-		own = []string{"tokenizer.json", "tokenizer.bin"}
 		if ext == ".json" {
 			a = parseShards(fsys, f)
 		} else {
 			a = parseSafetensors(f)
 		}
-		cfg, err = readConfig(fsys, path.Dir(name))
+		cfg, err = readConfig(fsys, folder)
+		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
+			if file = path.Join(folder, file); vocabulary == "" && there(file) {
+				vocabulary = file
+			}
+		}
 	case ".gguf":
 		meta, a = parseGGUF(f)
 		cfg = ggufConfig(meta, a)
@@ -73,12 +76,6 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, file := range own {
-		file = path.Join(path.Dir(name), file)
-		if _, missing := fs.Stat(fsys, file); vocabulary == "" && missing == nil {
-			vocabulary = file
-		}
-	}
 	switch {
 	case vocabulary != "":
 		if f, err = open(fsys, vocabulary); err == nil {
@@ -86,7 +83,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		}
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
-	case own != nil && isByteLevel(cfg):
+	case meta == nil && isByteLevel(cfg):
 		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
 	}
 	return m, t, err
