@@ -166,15 +166,15 @@ func TestConfigurationsAreRefused(t *testing.T) {
 	}
 	for config, field := range map[string]string{
 		`{"layer_types":["full_attention"]}`:                                        "layer_types",
-		`{"model_type":"mistral","sliding_window":-1}`:                              "window",
+		`{"model_type":"mistral","sliding_window":-1}`:                              "sliding_window",
 		`{"model_type":"gemma2","query_pre_attn_scalar":0}`:                         "scale of attention",
 		`{"model_type":"gemma2","num_hidden_layers":512,"query_pre_attn_scalar":0}`: "scale of attention",
-		`{"model_type":"gemma2","num_hidden_layers":513}`:                           "layers",
-		`{"model_type":"qwen3_next","linear_num_key_heads":0}`:                      "linear key heads",
-		`{"model_type":"qwen3_next","linear_num_key_heads":3}`:                      "linear value heads of a key head",
-		`{"model_type":"qwen3_next","num_experts_per_tok":513}`:                     "experts of a token",
-		`{"model_type":"gpt_oss","num_local_experts":0}`:                            "experts",
-		`{"model_type":"deepseek_v3","n_routed_experts":null,"kv_lora_rank":0}`:     "rank of keys and values",
+		`{"model_type":"gemma2","num_hidden_layers":513}`:                           "num_hidden_layers",
+		`{"model_type":"qwen3_next","linear_num_key_heads":0}`:                      "linear_num_key_heads",
+		`{"model_type":"qwen3_next","linear_num_key_heads":3}`:                      "linear value heads",
+		`{"model_type":"qwen3_next","num_experts_per_tok":513}`:                     "num_experts_per_tok",
+		`{"model_type":"gpt_oss","num_local_experts":0}`:                            "num_local_experts",
+		`{"model_type":"deepseek_v3","n_routed_experts":null,"kv_lora_rank":0}`:     "kv_lora_rank",
 		`null`: "configuration",
 		`[]`:   "configuration",
 	} {

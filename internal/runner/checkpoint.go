@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -14,18 +15,19 @@ func parseCheckpoint(f file) (Config, *archive) {
 		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
 	}
 	a.at = 0
-	field := func(name string) int { return int(int32(a.u32(name))) }
-	c := Config{Dim: field("dim"), Block: Block{Hidden: field("hidden_dim"), Act: "silu", RoPE: backend.RoPE{Pairing: backend.Interleaved}},
-		Layers: field("n_layers"), Eps: 1e-5, BOS: 1, EOS: []uint32{2}, Names: huggingFace}
-	c.Heads, c.KVHeads, c.Vocab, c.Context = field("n_heads"), field("n_kv_heads"), field("vocab_size"), field("seq_len")
-	if c.Tied = c.Vocab > 0; !c.Tied {
-		c.Vocab = -c.Vocab
+	s := &settings{reader: a.reader, section: "header", values: map[string]any{"rms_norm_eps": 1e-5}}
+	for _, key := range []string{"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+		"vocab_size", "max_position_embeddings"} {
+		s.values[key] = float64(number[int32](a.reader, key))
 	}
-	if c.Heads < 1 || c.Dim%c.Heads != 0 {
-		a.fail("n_heads", "have %d, which does not divide the dim %d", c.Heads, c.Dim)
+	vocab := get[float64](s, "vocab_size") // is negative where the output is not the embedding
+	s.values["vocab_size"], s.values["tie_word_embeddings"] = math.Abs(vocab), vocab > 0
+	c := s.config()
+	c.RoPE.Pairing = backend.Interleaved
+	if c.HeadDim*c.Heads != c.Dim {
+		s.fail("header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
 	}
-	c.HeadDim = c.Dim / max(c.Heads, 1)
-	if a.keep(c.check(f)); a.err != nil {
+	if s.check(&c); s.err != nil {
 		return c, a
 	}
 

@@ -93,75 +93,30 @@ func (c Config) Stops(token uint32) bool {
 // maxContext bounds what a file may claim, as tables are made for it.
 const maxContext = 1 << 24
 
-// size is a number of a configuration and the largest that it may be.
-type size struct {
-	field    string
-	have, to int
-}
-
-// sizes fails for the first number that no model can have.
-func (f file) sizes(all ...size) error {
-	for _, s := range all {
-		if s.have < 1 || s.have > s.to {
-			return f.bad(s.field, "have %d, need 1 to %d", s.have, s.to)
-		}
-	}
-	return nil
-}
-
-// check is an error naming the first value that no model can have. Afterwards products of two sizes of a layer do not overflow.
-func (c Config) check(f file) error {
-	err := f.sizes(size{"hidden size", c.Dim, 1 << 20}, size{"layers", c.Layers, 1 << 16},
-		size{"vocabulary", c.Vocab, 1 << 24}, size{"context", c.Context, maxContext})
-	for l := 0; l < max(len(c.Blocks), 1) && err == nil; l++ {
-		err = c.block(l).check(f)
-	}
-	if err != nil {
-		return err
-	}
+// check fails for what no model can have, of sizes that are in their ranges. Afterwards products of two sizes of a layer do
+// not overflow.
+func (s *settings) check(c *Config) {
 	if !(c.Eps > 0 && c.Eps < 1) {
-		return f.bad("norm epsilon", "have %v, need a number between 0 and 1", c.Eps)
+		s.fail("norm epsilon", "have %v, need a number between 0 and 1", c.Eps)
 	}
 	for _, token := range append([]uint32{c.BOS}, c.EOS...) {
 		if uint64(token) >= uint64(c.Vocab) && token != NoToken {
-			return f.bad("special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)
+			s.fail("special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)
 		}
 	}
-	return nil
-}
-
-func (b *Block) check(f file) error {
-	sizes := []size{{"feed-forward size", b.Hidden, 1 << 24}, {"heads", b.Heads, 1 << 16}, {"key-value heads", b.KVHeads, 1 << 16},
-		{"head dim", b.HeadDim, 1 << 16}, {"value head dim", b.valueDim(), 1 << 16}}
-	if b.Kind == group.Window || b.Kind == group.Chunked {
-		sizes = append(sizes, size{"window", b.Span, maxContext})
+	for l := 0; l < max(len(c.Blocks), 1) && s.err == nil; l++ {
+		b := c.block(l)
+		if b.Heads%b.KVHeads != 0 {
+			s.fail("key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
+		}
+		if d := &b.Delta; d.ValueHeads%max(d.KeyHeads, 1) != 0 {
+			s.fail("linear value heads", "have %d, no multiple of the %d key heads", d.ValueHeads, d.KeyHeads)
+		}
+		if !(b.Scale >= 0) || math.IsInf(float64(b.Scale), 0) {
+			s.fail("scale of attention", "have %v, need a positive number", b.Scale)
+		}
+		if _, err := b.RoPE.Resolve(b.HeadDim); err != nil && !b.NoRoPE {
+			s.fail("rope", "%v", err)
+		}
 	}
-	if e := &b.Experts; *e != (experts{}) {
-		sizes = append(sizes, size{"experts", e.Count, 1 << 12}, size{"experts of a token", e.Top, e.Count},
-			size{"size of an expert", e.Hidden, 1 << 20}, size{"size of the shared expert", max(e.Shared, 1), 1 << 20})
-	}
-	if d := &b.Delta; *d != (delta{}) {
-		sizes = append(sizes, size{"linear key heads", d.KeyHeads, 1 << 10}, size{"linear value heads", d.ValueHeads, 1 << 10},
-			size{"linear key dim", d.KeyDim, 1 << 10}, size{"linear value dim", d.ValueDim, 1 << 10}, size{"linear convolution", d.Conv, 1 << 6},
-			size{"linear value heads of a key head", 1 - d.ValueHeads%max(d.KeyHeads, 1), 1})
-	}
-	if l := &b.Latent; *l != (latent{}) {
-		sizes = append(sizes, size{"rank of keys and values", l.KV, 1 << 16}, size{"rank of queries", max(l.Query, 1), 1 << 16},
-			size{"rotated dims", l.Rotated, 1 << 16}, size{"dims that do not rotate", l.Plain, 1 << 16}, size{"value head dim", l.Value, 1 << 16})
-	}
-	err := f.sizes(sizes...)
-	switch {
-	case err != nil:
-		return err
-	case b.Heads%b.KVHeads != 0:
-		return f.bad("key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
-	case !(b.Scale >= 0) || math.IsInf(float64(b.Scale), 0):
-		return f.bad("scale of attention", "have %v, need a positive number", b.Scale)
-	case b.NoRoPE:
-		return nil
-	}
-	if _, err = b.RoPE.Resolve(b.HeadDim); err != nil {
-		err = f.bad("rope", "%v", err)
-	}
-	return err
 }

@@ -26,7 +26,7 @@ type array struct {
 
 func craftConfig(dim int) Config {
 	return Config{Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, Names: huggingFace,
-		Block: Block{Hidden: dim, Heads: 2, KVHeads: 1, HeadDim: dim / 2, RoPE: backend.RoPE{Pairing: backend.Interleaved}, Act: "silu"}}
+		Block: Block{Hidden: dim, Heads: 2, KVHeads: 1, HeadDim: dim / 2, RoPE: backend.RoPE{Theta: 10000, Pairing: backend.Interleaved}, Act: "silu"}}
 }
 
 // craftArrays is the weights of c under the names of n.

@@ -81,17 +81,17 @@ func (s *settings) config() Config {
 		}
 	}
 	c := Config{
-		Dim: s.int("hidden_size"), Layers: s.int("num_hidden_layers"), Vocab: s.int("vocab_size"), Context: s.int("max_position_embeddings"),
-		Eps: float32(get[float64](s, "rms_norm_eps")), Tied: get(s, "tie_word_embeddings", false),
+		Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
+		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), Tied: get(s, "tie_word_embeddings", false),
 		BOS: NoToken, EOS: s.tokens("eos_token_id"), Names: huggingFace,
 	}
 	if bos := s.tokens("bos_token_id"); len(bos) > 0 {
 		c.BOS = bos[0]
 	}
 	b := &c.Block
-	b.Heads, b.Hidden = s.int("num_attention_heads"), s.int("intermediate_size")
-	b.KVHeads = s.int("num_key_value_heads", b.Heads)
-	b.HeadDim = s.int("head_dim", c.Dim/max(b.Heads, 1))
+	b.Heads, b.Hidden = s.size("num_attention_heads", 1<<16), s.size("intermediate_size", 1<<24)
+	b.KVHeads = s.size("num_key_value_heads", 1<<16, b.Heads)
+	b.HeadDim = s.size("head_dim", 1<<16, max(c.Dim/max(b.Heads, 1), 1))
 	b.QKVBias = get(s, "attention_bias", false)
 	b.OBias = b.QKVBias
 	act := "hidden_activation" // of Gemma, whose files have hidden_act too, which says nothing
@@ -104,7 +104,7 @@ func (s *settings) config() Config {
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
-	if s.keep(s.sizes(size{"layers", c.Layers, 1 << 9})); s.err == nil {
+	if s.err == nil {
 		c.lay(s, f)
 	}
 	return c
@@ -153,7 +153,7 @@ var layerTypes = map[string]struct {
 func (s *settings) see(b *Block, kind, field string) {
 	t, known := layerTypes[kind]
 	if t.span != "" {
-		b.Span = s.int(t.span, 0)
+		b.Span = s.size(t.span, maxContext, 0)
 	}
 	switch {
 	case !known:

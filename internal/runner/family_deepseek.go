@@ -7,8 +7,8 @@ import (
 )
 
 func deepSeek(s *settings, c *Config) {
-	c.Latent = latent{Query: s.int("q_lora_rank", 0), KV: s.int("kv_lora_rank"), Plain: s.int("qk_nope_head_dim"),
-		Rotated: s.int("qk_rope_head_dim"), Value: s.int("v_head_dim")}
+	c.Latent = latent{Query: s.size("q_lora_rank", 1<<16, 0), KV: s.size("kv_lora_rank", 1<<16), Plain: s.size("qk_nope_head_dim", 1<<16),
+		Rotated: s.size("qk_rope_head_dim", 1<<16), Value: s.size("v_head_dim", 1<<16)}
 	l := &c.Latent
 	c.KVHeads, c.HeadDim, c.ValueDim, c.RoPE.Dims = 1, l.KV+l.Rotated, l.KV, l.Rotated
 	c.Scale = float32(1 / math.Sqrt(float64(l.Plain+l.Rotated)))

@@ -28,10 +28,12 @@ func qwen3(s *settings, c *Config) {
 
 func qwen3Next(s *settings, c *Config) {
 	c.UnitNorm, c.QKNorm, c.Gated = true, weightedQK, true
-	c.Delta = delta{KeyHeads: s.int("linear_num_key_heads"), ValueHeads: s.int("linear_num_value_heads"),
-		KeyDim: s.int("linear_key_head_dim"), ValueDim: s.int("linear_value_head_dim"), Conv: s.int("linear_conv_kernel_dim")}
-	c.Experts = experts{Count: s.int("num_experts"), Top: s.int("num_experts_per_tok"), Hidden: s.int("moe_intermediate_size"),
-		Shared: s.int("shared_expert_intermediate_size"), SharedGate: true, Route: softmaxAll}
+	c.Delta = delta{KeyHeads: s.size("linear_num_key_heads", 1<<10), ValueHeads: s.size("linear_num_value_heads", 1<<10),
+		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10), Conv: s.size("linear_conv_kernel_dim", 1<<6)}
+	if n := s.size("num_experts", 1<<12, 0); n > 0 {
+		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
+			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true, Route: softmaxAll}
+	}
 	if get(s, "norm_topk_prob", false) {
 		c.Experts.Route = softmaxChosen
 	}
@@ -41,7 +43,7 @@ func qwen3Next(s *settings, c *Config) {
 // qwen3NextLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
 func qwen3NextLayer(s *settings, layer int, b *Block) {
 	step := max(s.int("decoder_sparse_step", 1), 1)
-	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || b.Experts.Count == 0 || (layer+1)%step != 0 {
+	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || (layer+1)%step != 0 {
 		b.Experts = experts{}
 	}
 }

@@ -154,7 +154,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
 		meta.keep(meta.unsupported("rope_freqs.weight"))
 	}
-	meta.keep(c.check(meta.file))
+	meta.check(&c)
 	return c
 }
 

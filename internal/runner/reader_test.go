@@ -68,7 +68,7 @@ func TestFormatsAgree(t *testing.T) {
 			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
 				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
 			})
-			cfg.RoPE.Theta, cfg.RoPE.Dims, cfg.Names = 10000, cfg.HeadDim, ggml
+			cfg.RoPE.Dims, cfg.Names = cfg.HeadDim, ggml
 			require.Equal(t, cfg, m.Config)
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
 		}
@@ -290,13 +290,14 @@ func TestHostileCheckpoint(t *testing.T) {
 		value uint32
 		field string
 	}{
-		{"dim", 0, 0, "hidden size"}, {"dim", 0, math.MaxUint32, "n_heads"}, {"dim", 0, 5, "n_heads"},
-		{"hidden", 1, 1 << 30, "feed-forward size"}, {"hidden", 1, 1 << 20, "mlp.gate_proj"},
-		{"layers", 2, 1 << 31, "layers"}, {"layers", 2, 1 << 16, "input_layernorm"},
-		{"heads", 3, 0, "n_heads"}, {"heads", 3, 4, "rope"}, {"KV heads", 4, 3, "key-value heads"},
-		{"vocabulary", 5, 1 << 31, "vocabulary"}, {"vocabulary", 5, 2, "special tokens"}, {"vocabulary", 5, 6, "size"},
+		{"dim", 0, 0, "hidden_size"}, {"dim", 0, math.MaxUint32, "hidden_size"}, {"dim", 0, 5, "num_attention_heads"},
+		{"hidden", 1, 1 << 30, "intermediate_size"}, {"hidden", 1, 1 << 20, "mlp.gate_proj"},
+		{"layers", 2, 1 << 31, "num_hidden_layers"}, {"layers", 2, 1 << 9, "input_layernorm"},
+		{"heads", 3, 0, "num_attention_heads"}, {"heads", 3, 4, "rope"}, {"heads", 3, 8, "num_attention_heads"},
+		{"KV heads", 4, 0, "num_key_value_heads"}, {"KV heads", 4, 3, "key-value heads"},
+		{"vocabulary", 5, 1 << 31, "vocab_size"}, {"vocabulary", 5, 2, "special tokens"}, {"vocabulary", 5, 6, "size"},
 		{"untied", 5, uint32(0xfffffffb), "lm_head"},
-		{"context", 6, 0, "context"}, {"context", 6, 1 << 23, "rotations"},
+		{"context", 6, 0, "max_position_embeddings"}, {"context", 6, 1 << 23, "rotations"},
 	} {
 		data := append([]byte(nil), whole...)
 		copy(data[4*c.word:], u32(c.value))
@@ -350,8 +351,9 @@ func TestConfig(t *testing.T) {
 	}
 	for more, field := range map[string]string{
 		`,"num_key_value_heads":3`:                 "key-value heads",
-		`,"num_key_value_heads":0`:                 "key-value heads",
-		`,"num_attention_heads":0`:                 "heads",
+		`,"num_key_value_heads":0`:                 "num_key_value_heads",
+		`,"num_attention_heads":0`:                 "num_attention_heads",
+		`,"num_attention_heads":16`:                "rope",
 		`,"head_dim":7`:                            "rope",
 		`,"head_dim":1e30`:                         "configuration",
 		`,"hidden_size":"8"`:                       "configuration",
@@ -361,8 +363,8 @@ func TestConfig(t *testing.T) {
 		`,"bos_token_id":5`:                        "special tokens",
 		`,"eos_token_id":[1,9]`:                    "special tokens",
 		`,"eos_token_id":"x"`:                      "configuration",
-		`,"max_position_embeddings":99999999`:      "context",
-		`,"num_hidden_layers":9223372036854775807`: "layers",
+		`,"max_position_embeddings":99999999`:      "max_position_embeddings",
+		`,"num_hidden_layers":9223372036854775807`: "num_hidden_layers",
 		`,`: "configuration",
 	} {
 		_, err := parse(more)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 )
 
 // settings are what a file says of its model: config.json, or the metadata of a GGUF file. Values are as encoding/json makes
@@ -63,6 +64,16 @@ func (s *settings) assume(class map[string]any) {
 	}
 }
 
+// size is a setting from 1 to most, or the default.
+func (s *settings) size(key string, most int, def ...int) int {
+	v := s.int(key, def...)
+	if v > most || v < 1 && !slices.Contains(def, v) {
+		field, _ := s.lookup(key)
+		s.fail(field, "have %d, need 1 to %d", v, most)
+	}
+	return v
+}
+
 // tokens are those of a setting that is one, several, or null.
 func (s *settings) tokens(key string) (all []uint32) {
 	field, value := s.lookup(key)
@@ -107,6 +118,6 @@ func parseConfig(f file) (Config, error) {
 		s.flatten("rope_parameters." + kind)
 	}
 	c := s.config()
-	s.keep(c.check(f))
+	s.check(&c)
 	return c, s.err
 }
