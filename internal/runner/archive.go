@@ -20,7 +20,9 @@ type archive struct {
 	files   [][]byte // that the tensors are in
 }
 
-func newArchive(r *reader) *archive { return &archive{r, map[string]tensor{}, [][]byte{r.data}} }
+func newArchive(f file) *archive {
+	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}}
+}
 
 // tensor is an array of a file as it is stored.
 type tensor struct {
@@ -39,16 +41,15 @@ type encoding struct {
 }
 
 var encodings = map[string]encoding{
-	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src)) }},
-	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(binary.LittleEndian.Uint16(src)) }},
-	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(binary.LittleEndian.Uint16(src)) }},
-	"Q8_0": {product.Group, 34, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and 32 signed bytes
-		scale := quant.FromF16(binary.LittleEndian.Uint16(src))
-		for i := range 32 {
-			dst[i] = scale * float32(int8(src[2+i]))
-		}
+	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(le.Uint32(src)) }},
+	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(le.Uint16(src)) }},
+	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
+	"Q8_0": {product.Group, 2 + product.Group, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and signed bytes
+		quant.DecodeInt8(dst[:product.Group], src[2:], quant.FromF16(le.Uint16(src)))
 	}},
 }
+
+var le = binary.LittleEndian
 
 // add lists a tensor without its data, whose size follows from shape and encoding. One that cannot be decoded has none.
 func (a *archive) add(t tensor) {
@@ -102,8 +103,8 @@ func (a *archive) floats(name string, shape ...int) []float32 {
 		return nil
 	}
 	out := make([]float32, len(t.data)/e.bytes*e.group)
-	for i := range len(t.data) / e.bytes {
-		e.decode(out[i*e.group:], t.data[i*e.bytes:])
+	for i := 0; i < len(out); i += e.group {
+		e.decode(out[i:], t.data[i/e.group*e.bytes:])
 	}
 	for i, v := range out {
 		if v-v != 0 { // infinite or not a number
@@ -120,7 +121,7 @@ func (a *archive) stored(name string) (dtype backend.DType, scales []float32) {
 	e := encodings[t.encoding]
 	if e.dtype == backend.Int8 {
 		for group := range slices.Chunk(t.data, e.bytes) {
-			scales = append(scales, quant.FromF16(binary.LittleEndian.Uint16(group)))
+			scales = append(scales, quant.FromF16(le.Uint16(group)))
 		}
 	}
 	return e.dtype, scales

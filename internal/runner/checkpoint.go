@@ -10,7 +10,7 @@ import (
 // parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then, in a fixed order, all weights in f32, those of
 // a kind for all layers back to back. The size of the file follows from the header and must agree.
 func parseCheckpoint(f file) (Config, *archive) {
-	a := newArchive(&reader{file: f})
+	a := newArchive(f)
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
 		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
 	}

@@ -80,7 +80,7 @@ type numeric interface {
 }
 
 func number[T numeric](r *reader, field string) (v T) {
-	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), binary.LittleEndian, &v) // fails where bytes has failed
+	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), le, &v) // fails where bytes has failed
 	return v
 }
 

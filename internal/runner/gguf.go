@@ -32,7 +32,8 @@ const ggufString, ggufArray = 8, 9
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
-	r := &reader{file: f}
+	a := newArchive(f)
+	r := a.reader
 	if string(r.bytes("magic", 4)) != "GGUF" {
 		r.fail("magic", "is not that of a GGUF file")
 	}
@@ -57,7 +58,6 @@ func parseGGUF(f file) (*settings, *archive) {
 	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
 		r.fail("metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
 	}
-	a := newArchive(r)
 	start := (r.at + align - 1) &^ (align - 1)
 	for _, t := range list {
 		if t.begin&(align-1) != 0 {

@@ -14,7 +14,7 @@ import (
 // parseSafetensors lists the tensors of a safetensors file: the length of the
 // header (u64), the header (JSON), and the data that it describes.
 func parseSafetensors(f file) *archive {
-	a := newArchive(&reader{file: f})
+	a := newArchive(f)
 	// Decoding into a map would not see a name that is there twice.
 	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
 	if t, err := header.Token(); err != nil || t != json.Delim('{') {
@@ -46,7 +46,7 @@ func parseSafetensors(f file) *archive {
 
 // parseShards lists the tensors of the files that an index names, which are beside it.
 func parseShards(fsys fs.FS, index file) *archive {
-	all := newArchive(&reader{file: index})
+	all := newArchive(index)
 	var names struct {
 		Of map[string]string `json:"weight_map"`
 	}

@@ -31,14 +31,13 @@ func (d dense) pack() Matrix {
 	return Matrix{product.Pack(d.Type, d.Rows, d.Cols, d.Data, d.Scales), d.Bias}
 }
 
-// naming is what a file calls the weights.
+// naming is what a file calls the weights that not all files call alike.
 type naming struct {
 	embed, norm, output string
 	layer               string // format of a layer's number and one of the following
 	attnNorm, ffnNorm   string
 	postAttn, postFFN   string // norms of what a sublayer adds
 	q, k, v, o          string
-	qNorm, kNorm, sinks string
 	ffn                 string // in front of the following
 	gate, up, down      string
 	router, expert      string // the latter in front of what experts have
@@ -49,7 +48,6 @@ var huggingFace = naming{
 	embed: "model.embed_tokens", norm: "model.norm", output: "lm_head",
 	layer: "model.layers.%d.%s", attnNorm: "input_layernorm", ffnNorm: "post_attention_layernorm",
 	q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj", o: "self_attn.o_proj",
-	qNorm: "self_attn.q_norm", kNorm: "self_attn.k_norm", sinks: "self_attn.sinks",
 	ffn: "mlp.", gate: "gate_proj", up: "up_proj", down: "down_proj",
 	router: "router", expert: "experts.", shared: "shared_expert.", sharedGate: "shared_expert_gate",
 }
@@ -156,10 +154,10 @@ func (w *loader) attention(b *Block, out *Layer) {
 	out.K, out.V = w.matrix(n.k, kv, dim, b.QKVBias), w.matrix(n.v, b.KVHeads*b.valueDim(), dim, b.QKVBias)
 	out.O = w.matrix(n.o, dim, b.Heads*b.valueDim(), b.OBias)
 	if b.QKNorm == weightedQK {
-		out.QNorm, out.KNorm = w.norm(n.qNorm, b.HeadDim), w.norm(n.kNorm, b.HeadDim)
+		out.QNorm, out.KNorm = w.norm("self_attn.q_norm", b.HeadDim), w.norm("self_attn.k_norm", b.HeadDim)
 	}
 	if b.Sinks {
-		out.Sinks = w.raw(n.sinks, b.Heads)
+		out.Sinks = w.raw("self_attn.sinks", b.Heads)
 	}
 }
 
