@@ -85,6 +85,20 @@ func TestGenerateFamilies(t *testing.T) {
 	}
 }
 
+// The report has the formats of the planes that there are: latents have no values.
+func TestGenerateReportsPlanes(t *testing.T) {
+	for _, m := range tinymodel.All() {
+		args := []string{"generate", "--kv-dtype", "f16", "--max-tokens", "1", "--model", folderOf(t, m, nil)}
+		formats, values := ", K f16, V f16, on ", any("f16")
+		if strings.HasPrefix(m.Name, "deepseek") {
+			formats, values = ", K f16, on ", nil
+		}
+		require.Contains(t, succeeds(t, args...).stderr, formats, m.Name)
+		report := jsonLines(t, succeeds(t, append(args, "--json")...).stdout)[1]["report"].(map[string]any)
+		require.Equal(t, []any{"f16", values}, []any{report["k_type"], report["v_type"]}, m.Name)
+	}
+}
+
 // Of a folder the tokenizer is the one that was asked for, else its own, else bytes; where there is none, the error says what to do.
 func TestGenerateFindsTokenizer(t *testing.T) {
 	m := tinymodel.All()[0]

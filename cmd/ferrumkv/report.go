@@ -26,7 +26,7 @@ type report struct {
 	Layout            string  `json:"layout"`
 	BlockTokens       int     `json:"block_tokens"` // contiguous: the capacity of a sequence
 	KType             string  `json:"k_type"`
-	VType             string  `json:"v_type"`
+	VType             string  `json:"v_type,omitempty"`          // not of latents, whose one plane K is
 	ResidualTokens    int     `json:"residual_tokens,omitempty"` // at least, that are not quantized
 	Hadamard          bool    `json:"hadamard,omitempty"`
 	SkipLayers        []int   `json:"skip_layers,omitempty"`
@@ -59,10 +59,13 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runne
 	for _, m := range r.Matches {
 		reused += m.Cached
 	}
-	s := r.Cache
+	s, values := r.Cache, ""
+	if !cfg.Model.Latent {
+		values = cfg.Storage.V.String()
+	}
 	return report{
 		Model: f.model.name(), Prompts: len(f.prompts), Turns: len(f.turns), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
-		Layout: cfg.Memory.Layout.String(), BlockTokens: block, KType: cfg.Storage.K.String(), VType: cfg.Storage.V.String(),
+		Layout: cfg.Memory.Layout.String(), BlockTokens: block, KType: cfg.Storage.K.String(), VType: values,
 		ResidualTokens: cfg.Storage.Residual, Hadamard: cfg.Storage.Hadamard, SkipLayers: cfg.Storage.SkipLayers,
 		PrefixReuse: cfg.Memory.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
@@ -84,7 +87,7 @@ func (r report) show(cmd *cobra.Command, asJSON bool) error {
 // write prints the report for people.
 func (r report) write(out io.Writer) error {
 	var w strings.Builder
-	fmt.Fprintf(&w, "\ncache    %s, blocks of %s, K %s, V %s%s, on %s\n", r.Layout, count(r.BlockTokens, "token"), r.KType, r.VType, r.exact(), r.Backend)
+	fmt.Fprintf(&w, "\ncache    %s, blocks of %s, K %s%s, on %s\n", r.Layout, count(r.BlockTokens, "token"), r.KType, r.besideKeys(), r.Backend)
 	for _, phase := range []struct {
 		name          string
 		tokens        int
@@ -109,9 +112,12 @@ func (r report) write(out io.Writer) error {
 	return err
 }
 
-// exact says what of quantized keys and values is not, and what was done to the keys.
-func (r report) exact() string {
+// besideKeys says how values are stored, what of quantized keys and values is not, and what was done to the keys.
+func (r report) besideKeys() string {
 	var w strings.Builder
+	if r.VType != "" {
+		fmt.Fprintf(&w, ", V %s", r.VType)
+	}
 	if r.Hadamard {
 		w.WriteString(", keys turned by Hadamard")
 	}
