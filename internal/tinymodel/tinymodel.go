@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strings"
 	"testing/fstest"
 
@@ -27,27 +28,25 @@ type Model struct {
 	Columns   []int
 	Largest   float64 // logit of all
 	Logits    [][]float64
-	Tensors   [][]any // name with # for the layer, layers, shape, center, spread
+	Tensors   []json.RawMessage // name with # for the layer, layers, shape, center, spread
 }
 
 // All is all of them, by name.
 func All() (all []*Model) {
-	list, err := files.ReadDir("models")
+	list, _ := files.ReadDir("models")
 	for _, file := range list {
 		m := &Model{Name: strings.TrimSuffix(file.Name(), ".json")}
-		var data []byte
-		if data, err = files.ReadFile("models/" + file.Name()); err == nil {
-			err = json.Unmarshal(data, m)
-		}
-		if err != nil {
-			break
-		}
+		data, _ := files.ReadFile("models/" + file.Name())
+		unmarshal(data, m)
 		all = append(all, m)
 	}
-	if err != nil || len(all) == 0 {
-		panic(fmt.Sprint("tinymodel: ", len(all), " models, ", err)) // the files are part of the program
-	}
 	return all
+}
+
+func unmarshal(data []byte, v any) {
+	if err := json.Unmarshal(data, v); err != nil {
+		panic(err) // the files are part of the program
+	}
 }
 
 // uniform is numbers from 0 to 1 that scripts/models/weights.py makes alike.
@@ -83,17 +82,13 @@ type array struct {
 // arrays are the model's tensors; prefix stands before the names of those of the text model.
 func (m *Model) arrays(prefix func(name string) string) (list []array) {
 	for _, row := range m.Tensors {
+		var name string
 		var layers, shape []int
-		for _, l := range row[1].([]any) {
-			layers = append(layers, int(l.(float64)))
-		}
-		for _, n := range row[2].([]any) {
-			shape = append(shape, int(n.(float64)))
-		}
+		var center, spread float64
+		unmarshal(row, &[]any{&name, &layers, &shape, &center, &spread})
 		size, _ := backend.Mul(shape...)
-		center, spread := row[3].(float64), row[4].(float64)
 		for _, l := range layers {
-			name := strings.ReplaceAll(row[0].(string), "#", fmt.Sprint(l))
+			name := strings.ReplaceAll(name, "#", fmt.Sprint(l))
 			a := array{prefix(name), shape, make([]float32, size)}
 			for i, u := range uniform(m.Name+" "+name, size) {
 				a.data[i] = float32(center + float64(spread*(2*u-1))) // products are rounded, on every processor
@@ -118,7 +113,7 @@ func (m *Model) Folder(spelling string) fstest.MapFS {
 		}
 		return name
 	}
-	put(out, "config.json", m.Configs[spelling])
+	out["config.json"] = jsonFile(m.Configs[spelling])
 	list := m.arrays(prefix)
 	if spelling == "4" {
 		out["model.safetensors"] = safetensors(list)
@@ -132,17 +127,13 @@ func (m *Model) Folder(spelling string) fstest.MapFS {
 			index[a.name] = name
 		}
 	}
-	put(out, "model.safetensors.index.json", map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": index})
+	out["model.safetensors.index.json"] = jsonFile(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": index})
 	return out
 }
 
-// put adds a file of JSON.
-func put(files fstest.MapFS, name string, value any) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // it came from JSON
-	}
-	files[name] = &fstest.MapFile{Data: data}
+func jsonFile(value any) *fstest.MapFile {
+	data, _ := json.Marshal(value) // which came from JSON
+	return &fstest.MapFile{Data: data}
 }
 
 func safetensors(list []array) *fstest.MapFile {
@@ -154,7 +145,7 @@ func safetensors(list []array) *fstest.MapFile {
 		}
 		header[a.name] = map[string]any{"dtype": "F32", "shape": a.shape, "data_offsets": []int{begin, len(data)}}
 	}
-	text, _ := json.Marshal(header)
+	text := jsonFile(header).Data
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
-	return &fstest.MapFile{Data: append(append(out, text...), data...)}
+	return &fstest.MapFile{Data: slices.Concat(out, text, data)}
 }
