@@ -31,8 +31,8 @@ var families = map[string]family{
 	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
 	"llama4":      {kind: chunksBetween, shape: llama4, layer: llama4Layer, class: "llama4_text"},
 	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
-	"deepseek_v2": {shape: deepSeek, layer: deepSeekLayer},
-	"deepseek_v3": {shape: deepSeek, layer: deepSeekLayer},
+	"deepseek_v2": {shape: deepSeek},
+	"deepseek_v3": {shape: deepSeek},
 }
 
 // between is a type in all layers but each n-th, where n is a setting.
@@ -83,10 +83,7 @@ func (s *settings) config() Config {
 	c := Config{
 		Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
 		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), Tied: get(s, "tie_word_embeddings", false),
-		BOS: NoToken, EOS: s.tokens("eos_token_id"), Names: huggingFace,
-	}
-	if bos := s.tokens("bos_token_id"); len(bos) > 0 {
-		c.BOS = bos[0]
+		BOS: append(s.tokens("bos_token_id"), NoToken)[0], EOS: s.tokens("eos_token_id"), Names: huggingFace,
 	}
 	b := &c.Block
 	b.Heads, b.Hidden = s.size("num_attention_heads", 1<<16), s.size("intermediate_size", 1<<24)

@@ -15,16 +15,12 @@ func deepSeek(s *settings, c *Config) {
 	if get(s, "rope_interleave", true) {
 		c.RoPE.Pairing = backend.Interleaved
 	}
-}
-
-// deepSeekLayer has a larger scale of attention where YaRN says mscale_all_dim.
-func deepSeekLayer(s *settings, layer int, b *Block) {
-	if first, n := s.int("first_k_dense_replace", 0), s.int("n_routed_experts", 0); n > 0 && layer >= first {
-		s.keep(s.unsupported("n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, layer, first))
-	}
 	prefix, _ := s.ropeOf("full_attention")
-	if all := get(s, prefix+"mscale_all_dim", 0.0); all != 0 {
+	if all := get(s, prefix+"mscale_all_dim", 0.0); all != 0 { // YaRN, with a larger scale of attention
 		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
-		b.Scale *= float32(m * m)
+		c.Scale *= float32(m * m)
+	}
+	if first, n := s.int("first_k_dense_replace", 0), s.int("n_routed_experts", 0); n > 0 && first < c.Layers {
+		s.keep(s.unsupported("n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first))
 	}
 }
