@@ -11,6 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -216,4 +217,23 @@ func TestShards(t *testing.T) {
 		require.Contains(t, f.Why, c.why)
 	}
 	require.ErrorContains(t, load(index, map[string][]byte{"a.safetensors": a}), "b.safetensors")
+}
+
+// Qwen's windows are there where use_sliding_window says so, whatever sliding_window and layer_types say.
+func TestWindowsOfQwen(t *testing.T) {
+	for more, kind := range map[string]group.Kind{
+		``: group.Full, `,"use_sliding_window":null`: group.Full, `,"use_sliding_window":true`: group.Window,
+		`,"layer_types":["sliding_attention","sliding_attention"]`:                           group.Full,
+		`,"layer_types":["full_attention","sliding_attention"],"use_sliding_window":true`:    group.Window,
+		`,"use_sliding_window":true,"sliding_window":null`:                                   group.Full,
+		`,"use_sliding_window":true,"max_window_layers":2`:                                   group.Full,
+		`,"layer_types":["sliding_attention","sliding_attention"],"use_sliding_window":null`: group.Full,
+	} {
+		for _, name := range []string{"qwen2", "qwen3"} {
+			config := fmt.Appendf(nil, `{"model_type":%q,"num_hidden_layers":2,"max_window_layers":1%s}`, name, more)
+			c, err := parseConfig(file{"config.json", config})
+			require.NoError(t, err)
+			require.Equal(t, kind, c.block(1).Kind, string(config))
+		}
+	}
 }

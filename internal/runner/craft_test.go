@@ -11,7 +11,14 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/internal/modelfile"
 	"github.com/stretchr/testify/require"
+)
+
+// What readers fail with.
+type (
+	ErrFile        = modelfile.ErrFile
+	ErrUnsupported = modelfile.ErrUnsupported
 )
 
 // Tiny valid files, made by code that shares nothing with the readers.

@@ -73,6 +73,11 @@ func (s *settings) config() Config {
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[cmp.Or(f.class, name)])
 	}
+	s.flatten("rope_scaling")
+	s.flatten("rope_parameters")
+	for kind := range layerTypes {
+		s.flatten("rope_parameters." + kind)
+	}
 	for _, list := range []map[string]any{everywhere, f.only} {
 		for key, value := range list {
 			if _, have := s.lookup(key); have != nil && have != value {
@@ -149,7 +154,8 @@ var layerTypes = map[string]struct {
 // see says which tokens a layer of a type sees: everything where nothing says how much.
 func (s *settings) see(b *Block, kind, field string) {
 	t, known := layerTypes[kind]
-	if t.span != "" {
+	_, asks := s.values["use_sliding_window"] // as Qwen's classes do
+	if t.span != "" && get(s, "use_sliding_window", !asks) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
 	switch {

@@ -5,26 +5,18 @@ import "slices"
 // windows is a window in every layer.
 func windows(*settings, int) string { return "sliding_attention" }
 
-// upperWindows is a window in the layers from max_window_layers on, if use_sliding_window says so.
+// upperWindows is a window in the layers from max_window_layers on.
 func upperWindows(s *settings, layer int) string {
-	if get(s, "use_sliding_window", false) && layer >= s.int("max_window_layers") {
+	if layer >= s.int("max_window_layers", 0) {
 		return "sliding_attention"
 	}
 	return "full_attention"
 }
 
 // qwen2 has biases in three of four projections.
-func qwen2(s *settings, c *Config) {
-	if c.QKVBias, c.OBias = true, false; !get(s, "use_sliding_window", false) {
-		s.values["sliding_window"] = nil
-	}
-}
+func qwen2(_ *settings, c *Config) { c.QKVBias, c.OBias = true, false }
 
-func qwen3(s *settings, c *Config) {
-	if c.QKNorm = weightedQK; !get(s, "use_sliding_window", false) {
-		s.values["sliding_window"] = nil
-	}
-}
+func qwen3(_ *settings, c *Config) { c.QKNorm = weightedQK }
 
 func qwen3Next(s *settings, c *Config) {
 	c.UnitNorm, c.QKNorm, c.Gated = true, weightedQK, true

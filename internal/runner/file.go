@@ -9,12 +9,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/modelfile"
 )
 
-// What Load fails with, apart from errors of the file system.
-type (
-	ErrFile        = modelfile.ErrFile
-	ErrUnsupported = modelfile.ErrUnsupported
-)
-
 // file is a model file in memory. Every length found inside is held against what is there before memory is reserved for it.
 type file struct {
 	name string
@@ -38,11 +32,11 @@ func open(fsys fs.FS, name string) (file, error) {
 }
 
 func (f file) bad(field, format string, a ...any) error {
-	return ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)}
+	return modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)}
 }
 
 func (f file) unsupported(format string, a ...any) error {
-	return ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}
+	return modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}
 }
 
 // reader reads little-endian fields one after another. The first failure of

@@ -14,7 +14,7 @@ import (
 // vocabulary is a file that tokenizer.Read takes; "" is what the model brings: tokenizer.json, or else tokenizer.bin, beside
 // config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
 //
-// Errors are ErrFile and ErrUnsupported, or those of the file system. Each begins with the path of the file that it is about.
+// Errors are modelfile.ErrFile and modelfile.ErrUnsupported, or those of the file system. Each begins with the path of the file that it is about.
 func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
 	return load(disk{}, filepath.ToSlash(path), vocabulary)
 }
@@ -100,9 +100,8 @@ func readConfig(fsys fs.FS, folder string) (Config, error) {
 	return parseConfig(f)
 }
 
-// isByteLevel recognises a vocabulary of bytes by its size, with the special
-// tokens right behind them: such a model needs no tokenizer file.
+// isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right behind them: such a model
+// needs no tokenizer file.
 func isByteLevel(c Config) bool {
-	const special = 16 // tokens behind the bytes, at most
-	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+special
+	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+16
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 )
@@ -94,6 +95,9 @@ func (s *settings) flatten(key string) {
 	}
 }
 
+// inherited are settings of a larger model that count for its text model, too.
+var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
+
 // parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
 func parseConfig(f file) (Config, error) {
 	s := &settings{reader: &reader{file: f}, section: "configuration"}
@@ -106,16 +110,8 @@ func parseConfig(f file) (Config, error) {
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
 		s.section, s.values = "configuration text_config", text
-		for _, key := range []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"} {
-			if value, there := outer[key]; there {
-				s.assume(map[string]any{key: value})
-			}
-		}
-	}
-	s.flatten("rope_scaling")
-	s.flatten("rope_parameters")
-	for kind := range layerTypes {
-		s.flatten("rope_parameters." + kind)
+		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
+		s.assume(outer)
 	}
 	c := s.config()
 	s.check(&c)
