@@ -6,7 +6,6 @@
 // Runner of it, which owns a cache pool on a device; Generate decodes prompts as one batch. The calls into the cache are in
 // forward.go (one step) and generate.go (the life of a sequence).
 //
-// Activations are float32 on the host. Matrices stay in the type that the file has
-// (package product), which changes no bit of a logit: they are float32 when they are
-// multiplied, and no type is rounded for that.
+// Activations are float32 on the host. Matrices stay in the type that the file has (package product), which changes no bit
+// of a logit: they are float32 when they are multiplied, and no type is rounded for that.
 package runner

@@ -2,9 +2,8 @@ package runner
 
 import "github.com/ferrumkv/ferrumkv/internal/product"
 
-// Model is a model's configuration and weights: matrices [outputs, inputs] in the type
-// that their file has, all else in float32. It is not changed by running it, so it may be
-// used by several runners at once.
+// Model is a model's configuration and weights: matrices [outputs, inputs] in the type that their file has, all else in
+// float32. It is not changed by running it, so it may be used by several runners at once.
 type Model struct {
 	Config
 	Embed  *product.Matrix // [Vocab, Dim]
