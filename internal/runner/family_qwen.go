@@ -21,7 +21,8 @@ func qwen3(_ *settings, c *Config) { c.QKNorm = weightedQK }
 func qwen3Next(s *settings, c *Config) {
 	c.UnitNorm, c.QKNorm, c.Gated = true, weightedQK, true
 	c.Delta = delta{KeyHeads: s.size("linear_num_key_heads", 1<<10), ValueHeads: s.size("linear_num_value_heads", 1<<10),
-		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10), Conv: s.size("linear_conv_kernel_dim", 1<<6)}
+		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10),
+		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
 	if n := s.size("num_experts", 1<<12, 0); n > 0 {
 		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
 			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true, Route: softmaxAll}

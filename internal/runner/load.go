@@ -14,7 +14,8 @@ import (
 // vocabulary is a file that tokenizer.Read takes; "" is what the model brings: tokenizer.json, or else tokenizer.bin, beside
 // config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
 //
-// Errors are modelfile.ErrFile and modelfile.ErrUnsupported, or those of the file system. Each begins with the path of the file that it is about.
+// Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
+// that it is about.
 func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
 	return load(disk{}, filepath.ToSlash(path), vocabulary)
 }
