@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/internal/modelfile"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -121,6 +122,9 @@ func bounded(t testing.TB, size int, f func()) {
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
+	if race.Enabled { // which drops what a sync.Pool keeps, at random, those of regular expressions too
+		return
+	}
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20+1024*size), "bytes allocated for an input of %d", size)
 }
 
