@@ -154,6 +154,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:               "quantization_config map[quant_method:mxfp4]",
 		`{"model_type":"gpt_oss","swiglu_limit":5}`:                                             "swiglu_limit 5",
 		`{"model_type":"gemma3_text","use_bidirectional_attention":true}`:                       "use_bidirectional_attention true",
+		`{"model_type":"gemma2","use_bidirectional_attention":true}`:                            "use_bidirectional_attention true",
 		`{"model_type":"gemma2","hidden_activation":"relu"}`:                                    "hidden_activation relu",
 		`{"model_type":"qwen3","rope_scaling":{"rope_type":"dynamic","factor":2}}`:              "rope_scaling.rope_type dynamic",
 		`{"model_type":"llama","num_hidden_layers":1,"layer_types":["linear_attention"]}`:       "layer_types[0] linear_attention in this family",
@@ -171,6 +172,11 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"gemma2","query_pre_attn_scalar":0}`:                         "scale of attention",
 		`{"model_type":"gemma2","num_hidden_layers":512,"query_pre_attn_scalar":0}`: "scale of attention",
 		`{"model_type":"gemma2","num_hidden_layers":513}`:                           "num_hidden_layers",
+		`{"model_type":"gemma3_text","rope_local_base_freq":"x"}`:                   "rope_local_base_freq",
+		`{"model_type":"llama4_text","attn_temperature_tuning":"x"}`:                "attn_temperature_tuning",
+		`{"model_type":"llama4_text","floor_scale":0}`:                              "floor_scale",
+		`{"model_type":"llama4_text","no_rope_layers":[1,1,1,0]}`:                   "no_rope_layers",
+		`{"model_type":"llama4_text","no_rope_layers":["x"]}`:                       "no_rope_layers[0]",
 		`{"model_type":"qwen3_next","linear_num_key_heads":0}`:                      "linear_num_key_heads",
 		`{"model_type":"qwen3_next","linear_num_key_heads":3}`:                      "linear value heads",
 		`{"model_type":"qwen3_next","num_experts_per_tok":513}`:                     "num_experts_per_tok",
@@ -235,5 +241,19 @@ func TestWindowsOfQwen(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, kind, c.block(1).Kind, string(config))
 		}
+	}
+}
+
+// Flags of Llama 4 are numbers in files of transformers 4: attn_temperature_tuning is 4 there, which was its class's default.
+func TestFlagsOfLlama4(t *testing.T) {
+	for more, want := range map[string]struct{ rotates, warm bool }{
+		``: {false, true}, `,"attn_temperature_tuning":4`: {false, true}, `,"attn_temperature_tuning":true`: {false, true},
+		`,"attn_temperature_tuning":0`: {}, `,"attn_temperature_tuning":false`: {}, `,"attn_temperature_tuning":null`: {},
+		`,"no_rope_layers":[]`: {false, true}, `,"no_rope_layers":[0,0,0,1]`: {true, false}, `,"no_rope_layers":[true,true,true,false]`: {false, true},
+	} {
+		c, err := parseConfig(file{"config.json", fmt.Appendf(nil, `{"model_type":"llama4_text","num_hidden_layers":4%s}`, more)})
+		require.NoError(t, err, more)
+		b := c.block(3)
+		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.Warm.Floor > 0}, more)
 	}
 }

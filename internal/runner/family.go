@@ -26,8 +26,8 @@ var families = map[string]family{
 	"qwen3":       {kind: upperWindows, shape: qwen3},
 	"qwen3_next":  {kind: between("linear_attention", "full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
 	"gemma2":      {kind: windowsBetween, shape: gemma},
-	"gemma3":      {kind: windowsBetween, shape: gemma3, only: causal, class: "gemma3_text"},
-	"gemma3_text": {kind: windowsBetween, shape: gemma3, only: causal},
+	"gemma3":      {kind: windowsBetween, shape: gemma3, class: "gemma3_text"},
+	"gemma3_text": {kind: windowsBetween, shape: gemma3},
 	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
 	"llama4":      {kind: chunksBetween, shape: llama4, layer: llama4Layer, class: "llama4_text"},
 	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
@@ -48,7 +48,7 @@ func between(kind, setting string, n int) func(*settings, int) string {
 var windowsBetween = between("sliding_attention", "sliding_window_pattern", 2)
 
 // everywhere is what the runner has no other value for in any family.
-var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil}
+var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "use_bidirectional_attention": false}
 
 // classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
 // what a file does not have, though not of what it has as null.

@@ -2,8 +2,6 @@ package runner
 
 import "math"
 
-var causal = map[string]any{"use_bidirectional_attention": false}
-
 // gemma scales embeddings, norms around its sublayers, and caps logits.
 func gemma(s *settings, c *Config) {
 	c.UnitNorm, c.EmbedScale = true, float32(math.Sqrt(float64(c.Dim)))

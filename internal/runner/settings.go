@@ -48,6 +48,18 @@ func (s *settings) integer(field string, v any) int {
 	return int(f)
 }
 
+// truth is v, which must be a boolean or, as Python has it, a number.
+func (s *settings) truth(field string, v any) bool {
+	if number, ok := v.(float64); ok {
+		return number != 0
+	}
+	flag, ok := v.(bool)
+	if !ok && v != nil {
+		s.fail(field, "is %v, need true or false", v)
+	}
+	return flag
+}
+
 func (s *settings) int(key string, def ...int) int {
 	field, value := s.lookup(key)
 	if value == nil && len(def) > 0 {
