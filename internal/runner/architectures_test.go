@@ -160,6 +160,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"llama","num_hidden_layers":1,"layer_types":["linear_attention"]}`:       "layer_types[0] linear_attention in this family",
 		`{"model_type":"llama","num_hidden_layers":1,"layer_types":["moe"]}`:                    "layer_types[0] moe",
 		`{"model_type":"gemma3","text_config":{"rope_scaling":{"type":"longrope","factor":2}}}`: "rope_scaling.type longrope",
+		`{"model_type":"llama","hidden_act":"swiglu_oai"}`:                                      "hidden_act swiglu_oai",
 		`{"model_type":"mamba"}`:                                                                "model_type mamba",
 		`{"model_type":"gemma3","text_config":{"model_type":"mamba"}}`:                          "model_type mamba",
 	} {
@@ -167,7 +168,10 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err, config)
 	}
 	for config, field := range map[string]string{
-		`{"layer_types":["full_attention"]}`:                                        "layer_types",
+		`{"hidden_size":8}`: "model_type",
+		`{"model_type":"llama","layer_types":["full_attention"]}`:                   "layer_types",
+		`{"model_type":"gemma2","attn_logit_softcapping":-50}`:                      "soft cap",
+		`{"model_type":"gemma2","final_logit_softcapping":-30}`:                     "soft cap",
 		`{"model_type":"mistral","sliding_window":-1}`:                              "sliding_window",
 		`{"model_type":"gemma2","query_pre_attn_scalar":0}`:                         "scale of attention",
 		`{"model_type":"gemma2","num_hidden_layers":512,"query_pre_attn_scalar":0}`: "scale of attention",
@@ -255,5 +259,19 @@ func TestFlagsOfLlama4(t *testing.T) {
 		require.NoError(t, err, more)
 		b := c.block(3)
 		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.Warm.Floor > 0}, more)
+	}
+}
+
+// What layers see is what layer_types says, in every family.
+func TestLayerTypes(t *testing.T) {
+	for _, name := range []string{"llama", "mistral", "gemma2"} {
+		for types, kinds := range map[string][2]group.Kind{
+			`"full_attention","sliding_attention"`: {group.Full, group.Window}, `"sliding_attention","full_attention"`: {group.Window, group.Full},
+		} {
+			config := fmt.Appendf(nil, `{"model_type":%q,"num_hidden_layers":2,"sliding_window":64,"layer_types":[%s]}`, name, types)
+			c, err := parseConfig(file{"config.json", config})
+			require.NoError(t, err)
+			require.Equal(t, kinds, [2]group.Kind{c.block(0).Kind, c.block(1).Kind}, string(config))
+		}
 	}
 }

@@ -15,7 +15,7 @@ func parseCheckpoint(f file) (Config, *archive) {
 		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
 	}
 	a.at = 0
-	s := &settings{reader: a.reader, section: "header", values: map[string]any{"rms_norm_eps": 1e-5}}
+	s := &settings{reader: a.reader, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
 	for _, key := range []string{"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
 		"vocab_size", "max_position_embeddings"} {
 		s.values[key] = float64(number[int32](a.reader, key))

@@ -99,6 +99,9 @@ func (s *settings) check(c *Config) {
 	if !(c.Eps > 0 && c.Eps < 1) {
 		s.fail("norm epsilon", "have %v, need a number between 0 and 1", c.Eps)
 	}
+	if cap := min(c.SoftCap, c.LogitCap); !(cap >= 0) {
+		s.fail("soft cap", "have %v, need a positive number", cap)
+	}
 	for _, token := range append([]uint32{c.BOS}, c.EOS...) {
 		if uint64(token) >= uint64(c.Vocab) && token != NoToken {
 			s.fail("special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)

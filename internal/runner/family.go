@@ -64,9 +64,9 @@ var classesJSON []byte
 
 // config is the shape of the model.
 func (s *settings) config() Config {
-	name := get(s, "model_type", "llama")
+	name := get[string](s, "model_type")
 	f, known := families[name]
-	if !known {
+	if !known { // or missing
 		s.keep(s.unsupported("model_type %s", name))
 		return Config{}
 	}
@@ -100,7 +100,7 @@ func (s *settings) config() Config {
 	if s.values[act] == nil {
 		act = "hidden_act"
 	}
-	if b.Act = get(s, act, "silu"); activations[b.Act] == nil {
+	if b.Act = get(s, act, "silu"); activations[b.Act] == nil || b.Act == clampedSwiGLU {
 		s.keep(s.unsupported("%s %s", act, b.Act))
 	}
 	if f.shape != nil {

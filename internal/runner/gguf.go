@@ -141,9 +141,10 @@ func ggufConfig(meta *settings, a *archive) Config {
 		meta.values["vocab_size"] = float64(shape[0])
 	}
 	_, untied := a.tensors[ggml.output+".weight"]
-	meta.values["tie_word_embeddings"] = !untied
+	_, biased := a.tensors[fmt.Sprintf(ggml.layer, 0, ggml.q)+".bias"] // no setting says so
+	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
-	if name := get(meta, "model_type", "llama"); name != "llama" {
+	if name := get[string](meta, "model_type"); name != "llama" {
 		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
 	}
 	c := meta.config()

@@ -28,6 +28,9 @@ func rms(dst, x, w []float32, n int, eps float64) {
 	}
 }
 
+// clampedSwiGLU is the activation of gpt-oss, whose files call it silu.
+const clampedSwiGLU = "swiglu_oai"
+
 // activations are what becomes of a gate and what it gates.
 var activations = map[string]func(gate, up float32) float32{
 	"silu": func(gate, up float32) float32 {
@@ -38,7 +41,7 @@ var activations = map[string]func(gate, up float32) float32{
 		g := float64(gate)
 		return float32(g/2*(1+math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))) * up
 	},
-	"swiglu_oai": func(gate, up float32) float32 { // of gpt-oss
+	clampedSwiGLU: func(gate, up float32) float32 {
 		g := min(float64(gate), 7)
 		return float32((min(max(float64(up), -7), 7) + 1) * g / (1 + math.Exp(-1.702*g)))
 	},

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -280,6 +281,31 @@ func TestHostileGGUF(t *testing.T) {
 		require.Nil(t, a.floats(name, 1))
 		require.EqualError(t, a.err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
 	}
+}
+
+// No setting of a GGUF file says that attention has biases: they are there or not.
+func TestBiasesOfGGUF(t *testing.T) {
+	cfg := craftConfig(4)
+	list, biases := craftArrays(cfg, ggml), map[string][]float32{}
+	for l := range cfg.Layers {
+		for _, part := range []string{ggml.q, ggml.k, ggml.v, ggml.o} {
+			a := array{fmt.Sprintf(ggml.layer, l, part) + ".bias", []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
+			if part == ggml.k || part == ggml.v {
+				a.shape, a.data = []int{2}, a.data[:2]
+			}
+			list, biases[a.name] = append(list, a), a.data
+		}
+	}
+	m, _, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), list, "F32")}), "m.gguf")
+	require.NoError(t, err)
+	for l, w := range m.Layers {
+		for part, have := range map[string]Matrix{ggml.q: w.Q, ggml.k: w.K, ggml.v: w.V, ggml.o: w.O} {
+			name := fmt.Sprintf(ggml.layer, l, part) + ".bias"
+			require.Equal(t, biases[name], have.Bias, name)
+		}
+	}
+	_, _, err = LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), list[:len(list)-1], "F32")}), "m.gguf")
+	refused(t, err, "m.gguf", "tensor blk.1.attn_output.bias", "is missing", "one is missing")
 }
 
 func TestHostileCheckpoint(t *testing.T) {

@@ -318,4 +318,12 @@ func TestOptions(t *testing.T) {
 	require.ErrorIs(t, err, kvcache.ErrConfig{})
 	_, err = New(be, m, Options{Chunk: 1 << 30})
 	require.ErrorIs(t, err, backend.ErrArgument{})
+	for _, b := range []Block{ // of which only the temporaries are too large
+		{Experts: experts{Hidden: 1 << 23}}, {Experts: experts{Shared: 1 << 23}}, {Delta: delta{KeyHeads: 1 << 10, KeyDim: 1 << 10, ValueHeads: 1 << 10, ValueDim: 1 << 10}},
+	} {
+		wide := *m
+		wide.Experts, wide.Delta = b.Experts, b.Delta
+		_, err = New(be, &wide, Options{Chunk: 512})
+		require.ErrorContains(t, err, "elements are too many", "%+v", b)
+	}
 }
