@@ -138,6 +138,8 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 		switch {
 		case set.Name == queryHeads: // listed with the shape
 			continue
+		case set.Name == "V type" && onePlane(&cfg.Model):
+			continue
 		case slices.Contains(byModel, set.Name) && set.Source == config.FromOption:
 			source = fromModel
 		}

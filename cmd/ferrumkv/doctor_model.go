@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -77,6 +78,14 @@ func layersOf(m *kvcache.Model) (all []layersStatus) {
 		all[i].Layers = ranges(numbers[i])
 	}
 	return all
+}
+
+// onePlane reports whether no layer of a model has values beside its keys.
+func onePlane(m *kvcache.Model) bool {
+	if m.Groups == nil {
+		return m.Latent
+	}
+	return !slices.ContainsFunc(m.Groups, func(g config.Group) bool { return g.Kind != group.State && !g.Latent })
 }
 
 func layersIn(g *config.Group) layersStatus {

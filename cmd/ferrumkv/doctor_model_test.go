@@ -21,6 +21,7 @@ func TestDoctorModel(t *testing.T) {
 	require.Contains(t, r.stdout, "cache, for 26 layers of some-model\n")
 	require.Regexp(t, `bytes of a token +4\.0 KiB\n`, r.stdout)
 	require.Regexp(t, `activation type +f32 +model\n`, r.stdout)
+	require.Regexp(t, `V type +f16`, r.stdout)
 	require.Contains(t, r.stdout, "group            window: 22 layers in 6 parts, blocks of 16 tokens")
 	require.Contains(t, r.stdout, "layers 0-4,6-10,12-16,18-22,24-25 a window of 512 tokens, 4 query heads on 1 KV head of 256, scale 0.0625, theta 10000\n")
 	require.Contains(t, r.stdout, "layers 5,11,17,23 everything, 4 query heads on 1 KV head of 256, scale 0.0625, theta 1e+06\n")
@@ -38,6 +39,8 @@ func TestDoctorModel(t *testing.T) {
 	// A token of the larger one, with 61 layers whose latents have 576 elements in 16 bits, and 128 heads.
 	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"deepseek_v3","first_k_dense_replace":61}`))
 	require.Regexp(t, `bytes of a token +68\.6 KiB\n`, r.stdout)
+	require.Regexp(t, `K type +f16`, r.stdout)
+	require.NotContains(t, r.stdout, "V type", "values are in the keys")
 	require.Contains(t, r.stdout, "layers 0-60      everything, 128 query heads on latents of 512 and 64 behind them, scale 0.07217, theta 10000 on 64 dims\n")
 	for config, why := range map[string]string{
 		`{"model_type":"deepseek_v3"}`:                 "n_routed_experts 256, which layer 3 has by first_k_dense_replace 3, is not supported",
