@@ -46,9 +46,10 @@ func sorted(tokens []addedToken) addedTokens {
 	return a
 }
 
-// cut divides a span into tokens and the text between them.
+// cut divides a span into tokens and the text between them, as Hugging Face's library does: those that begin in white space
+// which the token before took are found, too.
 func (a addedTokens) cut(s span) (out []span) {
-	done := 0
+	done, blank := 0, 0 // the end of the token before; that of the last white space taken on the right
 	for at := 0; at < len(s.text); {
 		i := a.longest(s.text[at:])
 		if i < 0 || a[i].find == "" { // normalizing left nothing of that one
@@ -60,16 +61,19 @@ func (a addedTokens) cut(s span) (out []span) {
 		if token.SingleWord && (isWord(utf8.DecodeLastRuneInString(s.text[:begin])) || isWord(utf8.DecodeRuneInString(s.text[end:]))) {
 			continue
 		}
-		if token.LStrip {
-			begin = max(done, len(strings.TrimRightFunc(s.text[:begin], unicode.IsSpace)))
-		}
 		if token.RStrip {
-			end = len(s.text) - len(strings.TrimLeftFunc(s.text[end:], unicode.IsSpace))
+			if end > blank { // else it was looked at for another one; again for each would take too long
+				blank = len(s.text) - len(strings.TrimLeftFunc(s.text[end:], unicode.IsSpace))
+			}
+			end = max(end, blank)
 		}
-		if begin < done {
-			continue
+		if token.LStrip {
+			if end <= done { // nothing is left of it; the library leaves it out, or fails
+				continue
+			}
+			begin = done + len(strings.TrimRightFunc(s.text[done:max(done, begin)], unicode.IsSpace))
 		}
-		out = append(s.part(out, done, begin), span{token: token.ID, known: true})
+		out = append(s.part(out, done, max(done, begin)), span{token: token.ID, known: true})
 		done = end
 	}
 	return s.part(out, done, len(s.text))

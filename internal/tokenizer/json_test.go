@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/modelfile"
 	"github.com/stretchr/testify/require"
@@ -100,7 +101,7 @@ func TestAddedTokens(t *testing.T) {
 	}
 	tok := read(t, llama3(object{"added_tokens": list(add(300, "<a>", "special"), add(301, "<a><a>"), add(302, "<l>", "lstrip"),
 		add(303, "<r>", "rstrip"), add(304, "word", "single_word"), add(305, "<b>", "lstrip", "rstrip", "single_word"),
-		add(vocabSize, "<beyond>"), add('x', "x"))}))
+		add(306, "   "), add(307, "\u2003", "lstrip", "rstrip"), add(vocabSize, "<beyond>"), add('x', "x"))}))
 	for text, want := range map[string][]uint32{
 		"<a>":            {300},
 		"<a><a><a>":      {301, 300}, // the longest
@@ -116,6 +117,9 @@ func TestAddedTokens(t *testing.T) {
 		". <b> .":        {'.', 305, '.'},
 		"<beyond>":       {'<', 'b', 'e', 'y', 'o', 'n', 'd', '>'},
 		"axb":            {'a', 'x', 'b'},
+		"<r>   1":        {303, 306, '1'}, // found in the white space that another one took
+		"<r>    1":       {303, 306, ' ', '1'},
+		"<r>  \u2003 1":  {303, '1'}, // nothing is left for one that takes it, too
 	} {
 		require.Equal(t, want, tok.Encode(text), "%q", text)
 	}
@@ -296,5 +300,15 @@ func TestHostileFiles(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Tokens that take white space, in much of it, look at it once.
+func TestStripsAreNotQuadratic(t *testing.T) {
+	for _, side := range []string{"lstrip", "rstrip"} {
+		tok := read(t, llama3(object{"added_tokens": list(object{"id": 300, "content": "\t", side: true})}))
+		begin := time.Now()
+		require.Len(t, tok.Encode(strings.Repeat("\t", 1<<18)), 1<<18)
+		require.Less(t, time.Since(begin), 20*time.Second, side) // when each looks at all of it: minutes
 	}
 }
