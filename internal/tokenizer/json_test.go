@@ -198,6 +198,7 @@ func TestSplitBehaviors(t *testing.T) {
 		require.Equal(t, parts(t, split("-+", behavior), "a--b-c"), parts(t, inverted, "a--b-c"), behavior)
 	}
 	require.Empty(t, parts(t, split("a", "Removed"), "aaa"))
+	require.Equal(t, []string{"a", "\u2003-龥", "丁"}, parts(t, split(`[\s-龥]+`, "Isolated"), "a\u2003-龥丁"), "no range from \\s")
 	require.Equal(t, []string{"12", "a", "½3"}, parts(t, object{"type": "Digits"}, "12a½3"))
 	require.Equal(t, []string{"a ", "\n", "\u0085\u3000", "\nb"}, parts(t, split(`\S*\s{1,2}$`, "Isolated"), "a \n\u0085\u3000\nb"), "$ is the end of a line")
 }

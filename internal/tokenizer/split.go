@@ -59,8 +59,8 @@ const (
 	// What is taken of Oniguruma's expressions. There are no sets of sets, nor repeats of groups, which could need much memory.
 	escapes  = `\\(?:[pP]\{\w+\}|[rntds]|[[:punct:]])`
 	elements = escapes + `|\\S|\[\^?(?:` + escapes + `|[^][\\])+\]|\(\?i?:|\)|\{\d(?:,\d)?\}|[^][\\(){}^]`
-	// space is what \s is there, for a set.
-	space = `\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
+	// space is what \s is there, for a set. A range is last, so that a hyphen behind it is one.
+	space = `\t-\r \x{85}\x{a0}\x{1680}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{2000}-\x{200a}`
 )
 
 var (
