@@ -21,7 +21,7 @@ type PieceKind int
 const (
 	NormalPiece  PieceKind = 1
 	ControlPiece PieceKind = 3
-	UserPiece    PieceKind = 4
+	UserPiece    PieceKind = 4 // is found in the text before pieces are merged, whatever merging makes
 	BytePiece    PieceKind = 6 // <0x0A>: a byte, for text that no other piece covers
 )
 
@@ -39,11 +39,12 @@ func Bytes(vocab int, bos uint32) *Tokenizer {
 func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) {
 	f := file(name)
 	t := &Tokenizer{begin: []uint32{bos}, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
-		steps: []step{prepend(" ")}, model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
+		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
 	m := &t.model
 	if uint64(bos) >= uint64(len(pieces)) {
 		return nil, f.bad("vocabulary", "BOS is token %d of %d", bos, len(pieces))
 	}
+	var users []addedToken
 	for i, p := range pieces {
 		if p.Score != p.Score {
 			return nil, f.bad("vocabulary", "the score of token %d is not a number", i)
@@ -54,6 +55,9 @@ func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) 
 			t.pieces[i] = p.Text
 			if _, twice := m.vocab[p.Text]; !twice { // of equal pieces the first counts
 				m.vocab[p.Text] = uint32(i)
+				if p.Kind == UserPiece {
+					users = append(users, addedToken{ID: uint32(i), find: p.Text})
+				}
 			}
 		case BytePiece:
 			b, ok := byteNames[p.Text]
@@ -63,6 +67,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) 
 			m.bytes[b[0]], t.pieces[i] = i, b
 		}
 	}
+	t.steps = []step{sorted(users).cut, prepend(" ")}
 	return t, nil
 }
 

@@ -101,6 +101,17 @@ func TestTokenizerMerges(t *testing.T) {
 	require.Equal(t, "a", tok.Decoder(1).Add(259), "the space after BOS is not part of the text")
 }
 
+// Pieces that users defined are found where no merge gets, the longest first, and text behind them begins as any does.
+func TestUserPieces(t *testing.T) {
+	tok, err := SentencePiece("t", []Piece{{"<s>", 0, ControlPiece}, {" ", 0, NormalPiece}, {"a", 0, NormalPiece}, {" a", 1, NormalPiece},
+		{"<|im|>", 0, UserPiece}, {"<|im|>a", 0, UserPiece}, {"", 0, UserPiece}, {"aa", 2, NormalPiece}, {"aaa", 0, UserPiece}}, 0)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{0, 3, 4, 1, 3, 4}, tok.Encode("a<|im|> a<|im|>"))
+	require.Equal(t, []uint32{0, 5, 8}, tok.Encode("<|im|>aaaa"))
+	require.Equal(t, []uint32{4}, tok.EncodeMore("<|im|>"))
+	require.Equal(t, "a<|im|>", decode(tok, tok.Encode("a<|im|>")))
+}
+
 // Whatever the text, decoding token by token gives it back.
 func TestTokenizerLosesNothing(t *testing.T) {
 	tok, bytewise := tinyTokenizer(t), Bytes(259, 256)
