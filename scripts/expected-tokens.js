@@ -2,8 +2,9 @@
 // Hugging Face's own implementation gives them, which TestPublishedTokenizers compares.
 //
 //	npm install tokenizers && node scripts/expected-tokens.js FOLDER...
+//	TEXTS=internal/tokenizer/testdata/texts.json node scripts/expected-tokens.js internal/tokenizer/testdata/*/
 //
-// The texts are made here: words of many scripts, spaces, controls, marks, emoji, and
+// The texts are those of the file TEXTS, or made here: words of many scripts, spaces, controls, marks, emoji, and
 // characters taken at random. The same SEED makes the same texts.
 const fs = require("fs");
 const path = require("path");
@@ -41,8 +42,8 @@ function text() {
 	return out;
 }
 
-const texts = ["", " ", "Hello, world!", " a", "a ", "\n", "Hello\n\n\nworld  \n  x   ", "a".repeat(3000), " ".repeat(500), "ab ".repeat(500), "=".repeat(600), "1234567890".repeat(20)];
-while (texts.length < 1000) texts.push(text());
+const texts = process.env.TEXTS ? JSON.parse(fs.readFileSync(process.env.TEXTS)) : ["", " ", "Hello, world!", " a", "a ", "\n", "Hello\n\n\nworld  \n  x   ", "a".repeat(3000), " ".repeat(500), "ab ".repeat(500), "=".repeat(600), "1234567890".repeat(20)];
+while (!process.env.TEXTS && texts.length < 1000) texts.push(text());
 
 (async () => {
 	for (const folder of process.argv.slice(2)) {
