@@ -187,3 +187,39 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 		})
 	}
 }
+
+// Tokens a second of the demo model, without its first step, as scripts/bench-runner sets it beside another library: a
+// prompt of 256 tokens in a step, and 299 steps of one token, with keys and values in f16.
+func BenchmarkDemo(b *testing.B) {
+	m, tok, cases := loadDemo(b)
+	short, long := cases[0].Prompt, (cases[0].Prompt + cases[0].Text)[:255]
+	for threads := 1; threads <= 2; threads++ {
+		be, err := cpu.Open(cpu.Options{Threads: threads})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, be.Close()) })
+		r := newRunner(b, be, m, Options{Threads: threads, Cache: kvcache.Config{
+			Storage: kvcache.Storage{K: backend.F16}, Memory: kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 512, MaxSeqs: 1}}})
+		run := func(text string, n int) Report {
+			report, err := r.Generate(b.Context(), []Prompt{{Tokens: tok.Encode(text)}}, n, Sampling{}, func(int, uint32) error { return nil })
+			require.NoError(b, err)
+			return report
+		}
+		run(long, 2)
+		b.Run(fmt.Sprintf("prompt/threads%d", threads), func(b *testing.B) {
+			var all Report
+			for b.Loop() {
+				all.Add(run(long, 1))
+			}
+			require.Equal(b, 256*b.N, all.PrefillTokens)
+			b.ReportMetric(float64(all.PrefillTokens)/all.Prefill.Seconds(), "tokens/s")
+		})
+		b.Run(fmt.Sprintf("decode/threads%d", threads), func(b *testing.B) {
+			var all Report
+			for b.Loop() {
+				all.Add(run(short, 300))
+			}
+			require.Equal(b, 299*b.N, all.DecodeTokens)
+			b.ReportMetric(float64(all.DecodeTokens)/all.Decode.Seconds(), "tokens/s")
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
@@ -98,7 +99,30 @@ func readConfig(fsys fs.FS, folder string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return parseConfig(f)
+	c, err := parseConfig(f)
+	name := path.Join(folder, "generation_config.json")
+	if _, absent := fs.Stat(fsys, name); absent != nil || err != nil {
+		return c, err
+	}
+	if f, err = open(fsys, name); err != nil {
+		return Config{}, err
+	}
+	return c, c.endAt(f)
+}
+
+// endAt adds the tokens that generation_config.json ends texts at: what ends a turn is often there alone.
+func (c *Config) endAt(f file) error {
+	s, err := parseSettings(f, "generation")
+	if err != nil {
+		return err
+	}
+	for _, token := range s.tokens("eos_token_id") {
+		if !slices.Contains(c.EOS, token) {
+			c.EOS = append(c.EOS, token)
+		}
+	}
+	s.check(c)
+	return s.err
 }
 
 // isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right behind them: such a model

@@ -432,3 +432,27 @@ func TestLoadErrors(t *testing.T) {
 	_, _, err = Load(filepath.Join(dir, "d.bin"), "")
 	require.ErrorContains(t, err, "not a regular file")
 }
+
+// What ends a turn is often said beside the configuration alone.
+func TestGenerationConfig(t *testing.T) {
+	read := func(generation string) (Config, error) {
+		return readConfig(folder(map[string][]byte{
+			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m")
+	}
+	for generation, want := range map[string][]uint32{
+		`{}`: {1}, `{"eos_token_id":null}`: {1}, `{"eos_token_id":2}`: {1, 2}, `{"eos_token_id":[3,1,2],"temperature":0.7}`: {1, 3, 2},
+	} {
+		c, err := read(generation)
+		require.NoError(t, err, generation)
+		require.Equal(t, want, c.EOS, generation)
+	}
+	for generation, field := range map[string]string{
+		`{"eos_token_id":99}`: "special tokens", `{"eos_token_id":"x"}`: "generation eos_token_id", `null`: "generation", `{`: "generation",
+	} {
+		_, err := read(generation)
+		var bad ErrFile
+		require.ErrorAs(t, err, &bad, generation)
+		require.Contains(t, bad.File, "generation_config.json")
+		require.Equal(t, field, bad.Field, generation)
+	}
+}

@@ -110,14 +110,23 @@ func (s *settings) flatten(key string) {
 // inherited are settings of a larger model that count for its text model, too.
 var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
 
-// parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
-func parseConfig(f file) (Config, error) {
-	s := &settings{reader: &reader{file: f}, section: "configuration"}
+// parseSettings reads a JSON object.
+func parseSettings(f file, section string) (*settings, error) {
+	s := &settings{reader: &reader{file: f}, section: section}
 	if err := json.Unmarshal(f.data, &s.values); err != nil {
-		return Config{}, f.bad("configuration", "%v", err)
+		return nil, f.bad(section, "%v", err)
 	}
 	if s.values == nil {
-		return Config{}, f.bad("configuration", "is no JSON object")
+		return nil, f.bad(section, "is no JSON object")
+	}
+	return s, nil
+}
+
+// parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
+func parseConfig(f file) (Config, error) {
+	s, err := parseSettings(f, "configuration")
+	if err != nil {
+		return Config{}, err
 	}
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values

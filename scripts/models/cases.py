@@ -117,10 +117,10 @@ def cases():
          "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 64, "beta_fast": 32, "beta_slow": 1}},
         {"rope_scaling": LEFT_OUT, "n_routed_experts": None, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 40.0, "mscale": 0.707,
              "mscale_all_dim": 0.707, "original_max_position_embeddings": 64, "beta_fast": 32.0, "beta_slow": 1.0}})
-    all["deepseek-v3"] = case("deepseek_v3", {**mla, "query_rank": 24,
+    all["deepseek-v3"] = case("deepseek_v3", {**mla, "query_rank": 24, "eps": 1e-3, "qkv_bias": True, "o_bias": True,  # norms of what is compressed keep 1e-6
             "layers": full(3, mixer="latent", scale=20**-0.5 * mscale(1.0) ** 2, rope={**turned, "attention": 1.0})},
         {"model_type": "deepseek_v3", "num_hidden_layers": 3, "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8,
-         "v_head_dim": 12, "head_dim": 8,
+         "v_head_dim": 12, "head_dim": 8, "rms_norm_eps": 1e-3, "attention_bias": True,
          "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}},
         {"rope_scaling": LEFT_OUT, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}})
     return all

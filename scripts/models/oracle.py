@@ -148,18 +148,18 @@ def self_attention(x, w, m, layer):
 def latent_attention(x, w, m, layer):
     tokens, heads, plain, turns = len(x), m["heads"], m["plain_dim"], m["rope_dim"]
     if m["query_rank"]:
-        q = linear(rms(linear(x, w, "self_attn.q_a_proj"), w("self_attn.q_a_layernorm.weight"), 1e-6), w, "self_attn.q_b_proj")
+        q = linear(rms(linear(x, w, "self_attn.q_a_proj", m.get("qkv_bias")), w("self_attn.q_a_layernorm.weight"), 1e-6), w, "self_attn.q_b_proj")
     else:
         q = linear(x, w, "self_attn.q_proj")
     q = q.reshape(tokens, heads, plain + turns)
-    both = linear(x, w, "self_attn.kv_a_proj_with_mqa")
+    both = linear(x, w, "self_attn.kv_a_proj_with_mqa", m.get("qkv_bias"))
     packed = rms(both[:, : m["kv_rank"]], w("self_attn.kv_a_layernorm.weight"), 1e-6)
     kv = linear(packed, w, "self_attn.kv_b_proj").reshape(tokens, heads, plain + m["value_dim"])
     q_turned = rotate(q[..., plain:], layer["rope"])
     k_turned = rotate(both[:, None, m["kv_rank"]:], layer["rope"]).repeat(heads, 1)
     q = np.concatenate([q[..., :plain], q_turned], -1)
     k = np.concatenate([kv[..., :plain], k_turned], -1)
-    return linear(attend(q, k, kv[..., plain:], layer), w, "self_attn.o_proj")
+    return linear(attend(q, k, kv[..., plain:], layer), w, "self_attn.o_proj", m.get("o_bias"))
 
 
 def delta_net(x, w, m, layer):
