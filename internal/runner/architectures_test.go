@@ -162,6 +162,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"gemma3","text_config":{"rope_scaling":{"type":"longrope","factor":2}}}`: "rope_scaling.type longrope",
 		`{"model_type":"llama","hidden_act":"swiglu_oai"}`:                                      "hidden_act swiglu_oai",
 		`{"model_type":"mamba"}`:                                                                "model_type mamba",
+		`{"model_type":"paligemma","text_config":{"model_type":"gemma2"}}`:                      "model_type paligemma with a text_config",
 		`{"model_type":"gemma3","text_config":{"model_type":"mamba"}}`:                          "model_type mamba",
 	} {
 		_, err := parseConfig(file{"config.json", []byte(config)})

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -152,6 +153,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
 		meta.keep(meta.unsupported("a value length other than the key length"))
 	}
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.sliding_window": 0.0})
 	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
 		meta.keep(meta.unsupported("rope_freqs.weight"))
 	}
@@ -159,8 +161,18 @@ func ggufConfig(meta *settings, a *archive) Config {
 	return c
 }
 
+// only refuses settings that are there and say something else than is computed.
+func (s *settings) only(plain map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(plain)) {
+		if v := s.values[key]; v != nil && v != plain[key] {
+			s.keep(s.unsupported("%s %v", key, v))
+		}
+	}
+}
+
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
+	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_space_prefix": 1.0})
 	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
 	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
 	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)

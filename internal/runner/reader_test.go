@@ -241,6 +241,18 @@ func TestHostileGGUF(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnsupported{}, key)
 		require.ErrorContains(t, err, value)
 	}
+	for key, value := range map[string][]byte{
+		"llama.rope.scaling.attn_factor": join(u32(ggufF32), u32(math.Float32bits(0.5))), "llama.attention.sliding_window": join(u32(ggufU32), u32(4096)),
+		"tokenizer.ggml.add_space_prefix": join(u32(ggufBool), []byte{0}), "tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
+	} {
+		err := open(func(meta map[string][]byte, _ []array) { meta[key] = value })
+		require.ErrorIs(t, err, ErrUnsupported{}, key)
+		require.ErrorContains(t, err, key)
+	}
+	require.NoError(t, open(func(meta map[string][]byte, _ []array) {
+		meta["llama.rope.scaling.attn_factor"] = join(u32(ggufF32), u32(math.Float32bits(1)))
+		meta["tokenizer.ggml.add_space_prefix"] = join(u32(ggufBool), []byte{1})
+	}))
 	err := open(func(_ map[string][]byte, arrays []array) { arrays[1].name = arrays[0].name })
 	refused(t, err, "m.gguf", "tensor token_embd.weight", "twice", "duplicate tensor")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].name = "rope_freqs.weight" })

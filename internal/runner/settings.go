@@ -110,6 +110,9 @@ func (s *settings) flatten(key string) {
 // inherited are settings of a larger model that count for its text model, too.
 var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
 
+// larger are the models whose text models are those of a family.
+var larger = []string{"gemma3", "llama4"}
+
 // parseSettings reads a JSON object.
 func parseSettings(f file, section string) (*settings, error) {
 	s := &settings{reader: &reader{file: f}, section: section}
@@ -130,6 +133,9 @@ func parseConfig(f file) (Config, error) {
 	}
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
+		if name := get(s, "model_type", ""); !slices.Contains(larger, name) { // whose text may see in other ways, as PaliGemma's does
+			return Config{}, s.unsupported("model_type %s with a text_config", name)
+		}
 		s.section, s.values = "configuration text_config", text
 		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
 		s.assume(outer)
