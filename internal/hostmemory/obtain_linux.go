@@ -1,6 +1,6 @@
 //go:build !race
 
-package cpu
+package hostmemory
 
 import (
 	"os"
@@ -13,9 +13,9 @@ import (
 // where the system gives it in one piece. Less would not be worth aligning.
 const hugePage = 2 << 20
 
-// obtain maps n zeroed bytes outside the Go heap, aligned to a page: to a huge one where
+// Obtain maps n zeroed bytes outside the Go heap, aligned to a page: to a huge one where
 // that may help, which the system is then asked for.
-func obtain(n int) ([]byte, error) {
+func Obtain(n int) ([]byte, error) {
 	size, extra := pages(n), uintptr(0)
 	if n >= hugePage {
 		extra = hugePage
@@ -41,7 +41,8 @@ func obtain(n int) ([]byte, error) {
 	return mem, nil
 }
 
-func discard(mem []byte) error {
+// Discard returns to the system what Obtain returned.
+func Discard(mem []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(mem)), pages(len(mem)))
 }
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-package cpu
+package hostmemory
 
 import (
 	"bytes"
@@ -11,32 +11,29 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// A large buffer begins with a huge page, is zero and writable to its last byte, and Free
+// Large memory begins with a huge page, is zero and writable to its last byte, and Discard
 // unmaps it and nothing else.
-func TestLargeBuffersAreAlignedToHugePages(t *testing.T) {
-	be, _ := open(t, 1)
+func TestLargeMemoryIsAlignedToHugePages(t *testing.T) {
 	for _, n := range []int{1, hugePage - 1, hugePage, hugePage + 1, 5*hugePage + 4097} {
-		neighbour, err := be.Alloc(backend.Int8, hugePage)
+		neighbour, err := Obtain(hugePage)
 		require.NoError(t, err)
-		b, err := be.Alloc(backend.Int8, n)
+		b, err := Obtain(n)
 		require.NoError(t, err)
 		if n >= hugePage {
-			require.Zero(t, uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))%hugePage)
+			require.Zero(t, uintptr(unsafe.Pointer(unsafe.SliceData(b)))%hugePage)
 		}
-		require.Zero(t, len(bytes.Trim(b.mem, "\x00")))
-		for i := range b.mem {
-			b.mem[i] = 1
+		require.Zero(t, len(bytes.Trim(b, "\x00")))
+		for i := range b {
+			b[i] = 1
 		}
-		begin := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
+		begin := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 		require.Equal(t, pages(n), mapped(t, begin, begin+pages(n)))
-		require.NoError(t, be.Free(b))
+		require.NoError(t, Discard(b))
 		require.Zero(t, mapped(t, begin, begin+pages(n)), "%d bytes", n)
-		neighbour.mem[0], neighbour.mem[hugePage-1] = 1, 1
-		require.NoError(t, be.Free(neighbour))
+		neighbour[0], neighbour[hugePage-1] = 1, 1
+		require.NoError(t, Discard(neighbour))
 	}
 }
 

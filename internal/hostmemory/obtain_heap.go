@@ -1,15 +1,18 @@
 //go:build race || !(unix || windows)
 
-package cpu
+package hostmemory
 
 import (
 	"errors"
 	"unsafe"
 )
 
-// obtain takes n zeroed bytes from the Go heap: where there is no system call for
+// cacheLine is the alignment of what Obtain returns, at least.
+const cacheLine = 64
+
+// Obtain takes n zeroed bytes from the Go heap: where there is no system call for
 // it, and under the race detector, which watches only the heap.
-func obtain(n int) (mem []byte, err error) {
+func Obtain(n int) (mem []byte, err error) {
 	defer func() {
 		if recover() != nil { // the length is beyond the address space
 			mem, err = nil, errors.New("the size exceeds the address space")
@@ -20,5 +23,5 @@ func obtain(n int) (mem []byte, err error) {
 	return mem[shift:][:n:n], nil
 }
 
-// discard leaves the memory to the garbage collector.
-func discard([]byte) error { return nil }
+// Discard leaves the memory to the garbage collector.
+func Discard([]byte) error { return nil }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package cpu
+package hostmemory
 
 import (
 	"unsafe"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// obtain commits n zeroed bytes outside the Go heap, aligned to a page.
-func obtain(n int) ([]byte, error) {
+// Obtain commits n zeroed bytes outside the Go heap, aligned to a page.
+func Obtain(n int) ([]byte, error) {
 	addr, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
 	if err != nil {
 		return nil, err
@@ -18,6 +18,7 @@ func obtain(n int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n), nil
 }
 
-func discard(mem []byte) error {
+// Discard returns to the system what Obtain returned.
+func Discard(mem []byte) error {
 	return windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), 0, windows.MEM_RELEASE)
 }

@@ -1,0 +1,166 @@
+package backendtest
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// blockSetChecks are those of blocks that go to host memory and back.
+func blockSetChecks[B backend.Buffer]() []check[B] {
+	return []check[B]{
+		{"there and back", checkBlockSet[B]},
+		{"order of a stream", checkBlockSetOrder[B]},
+		{"bad input", checkBlockSetRefuses[B]},
+	}
+}
+
+// planes are planes of every storage type, each with blocks of another size, as regions and as a set.
+func (r *rig[B]) planes(blocks int) (regions []*region[B], planes []backend.BlockPlane[B]) {
+	for dt := range backend.NumDTypes {
+		if dt.Bits() == 0 {
+			continue
+		}
+		each := 8 * (1 + int(dt)%5)
+		reg := r.exact(dt.String(), dt, blocks*each)
+		copy(reg.image, r.bytes(len(reg.image)))
+		regions = append(regions, reg)
+		planes = append(planes, backend.BlockPlane[B]{Buf: reg.buf, Each: each})
+	}
+	return regions, planes
+}
+
+// of is what a block holds, by the images of regions.
+func blockOf[B backend.Buffer](regions []*region[B], block, blocks int) (out []byte) {
+	for _, reg := range regions {
+		n := len(reg.image) / blocks
+		out = append(out, reg.image[block*n:][:n]...)
+	}
+	return out
+}
+
+func (r *rig[B]) hostMemory(n int64) backend.HostMemory {
+	m, err := backend.HostAlloc(r.be, n)
+	require.NoError(r, err)
+	require.Len(r, m.Bytes(), int(n))
+	return m
+}
+
+// checkBlockSet packs some blocks, in no order and one of them twice, into the middle of host memory, and unpacks them
+// elsewhere: no byte around them changes.
+func checkBlockSet[B backend.Buffer](r *rig[B]) {
+	const blocks, lead = 7, 24
+	regions, planes := r.planes(blocks)
+	r.push()
+	set, err := backend.NewBlockSet(r.be, planes)
+	require.NoError(r, err)
+	each := int64(len(blockOf(regions, 0, blocks)))
+	require.Equal(r, each, set.BlockBytes())
+
+	from, to := []uint32{5, 0, 6, 5}, []uint32{1, 6, 2, 3}
+	host := r.hostMemory(lead + 4*each + 8)
+	want := bytes.Repeat([]byte{0xa5}, len(host.Bytes()))
+	copy(host.Bytes(), want)
+	require.NoError(r, set.Pack(r.s, from, host, lead))
+	require.NoError(r, r.s.Sync())
+	for i, block := range from {
+		copy(want[lead+int64(i)*each:], blockOf(regions, int(block), blocks))
+	}
+	require.Equal(r, want, host.Bytes())
+	r.verify()
+
+	require.NoError(r, set.Unpack(r.s, to, host, lead))
+	require.NoError(r, r.s.Sync())
+	for i, block := range to {
+		packed := want[lead+int64(i)*each:]
+		for _, reg := range regions {
+			n := len(reg.image) / blocks
+			copy(reg.image[int(block)*n:][:n], packed)
+			packed = packed[n:]
+		}
+	}
+	r.verify()
+	require.NoError(r, set.Pack(r.s, nil, host, int64(len(want))), "no blocks, at the end")
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
+// checkBlockSetOrder packs behind work of the stream, and works behind an unpacking.
+func checkBlockSetOrder[B backend.Buffer](r *rig[B]) {
+	const blocks, each = 3, 16
+	reg := r.exact("plane", backend.F32, blocks*each)
+	r.push()
+	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{{Buf: reg.buf, Each: each}})
+	require.NoError(r, err)
+	host := r.hostMemory(set.BlockBytes())
+	require.NoError(r, r.be.Fill(r.s, reg.buf, each, each, 2))
+	require.NoError(r, set.Pack(r.s, []uint32{1}, host, 0))
+	require.NoError(r, r.be.Fill(r.s, reg.buf, 0, blocks*each, 3))
+	require.NoError(r, set.Unpack(r.s, []uint32{2}, host, 0))
+	require.NoError(r, r.be.Fill(r.s, reg.buf, 0, each, 4))
+	require.NoError(r, r.s.Sync())
+	for i := range blocks * each {
+		v := []float32{4, 3, 2}[i/each]
+		copy(reg.image[4*i:], backend.BytesOf([]float32{v}))
+	}
+	r.verify()
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
+// checkBlockSetRefuses asks for what is not there: it is refused, and nothing is copied.
+func checkBlockSetRefuses[B backend.Buffer](r *rig[B]) {
+	const blocks = 4
+	_, planes := r.planes(blocks)
+	odd := r.exact("odd", backend.F32, 30)
+	r.push()
+	two := planes[:2:2]
+	for name, bad := range map[string][]backend.BlockPlane[B]{
+		"no planes":                nil,
+		"no elements":              {{Buf: planes[0].Buf}},
+		"a negative count":         {{Buf: planes[0].Buf, Each: -8}},
+		"a part of a block":        {{Buf: odd.buf, Each: 16}},
+		"planes of other counts":   {two[0], {Buf: odd.buf, Each: 30}},
+		"more than there is":       {{Buf: odd.buf, Each: 60}},
+		"an overflow of the count": {{Buf: odd.buf, Each: math.MaxInt}},
+	} {
+		_, err := backend.NewBlockSet(r.be, bad)
+		require.ErrorIs(r, err, backend.ErrArgument{}, name)
+	}
+	set, err := backend.NewBlockSet(r.be, planes)
+	require.NoError(r, err)
+	host := r.hostMemory(2 * set.BlockBytes())
+	before := bytes.Repeat([]byte{0x5a}, len(host.Bytes()))
+	copy(host.Bytes(), before)
+	for name, call := range map[string]func(func(backend.Stream, []uint32, backend.HostMemory, int64) error) error{
+		"a block too far": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0, blocks}, host, 0)
+		},
+		"too many blocks": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0, 1, 2}, host, 0)
+		},
+		"beyond the memory": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0}, host, set.BlockBytes()+1)
+		},
+		"before the memory": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0}, host, -1)
+		},
+		"an overflow": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0}, host, math.MaxInt64)
+		},
+		"no memory": func(f func(backend.Stream, []uint32, backend.HostMemory, int64) error) error {
+			return f(r.s, []uint32{0}, nil, 0)
+		},
+	} {
+		require.ErrorIs(r, call(set.Pack), backend.ErrArgument{}, "pack: "+name)
+		require.ErrorIs(r, call(set.Unpack), backend.ErrArgument{}, "unpack: "+name)
+	}
+	_, err = backend.HostAlloc(r.be, -1)
+	require.ErrorIs(r, err, backend.ErrArgument{})
+	require.Equal(r, before, host.Bytes())
+	r.verify()
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}

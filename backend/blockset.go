@@ -1,0 +1,172 @@
+package backend
+
+import "fmt"
+
+// BlockPlane is a plane of a cache, a buffer of blocks that are one behind another.
+type BlockPlane[B Buffer] struct {
+	Buf  B
+	Each int // elements of a block; whole bytes
+}
+
+// BlockSet is planes whose blocks go to host memory and back together: those of all layers of a cache, each with its scales. A
+// block of the set is block i of each plane, in their order, in BlockBytes bytes one behind another. What a block holds
+// of one layer is therefore a prefix of what it holds of that and the next.
+//
+// A BlockSet may be used by several goroutines, each with its stream.
+type BlockSet interface {
+	BlockBytes() int64 // of a block of all planes
+
+	// Pack enqueues copies of blocks to host memory: block n of the list to the n-th BlockBytes bytes of to from offset on. They
+	// are there when the stream has come so far; to must stay open until then.
+	Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error
+	// Unpack enqueues copies of blocks from host memory, likewise, which must not change until the stream has come so far. A block that
+	// is in the list twice has the bytes of one of them.
+	Unpack(s Stream, blocks []uint32, from HostMemory, offset int64) error
+
+	// Close lets go of what the set holds; its planes and what is enqueued stay.
+	Close() error
+}
+
+// HostMemory is memory of the host that a device copies from and to.
+type HostMemory interface {
+	Bytes() []byte
+	// Pinned reports whether copies go on while the host goes on. Else Pack and Unpack return when they are done.
+	Pinned() bool
+	// Close releases the memory, once all copies from and to it are done.
+	Close() error
+}
+
+// BlockIO is implemented by devices that have a way of their own for sets of blocks. Programs call the functions
+// NewBlockSet and HostAlloc.
+type BlockIO[B Buffer] interface {
+	NewBlockSet(planes []BlockPlane[B]) (BlockSet, error)
+	HostAlloc(n int64) (HostMemory, error)
+}
+
+// NewBlockSet returns planes as a set of blocks. They must have equally many blocks, and outlive the set.
+func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, error) {
+	bytes, blocks, err := measurePlanes(planes)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := be.(BlockIO[B]); ok {
+		return d.NewBlockSet(planes)
+	}
+	set := &blockSet[B]{be: be, planes: append([]BlockPlane[B](nil), planes...), bytes: bytes, blocks: blocks}
+	return set, nil
+}
+
+// HostAlloc returns n bytes of host memory, zeroed, as the device copies fastest. ErrArgument when n is negative; a device that
+// cannot have as much pinned memory gives other memory.
+func HostAlloc[B Buffer](be Backend[B], n int64) (HostMemory, error) {
+	if n < 0 || int64(int(n)) != n {
+		return nil, ErrArgument{Op: "host alloc", What: fmt.Sprintf("%d bytes", n)}
+	}
+	if d, ok := be.(BlockIO[B]); ok {
+		return d.HostAlloc(n)
+	}
+	return heap(make([]byte, n)), nil
+}
+
+// heap is host memory of the Go heap.
+type heap []byte
+
+func (h heap) Bytes() []byte { return h }
+func (h heap) Pinned() bool  { return false }
+func (h heap) Close() error  { return nil }
+
+// measurePlanes returns the bytes of a block of all planes, and how many blocks they have.
+func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
+	bad := func(format string, args ...any) (int64, int, error) {
+		return 0, 0, ErrArgument{Op: "block set", What: fmt.Sprintf(format, args...)}
+	}
+	if len(planes) == 0 {
+		return bad("no planes")
+	}
+	for i, p := range planes {
+		bits := int64(p.Each) * int64(p.Buf.DType().Bits())
+		switch {
+		case p.Buf.DType() == Invalid:
+			return bad("plane %d: no buffer", i)
+		case p.Each <= 0 || bits%8 != 0 || p.Buf.Len()%p.Each != 0:
+			return bad("plane %d: blocks of %d elements of %s in %d", i, p.Each, p.Buf.DType(), p.Buf.Len())
+		case i > 0 && p.Buf.Len()/p.Each != blocks:
+			return bad("plane %d: %d blocks, plane 0 has %d", i, p.Buf.Len()/p.Each, blocks)
+		}
+		blocks = p.Buf.Len() / p.Each
+		bytes += bits / 8
+	}
+	return bytes, blocks, nil
+}
+
+// blockSet is a BlockSet by Upload and Download, of which the latter waits for the stream.
+type blockSet[B Buffer] struct {
+	be     Backend[B]
+	planes []BlockPlane[B]
+	bytes  int64
+	blocks int
+}
+
+func (b *blockSet[B]) BlockBytes() int64 { return b.bytes }
+func (b *blockSet[B]) Close() error      { return nil }
+
+func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
+	return b.each("pack", blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+		return b.be.Download(s, part, p.Buf, int(block)*p.Each)
+	})
+}
+
+func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset int64) error {
+	return b.each("unpack", blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
+	})
+}
+
+// each calls f with every plane's part of every block, once all are known to be there.
+func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
+		return err
+	}
+	memory := host.Bytes()[offset:]
+	for _, block := range blocks {
+		for _, p := range b.planes {
+			n := int64(p.Each) * int64(p.Buf.DType().Bits()) / 8
+			if err := f(p, block, memory[:n]); err != nil {
+				return err
+			}
+			memory = memory[n:]
+		}
+	}
+	return nil
+}
+
+// CheckBlocks verifies what Pack and Unpack of a set of so many blocks are asked for.
+func CheckBlocks(op string, blocks []uint32, have int, each int64, host HostMemory, offset int64) error {
+	bad := func(format string, args ...any) error { return ErrArgument{Op: op, What: fmt.Sprintf(format, args...)} }
+	if host == nil {
+		return bad("no host memory")
+	}
+	if room := int64(len(host.Bytes())); offset < 0 || offset > room || int64(len(blocks)) > (room-offset)/each {
+		return bad("%d blocks of %d bytes at offset %d of %d bytes of host memory", len(blocks), each, offset, room)
+	}
+	for _, b := range blocks {
+		if int64(b) >= int64(have) {
+			return bad("block %d of %d", b, have)
+		}
+	}
+	return nil
+}
+
+func (e *erased[B]) NewBlockSet(planes []BlockPlane[AnyBuffer]) (BlockSet, error) {
+	var u unwrapper[B]
+	own := make([]BlockPlane[B], len(planes))
+	for i, p := range planes {
+		own[i] = BlockPlane[B]{Buf: u.buf(p.Buf), Each: p.Each}
+	}
+	if err := u.ok("block set"); err != nil {
+		return nil, err
+	}
+	return NewBlockSet(e.be, own)
+}
+
+func (e *erased[B]) HostAlloc(n int64) (HostMemory, error) { return HostAlloc(e.be, n) }
