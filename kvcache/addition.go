@@ -95,6 +95,12 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err != nil {
 		return err
 	}
+	if c := seq.coming; c != nil && !a.again {
+		if c.must {
+			return ErrLoading{Tokens: c.want}
+		}
+		seq.forgo()
+	}
 	if !a.again {
 		seq.text.Note(a.tokens, have)
 	}

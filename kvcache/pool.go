@@ -35,6 +35,7 @@ type Pool[B backend.Buffer] struct {
 	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
+	below  below[B]
 }
 
 // NewPool allocates the cache that cfg describes on be. The caller keeps ownership of
@@ -77,6 +78,9 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	p.parts.Fences.Guarded(&p.mu)
 	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
 		p.tree = p.parts.Blocks.Tree()
+	}
+	if err := p.openTiers(be); err != nil {
+		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
 	return p, nil
@@ -401,12 +405,12 @@ func (p *Pool[B]) met(err error) error {
 // batches that are still open become unusable: their calls return ErrClosed.
 func (p *Pool[B]) Close() (err error) {
 	defer naming("Pool.Close", &err)
+	if !p.open.CompareAndSwap(true, false) {
+		return p.shut()
+	}
+	err = p.below.close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
-		return err
-	}
-	p.open.Store(false)
 	p.parts.Fences.Quiet()
 	for b := range p.batches {
 		b.step.Free()
@@ -414,7 +418,7 @@ func (p *Pool[B]) Close() (err error) {
 	for s := range p.seqs {
 		s.body.FreeTables()
 	}
-	err = p.parts.Close()
+	err = errors.Join(err, p.parts.Close())
 	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err
 }

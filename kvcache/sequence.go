@@ -22,6 +22,7 @@ type Sequence[B backend.Buffer] struct {
 	queries  int  // open steps that read it and give it no tokens
 	released bool
 	layers   []KvCache[B] // made by Layers
+	coming   *arrival     // what is on its way from tiers; nil: nothing
 }
 
 // newSequence returns an empty sequence. The caller holds the lock.
@@ -155,6 +156,7 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if n < 0 || n > s.Len() {
 		return argument("%d tokens: the sequence has %d", n, s.Len())
 	}
+	s.forgo()
 	if at, part := s.body.Resumable(n); at < n {
 		return ErrResume{Tokens: n, At: at, Group: p.parts.All[part].Rule.Kind}
 	}
@@ -225,6 +227,7 @@ func (s *Sequence[B]) Release() (err error) {
 	if err := s.idle(); err != nil {
 		return err
 	}
+	s.forgo()
 	if !failed {
 		err = cmp.Or(s.settleDraft(), s.publishEnd())
 	}

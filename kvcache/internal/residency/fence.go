@@ -182,6 +182,15 @@ func (fs *Fences) expect(f *Fence) { fs.Replace(&fs.awaited, f) }
 func (fs *Fences) await() {
 	f := fs.awaited
 	fs.awaited = nil
+	fs.waitFor(f)
+}
+
+// waitFor waits without the guard for a fence that the caller holds, and drops it.
+func (fs *Fences) waitFor(f *Fence) {
+	if f.done {
+		fs.Drop(f)
+		return
+	}
 	fs.waits = append(fs.waits, f)
 	var failed error
 	_ = fs.Apart(func() error { failed = f.event.Sync(); return nil })

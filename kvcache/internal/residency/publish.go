@@ -67,10 +67,15 @@ func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []blo
 		return 0, err
 	}
 	for i, b := range blocks[:n] {
-		if b == r.offered[i] && f != nil { // not one that others write
-			r.writers[b.ID] = f
-			r.publications = append(r.publications, publication{f.Hold(), b})
+		if b != r.offered[i] { // one that others write
+			continue
 		}
+		if f == nil {
+			r.tell(b)
+			continue
+		}
+		r.writers[b.ID] = f
+		r.publications = append(r.publications, publication{f.Hold(), b})
 	}
 	return n, r.Retire(f, old)
 }
@@ -84,6 +89,9 @@ func (r *Blocks) PublishPath(f *Fence, path []block.Block, at prefix.Path, token
 		return path, err
 	}
 	for _, e := range r.groups.Wrote() {
+		if f == nil {
+			r.tell(e)
+		}
 		r.Writes(f, e)
 	}
 	return path, r.Retire(f, old)
@@ -123,12 +131,35 @@ func (r *Blocks) settle() (err error) {
 		}
 		if r.writers[w.block.ID] == w.fence {
 			r.writers[w.block.ID] = nil
+			if w.fence.err == nil {
+				r.tell(w.block)
+			}
 		}
 		r.Drop(w.fence)
 	}
 	clear(r.publications[len(pending):])
 	r.publications = pending
 	return err
+}
+
+// tell passes on that an entry of the tree is written.
+func (r *Blocks) tell(entry block.Block) {
+	if r.OnWritten != nil {
+		r.OnWritten(entry)
+	}
+}
+
+// Writing reports whether a device writes entries of the tree.
+func (r *Blocks) Writing() bool { return len(r.publications) > 0 }
+
+// AwaitWritten waits, without the guard, until the device is past the first of the steps that write entries of the tree. It
+// reports false where there is none.
+func (r *Blocks) AwaitWritten() bool {
+	if len(r.publications) == 0 {
+		return false
+	}
+	r.waitFor(r.publications[0].fence.Hold())
+	return true
 }
 
 // Forget takes a block, and what hangs on it, out of the tree.

@@ -116,6 +116,21 @@ func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 	}
 }
 
+// Extend gives a sequence whose blocks, but for the beginning of one more, were found, blocks that follow the full ones. They are
+// written. A pool without groups.
+func (s *Bodies[B]) Extend(blocks []block.Block) error {
+	b := &s.Parts[0]
+	full := b.Full()
+	err := b.Stores.Kept.Cut(&b.Kept, full, b.Fence)
+	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
+	b.Stores.Kept.Logical += len(blocks)
+	b.Len = len(b.Kept.Blocks) * b.Stores.Config.BlockTokens()
+	if b.Stores.Windowed() {
+		b.Recent.Gone = len(b.Kept.Blocks)
+	}
+	return err
+}
+
 // ReuseFound is Reuse in a pool with groups.
 func (s *Bodies[B]) ReuseFound(f group.Found) {
 	s.Path, s.Marks.Found, s.Marks.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known

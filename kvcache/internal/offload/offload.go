@@ -1,0 +1,221 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+)
+
+// partBytes is what is packed, or loaded, at a time: large enough that copies run at their rate, and small enough that the
+// first blocks are there soon.
+const partBytes = 8 << 20
+
+// Offload is the way from a pool's blocks to tiers. What it knows of blocks is guarded by the pool's lock.
+type Offload[B backend.Buffer] struct {
+	guard  sync.Locker
+	blocks *residency.Blocks
+	store  *store.Store[B]
+	set    backend.BlockSet
+	free   func() // of what the set is made of
+	bytes  int64  // of a block
+	tokens int    // of a block
+
+	mover   *tier.Mover
+	planner *planner.Planner
+	down    lane[B]
+	up      lane[B]
+	end     context.Context // of all that it does
+	stop    context.CancelFunc
+	going   sync.WaitGroup
+	filling sync.Mutex // the stream up
+
+	// Under the guard:
+	ready  []block.Block // written, and not stored yet
+	idle   bool          // the storer waits for more
+	closed bool
+	epoch  int // of Forget
+	wake   chan struct{}
+	calm   *sync.Cond // nothing is left to be stored
+	owned  map[*hold]struct{}
+	there  atomic.Int64 // Stats.There, counted without the guard
+	stats  Stats
+}
+
+// hold is blocks of which a copy or a load is an owner.
+type hold struct{ blocks []block.Block }
+
+// Stats are what an Offload has done. Blocks are those of the pool.
+type Stats struct {
+	Stored    int64   // blocks that were put into tiers
+	There     int64   // blocks that tiers had already
+	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took
+	Waiting   int     // blocks that are not stored yet
+	Loading   int     // loads under way
+	Loaded    int64   // blocks that came back
+	Tokens    []int64 // that sequences got from each tier
+	Decisions planner.Stats
+	Moves     tier.MoverStats
+	// Reason is why the last load loaded as much as it did.
+	Reason string
+}
+
+// New returns the way from the blocks of a store, which the prefix tree of blocks knows, to tiers. They stay the caller's.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, st *store.Store[B], tokens int, tiers []tier.Tier) (_ *Offload[B], err error) {
+	o := &Offload[B]{guard: guard, blocks: blocks, store: st, tokens: tokens, owned: map[*hold]struct{}{}, wake: make(chan struct{}, 1)}
+	o.calm = sync.NewCond(guard)
+	o.stats.Tokens = make([]int64, len(tiers))
+	if o.set, o.free, err = st.BlockSet(be); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			o.release()
+		}
+	}()
+	o.bytes = o.set.BlockBytes() * int64(st.Each())
+	o.planner = planner.New(len(tiers))
+	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, o.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
+		o.planner.Observe(tier, bytes, took, time.Now())
+	}}); err != nil {
+		return nil, err
+	}
+	part := max(partBytes/o.bytes, 1)
+	for _, l := range []*lane[B]{&o.down, &o.up} {
+		if err := l.open(be, int(part), o.bytes); err != nil {
+			return nil, err
+		}
+	}
+	o.end, o.stop = context.WithCancel(context.Background())
+	blocks.OnWritten = o.written
+	o.going.Add(1)
+	go o.run()
+	return o, nil
+}
+
+// BlockBytes is what a block is to a tier.
+func (o *Offload[B]) BlockBytes() int64 { return o.bytes }
+
+// Planner decides what is loaded.
+func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
+
+// Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it. The guard is held.
+func (o *Offload[B]) Forget() {
+	o.ready, o.epoch = nil, o.epoch+1
+}
+
+// Clear has the tiers forget all blocks of a root; of the zero key, all blocks. What is on its way does not arrive. The caller
+// has cleared the tree and called Forget, and does not hold the guard.
+func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error { return o.mover.Clear(ctx, root) }
+
+// Flush waits until all that the device has written is in the tiers, or ctx ends.
+func (o *Offload[B]) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		o.guard.Lock()
+		defer o.guard.Unlock()
+		o.calm.Broadcast()
+	})
+	defer stop()
+	o.guard.Lock()
+	o.poke()
+	for (!o.idle || len(o.ready) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
+		o.calm.Wait()
+	}
+	o.guard.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return o.mover.Drain(ctx)
+}
+
+// Close ends what is on its way and waits for it. It is called without the guard, when no calls come any more.
+func (o *Offload[B]) Close() error {
+	o.guard.Lock()
+	o.closed = true
+	o.calm.Broadcast()
+	o.guard.Unlock()
+	o.stop()
+	err := o.mover.Close() // jobs end, and with them what waits for them
+	o.going.Wait()
+	return errors.Join(err, o.release())
+}
+
+func (o *Offload[B]) release() error {
+	err := errors.Join(o.down.close(), o.up.close(), o.set.Close())
+	o.free()
+	return err
+}
+
+// Own tells of the blocks that copies and loads own. The caller holds the guard.
+func (o *Offload[B]) Own(owner func([]block.Block)) {
+	for h := range o.owned {
+		owner(h.blocks)
+	}
+}
+
+// Stats returns the numbers. The caller holds the guard.
+func (o *Offload[B]) Stats() Stats {
+	s := o.stats
+	s.Waiting, s.There = len(o.ready), o.there.Load()
+	s.Tokens = append([]int64(nil), s.Tokens...)
+	s.Decisions, s.Moves = o.planner.Stats(), o.mover.Stats()
+	return s
+}
+
+// lane is a stream and the host memory of one direction.
+type lane[B backend.Buffer] struct {
+	stream  backend.Stream
+	event   backend.Event
+	blocks  int // of a part
+	parts   chan backend.HostMemory
+	all     []backend.HostMemory
+	numbers []uint32
+}
+
+// parts of a lane: one is filled while another one is emptied.
+const laneParts = 2
+
+func (l *lane[B]) open(be backend.Backend[B], blocks int, bytes int64) (err error) {
+	l.blocks, l.parts = blocks, make(chan backend.HostMemory, laneParts)
+	if l.stream, err = be.NewStream(); err != nil {
+		return err
+	}
+	for range laneParts {
+		m, err := backend.HostAlloc(be, int64(blocks)*bytes)
+		if err != nil {
+			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", int64(blocks)*bytes, err)
+		}
+		l.all = append(l.all, m)
+		l.parts <- m
+	}
+	return nil
+}
+
+func (l *lane[B]) close() (err error) {
+	if l.stream == nil {
+		return nil
+	}
+	for _, m := range l.all {
+		err = errors.Join(err, m.Close())
+	}
+	return errors.Join(err, l.stream.Close())
+}
+
+// part is host memory that is nobody else's until it is given back.
+func (l *lane[B]) part(ctx context.Context) (backend.HostMemory, error) {
+	select {
+	case m := <-l.parts:
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,285 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+)
+
+// Want is the part of a prompt that tiers have.
+type Want struct {
+	Path   prefix.Path // where it goes on; the parent is the last of Have
+	Have   []block.Block
+	Tokens []uint32 // of the blocks behind those, full ones
+	Keys   []tier.Key
+	Places []tier.Place
+}
+
+// Find asks the tiers for blocks, and returns where the first of them are and how many that are.
+func (o *Offload[B]) Find(ctx context.Context, keys []tier.Key) (places []tier.Place, n int) {
+	if len(keys) == 0 {
+		return nil, 0
+	}
+	places, _ = o.mover.Has(ctx, keys) // a tier that fails has nothing, and counts that
+	for _, p := range places {
+		n += p.Blocks
+	}
+	return places, n
+}
+
+// Load is blocks on their way up. It owns those that are there, and those before them, until they are taken over or dropped.
+type Load struct {
+	Done chan struct{} // closed when no more will come
+
+	cancel  context.CancelFunc
+	path    *hold // those before the load, and the ones that came; guarded
+	base    int   // of them before it
+	from    []int // how many came from each tier
+	epoch   int
+	dropped bool
+	ended   bool
+}
+
+// Blocks is how many blocks the load has brought, and of each tier. The guard is held.
+func (l *Load) Blocks() (n int, from []int) { return len(l.path.blocks) - l.base, l.from }
+
+// Ended reports whether no more will come. The guard is held.
+func (l *Load) Ended() bool { return l.ended }
+
+// Cancel has no more blocks come.
+func (l *Load) Cancel() { l.cancel() }
+
+// Begin loads what of a prompt is worth it; nil: nothing is. The guard is held.
+func (o *Offload[B]) Begin(w Want) *Load {
+	if o.closed {
+		return nil
+	}
+	d := o.decide(&w, 0, 0)
+	if d.Blocks == 0 && d.Probe == 0 {
+		return nil
+	}
+	if err := o.blocks.Share(w.Have); err != nil {
+		return nil
+	}
+	l := &Load{Done: make(chan struct{}), path: &hold{append([]block.Block(nil), w.Have...)}, base: len(w.Have),
+		from: make([]int, len(o.stats.Tokens)), epoch: o.epoch}
+	o.owned[l.path] = struct{}{}
+	o.stats.Loading++
+	ctx, cancel := context.WithCancel(o.end)
+	l.cancel = cancel
+	o.going.Add(1)
+	go o.load(ctx, l, w, d)
+	return l
+}
+
+// decide says what to do next of a load that has brought blocks and taken a while.
+func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
+	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Now: time.Now()}
+	for _, p := range w.Places {
+		q.Pieces = append(q.Pieces, planner.Piece{Tier: p.Tier, Blocks: p.Blocks})
+	}
+	d := o.planner.Decide(q)
+	if d.Computing == 0 { // nobody told how long that takes: who has tiers wants them used
+		d.Choice, d.Blocks, d.Probe = planner.Load, len(w.Keys)-loaded, 0
+		d.Why = "how fast the runner computes is not known, so all is loaded"
+	}
+	return d
+}
+
+// load brings blocks until the planner says that it is enough.
+func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decision) {
+	defer o.going.Done()
+	begin, loaded := time.Now(), 0
+	var computing time.Duration
+	if computing = d.Computing; d.Blocks == 0 {
+		o.probe(ctx, &w, d.Probe)
+	}
+	for d.Blocks > 0 && ctx.Err() == nil {
+		n := o.bring(ctx, l, &w, loaded, min(d.Blocks, o.up.blocks), d.Wait)
+		loaded += n
+		if loaded == len(w.Keys) || n == 0 {
+			break
+		}
+		d = o.decide(&w, loaded, time.Since(begin))
+	}
+	if computing > 0 && loaded > 0 {
+		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.Keys)))
+	}
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	o.stats.Loading--
+	o.stats.Reason = d.Why
+	l.ended = true
+	l.cancel()
+	if l.dropped {
+		o.give(l)
+	}
+	close(l.Done)
+}
+
+// bring loads n blocks from one on, waits no longer than the planner says, and returns how many are in the tree.
+func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wait time.Duration) int {
+	if wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	memory, err := o.up.part(ctx)
+	if err != nil {
+		return 0
+	}
+	released := make(chan struct{})
+	defer func() {
+		go func() { // a tier that hangs keeps it
+			<-released
+			o.up.parts <- memory
+		}()
+	}()
+	begin := time.Now()
+	r, err := o.read(ctx, w.Keys[at:at+n], memory, released)
+	if err != nil {
+		close(released)
+		return 0
+	}
+	if r.Blocks < n && errors.Is(r.Err, context.DeadlineExceeded) {
+		o.planner.Late(o.tierOf(w, at+r.Blocks), int64(n-r.Blocks)*o.bytes, time.Since(begin), time.Now())
+	}
+	if r.Blocks == 0 {
+		return 0
+	}
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	brought := o.enter(l, w, at, r.Blocks, memory)
+	for i, k := 0, 0; i < len(r.By) && k < brought; i++ {
+		some := min(r.By[i], brought-k)
+		l.from[i], k = l.from[i]+some, k+some
+	}
+	return brought
+}
+
+// tierOf is the tier that a block was to come from.
+func (o *Offload[B]) tierOf(w *Want, block int) int {
+	for _, p := range w.Places {
+		if block -= p.Blocks; block < 0 {
+			return p.Tier
+		}
+	}
+	return -1
+}
+
+// read has the tiers fill memory, and returns what came.
+func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
+	result := make(chan tier.Result, 1)
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
+	for i, k := range keys {
+		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+	}
+	if err := o.mover.Load(ctx, job); err != nil {
+		return tier.Result{}, err
+	}
+	return <-result, nil
+}
+
+// probe reads blocks for nobody, so that the planner knows how fast their tier is.
+func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
+	memory, err := o.up.part(ctx)
+	if err != nil {
+		return
+	}
+	released := make(chan struct{})
+	if _, err := o.read(ctx, w.Keys[:min(n, o.up.blocks)], memory, released); err != nil {
+		close(released)
+	}
+	<-released
+	o.up.parts <- memory
+}
+
+// enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
+// then. The guard is held, and given up while blocks are filled.
+func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
+	if l.epoch != o.epoch || l.dropped {
+		return 0
+	}
+	taken := &hold{}
+	var short block.ErrOutOfBlocks
+	for {
+		var claim block.Claim
+		var err error
+		if taken.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
+			break
+		}
+		if !errors.As(err, &short) || short.Free >= n || short.Free <= 0 {
+			return 0
+		}
+		n = short.Free
+	}
+	o.owned[taken] = struct{}{}
+	defer delete(o.owned, taken)
+	var err error
+	_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
+	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
+		_ = o.blocks.Retire(nil, taken.blocks)
+		return 0
+	}
+	path := w.Path
+	path.Parent = block.Block{}
+	if last := len(l.path.blocks) - 1; last >= 0 {
+		path.Parent = l.path.blocks[last]
+	}
+	path.Extra = path.Extra[min(at, len(path.Extra)):]
+	tokens := w.Tokens[at*o.tokens : (at+n)*o.tokens]
+	in, err := o.blocks.Publish(nil, path, tokens, taken.blocks)
+	if err != nil { // the tree was cleared meanwhile
+		in = 0
+	}
+	l.path.blocks = append(l.path.blocks, taken.blocks[:in]...)
+	o.stats.Loaded += int64(in)
+	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
+	return in
+}
+
+// unpack copies blocks from host memory to the device, and waits for that. The guard is not held.
+func (o *Offload[B]) unpack(blocks []block.Block, memory backend.HostMemory) error {
+	o.filling.Lock()
+	defer o.filling.Unlock()
+	l := &o.up
+	l.numbers = o.store.Numbers(l.numbers[:0], blocks)
+	if err := o.set.Unpack(l.stream, l.numbers, memory, 0); err != nil {
+		return errors.Join(err, l.stream.Sync()) // part of it may be on its way
+	}
+	return l.stream.Sync()
+}
+
+// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. tokens is how many of
+// them it uses. The guard is held, and the load has ended.
+func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block) {
+	blocks = append(blocks, l.path.blocks[l.base:]...)
+	for i, n := range l.from {
+		o.stats.Tokens[i] += int64(n * o.tokens)
+	}
+	l.path.blocks = l.path.blocks[:l.base]
+	o.give(l)
+	return blocks
+}
+
+// Drop gives up what a load brought, and what it will bring. The guard is held.
+func (o *Offload[B]) Drop(l *Load) {
+	l.cancel()
+	if l.dropped = true; l.ended {
+		o.give(l)
+	}
+}
+
+// give takes the load's ownership from its blocks.
+func (o *Offload[B]) give(l *Load) {
+	delete(o.owned, l.path)
+	_ = o.blocks.Retire(nil, l.path.blocks)
+	l.path.blocks = nil
+	l.base = 0
+}
