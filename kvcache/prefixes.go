@@ -89,10 +89,13 @@ func (p *Pool[B]) clearTree(root prefix.Root, forget func() error) error {
 	if err := p.parts.Blocks.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
-	if err := forget(); err != nil {
+	if o := p.below.offload; o == nil {
+		if err := forget(); err != nil {
+			return err
+		}
+	} else if err := o.Still(forget); err != nil {
 		return err
-	}
-	if o := p.below.offload; o != nil {
+	} else {
 		o.Forget()
 	}
 	for s := range p.seqs { // also those that had nothing in the tree yet

@@ -243,7 +243,9 @@ func TestTiersThatCannotBe(t *testing.T) {
 		name string
 		edit func(*Config)
 	}{
-		{"Memory.Layout", func(c *Config) { c.Memory.Layout, c.Memory.BlockSize, c.Memory.Blocks, c.Memory.Prefix = Contiguous, 0, 0, 0 }},
+		{"Memory.Layout", func(c *Config) {
+			c.Memory.Layout, c.Memory.BlockSize, c.Memory.Blocks, c.Memory.Prefix = Contiguous, 0, 0, 0
+		}},
 		{"Memory.Prefix", func(c *Config) { c.Memory.Prefix = prefix.Off }},
 		{"Model.Digest", func(c *Config) { c.Tiers = config.Tiers{Disk: config.Disk{Dir: t.TempDir()}} }},
 		{"Tiers.HostBytes", func(c *Config) { c.Tiers.HostBytes = -2 }},

@@ -59,6 +59,8 @@ func (o *Offload[B]) storeNext(memory backend.HostMemory) bool {
 	})
 	delete(o.owned, h)
 	_ = o.blocks.Retire(nil, h.blocks) // the tree's, by Hold
+	o.held = nil
+	o.calm.Broadcast()
 	if err = o.blocks.Observe(err); err != nil || epoch != o.epoch {
 		o.stats.Missed += int64(len(blocks))
 		blocks = nil
@@ -86,10 +88,13 @@ func (o *Offload[B]) next() ([]going, *hold) {
 			return nil, nil
 		}
 		_ = o.blocks.Reclaim() // who uses the pool next is told of errors
-		if run, h := o.pick(); run != nil {
-			return run, h
+		if o.still == 0 {
+			if run, h := o.pick(); run != nil {
+				o.held = h
+				return run, h
+			}
 		}
-		if o.blocks.AwaitWritten() {
+		if o.still == 0 && o.blocks.AwaitWritten() {
 			continue
 		}
 		o.idle = true

@@ -42,6 +42,8 @@ type Offload[B backend.Buffer] struct {
 	// Under the guard:
 	ready  []block.Block // written, and not stored yet
 	idle   bool          // the storer waits for more
+	held   *hold         // what it copies
+	still  int           // who wants it to copy nothing
 	closed bool
 	epoch  int // of Forget
 	wake   chan struct{}
@@ -107,6 +109,17 @@ func (o *Offload[B]) BlockBytes() int64 { return o.bytes }
 
 // Planner decides what is loaded.
 func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
+
+// Still does something while no copy to tiers owns blocks. The guard is held before, meanwhile and after, and given up while it waits.
+func (o *Offload[B]) Still(do func() error) error {
+	o.still++
+	for o.held != nil {
+		o.calm.Wait()
+	}
+	o.still--
+	o.poke()
+	return do()
+}
 
 // Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it. The guard is held.
 func (o *Offload[B]) Forget() {

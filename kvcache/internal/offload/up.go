@@ -234,7 +234,7 @@ func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemor
 	}
 	path.Extra = path.Extra[min(at, len(path.Extra)):]
 	tokens := w.Tokens[at*o.tokens : (at+n)*o.tokens]
-	in, err := o.blocks.Publish(nil, path, tokens, taken.blocks)
+	in, err := o.blocks.Publish(nil, nil, path, tokens, taken.blocks)
 	if err != nil { // the tree was cleared meanwhile
 		in = 0
 	}
