@@ -43,14 +43,10 @@ type Load struct {
 	from    []int // how many came from each tier
 	epoch   int
 	dropped bool
-	ended   bool
 }
 
 // Blocks is how many blocks the load has brought, and of each tier. The guard is held.
 func (l *Load) Blocks() (n int, from []int) { return len(l.path.blocks) - l.base, l.from }
-
-// Ended reports whether no more will come. The guard is held.
-func (l *Load) Ended() bool { return l.ended }
 
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
@@ -115,11 +111,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.guard.Unlock()
 	o.stats.Loading--
 	o.stats.Reason = d.Why
-	l.ended = true
 	l.cancel()
-	if l.dropped {
-		o.give(l)
-	}
 	close(l.Done)
 }
 
@@ -153,9 +145,9 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 	if r.Blocks == 0 {
 		return 0
 	}
+	brought := o.enter(l, w, at, r.Blocks, memory)
 	o.guard.Lock()
 	defer o.guard.Unlock()
-	brought := o.enter(l, w, at, r.Blocks, memory)
 	for i, k := 0, 0; i < len(r.By) && k < brought; i++ {
 		some := min(r.By[i], brought-k)
 		l.from[i], k = l.from[i]+some, k+some
@@ -201,40 +193,28 @@ func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
 }
 
 // enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
-// then. The guard is held, and given up while blocks are filled.
+// then.
 func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
-	if l.epoch != o.epoch || l.dropped {
+	taken := o.take(l, w, n)
+	if taken == nil {
 		return 0
 	}
-	taken := &hold{}
-	var short block.ErrOutOfBlocks
-	for {
-		var claim block.Claim
-		var err error
-		if taken.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
-			break
-		}
-		if !errors.As(err, &short) || short.Free >= n || short.Free <= 0 {
-			return 0
-		}
-		n = short.Free
-	}
-	o.owned[taken] = struct{}{}
+	n = len(taken.blocks)
+	o.guard.Lock()
+	defer o.guard.Unlock()
 	defer delete(o.owned, taken)
 	var err error
 	_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
-	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
+	if o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
 		_ = o.blocks.Retire(nil, taken.blocks)
 		return 0
 	}
 	path := w.Path
-	path.Parent = block.Block{}
 	if last := len(l.path.blocks) - 1; last >= 0 {
 		path.Parent = l.path.blocks[last]
 	}
 	path.Extra = path.Extra[min(at, len(path.Extra)):]
-	tokens := w.Tokens[at*o.tokens : (at+n)*o.tokens]
-	in, err := o.blocks.Publish(nil, nil, path, tokens, taken.blocks)
+	in, err := o.blocks.Publish(nil, nil, path, w.Tokens[at*o.tokens:(at+n)*o.tokens], taken.blocks)
 	if err != nil { // the tree was cleared meanwhile
 		in = 0
 	}
@@ -242,6 +222,31 @@ func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemor
 	o.stats.Loaded += int64(in)
 	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
 	return in
+}
+
+// take takes n blocks, or as many as there are, for a load; nil: there are none, or nobody wants them any more.
+func (o *Offload[B]) take(l *Load, w *Want, n int) (taken *hold) {
+	for {
+		err := o.blocks.Retry(func() (err error) {
+			if l.dropped || l.epoch != o.epoch {
+				n = 0
+			}
+			if n > 0 {
+				var claim block.Claim
+				h := &hold{}
+				if h.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
+					taken = h
+					o.owned[h] = struct{}{}
+				}
+			}
+			return err
+		})
+		var short block.ErrOutOfBlocks
+		if !errors.As(err, &short) || short.Free >= n {
+			return taken
+		}
+		n = short.Free
+	}
 }
 
 // unpack copies blocks from host memory to the device, and waits for that. The guard is not held.
@@ -271,15 +276,13 @@ func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block) {
 // Drop gives up what a load brought, and what it will bring. The guard is held.
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
-	if l.dropped = true; l.ended {
-		o.give(l)
-	}
+	l.dropped = true
+	o.give(l)
 }
 
 // give takes the load's ownership from its blocks.
 func (o *Offload[B]) give(l *Load) {
 	delete(o.owned, l.path)
 	_ = o.blocks.Retire(nil, l.path.blocks)
-	l.path.blocks = nil
-	l.base = 0
+	l.path.blocks, l.base = nil, 0
 }

@@ -27,9 +27,12 @@ type Bodies[B backend.Buffer] struct {
 	Marks group.Marks
 	// Failed is the device's error that left the content undefined.
 	Failed error
+	// Away is what a suspended sequence has instead of blocks; nil: it is not suspended.
+	Away *Away
 
-	all *Parts[B]
-	one [1]Body[B] // of a pool with one part
+	arriving []segmentOf[B] // blocks that are filled again
+	all      *Parts[B]
+	one      [1]Body[B] // of a pool with one part
 }
 
 // Begin makes s, which stays where it is, that of an empty sequence whose paths begin at root. It takes over the memory of
@@ -64,6 +67,9 @@ func (s *Bodies[B]) Drop() Lists {
 func (s *Bodies[B]) Len() int {
 	if s.Parts == nil { // of no pool
 		return 0
+	}
+	if s.Away != nil {
+		return s.Away.Tokens
 	}
 	return s.Parts[0].Total()
 }
