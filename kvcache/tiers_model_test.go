@@ -165,6 +165,12 @@ func TestTiersAgainstReaders(t *testing.T) {
 				require.NoError(t, x.seq.Release())
 				live = append(live[:i], live[i+1:]...)
 			},
+			"suspend": func(t *rapid.T) {
+				x, i := pick(t)
+				if !r.away(x.seq) {
+					live = append(live[:i], live[i+1:]...)
+				}
+			},
 			"flush": func(*rapid.T) { r.flush() },
 			"forget": func(t *rapid.T) {
 				for _, x := range live {

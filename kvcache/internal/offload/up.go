@@ -221,6 +221,10 @@ func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemor
 	l.path.blocks = append(l.path.blocks, taken.blocks[:in]...)
 	o.stats.Loaded += int64(in)
 	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
+	taken.blocks = taken.blocks[:0]
+	for i := max(len(l.path.blocks)-in, 0); i < len(l.path.blocks); i++ { // others may write the same
+		o.blocks.Settled(l.path.blocks[i])
+	}
 	return in
 }
 

@@ -167,6 +167,9 @@ func (s *Bodies[B]) Suspend() error {
 		}
 		return c.move(segments, a.memory, backend.BlockSet.Pack)
 	})
+	if err == nil {
+		err = s.Past.Failed() // what it wrote is undefined
+	}
 	if err != nil {
 		if a.memory != nil {
 			_ = a.memory.Close()
@@ -177,8 +180,8 @@ func (s *Bodies[B]) Suspend() error {
 		b := &s.Parts[i]
 		a.parts = append(a.parts, awayPart{b.Len, b.Gone, awaySegment{b.Kept.Gone, len(b.Kept.Blocks)}, awaySegment{b.Recent.Gone, len(b.Recent.Blocks)}})
 	}
-	s.Away = a
-	return s.release(len(s.Parts))
+	s.Away, s.Tail = a, block.Block{}
+	return s.leave(len(s.Parts), (*Body[B]).leave)
 }
 
 // Resume takes new blocks for a suspended sequence and fills them. With an error, such as block.ErrOutOfBlocks, it is
