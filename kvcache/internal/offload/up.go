@@ -19,6 +19,7 @@ type Want struct {
 	Tokens []uint32 // of the blocks behind those, full ones
 	Keys   []tier.Key
 	Places []tier.Place
+	Both   bool // the sequence computes meanwhile, if that is best
 }
 
 // Find asks the tiers for blocks, and returns where the first of them are and how many that are.
@@ -43,6 +44,13 @@ type Load struct {
 	from    []int // how many came from each tier
 	epoch   int
 	dropped bool
+
+	// Of a load that meets: see meet.go.
+	meets         bool
+	wanted, front int   // blocks, and those that the sequence has computed
+	back          *hold // the last ones
+	begun         time.Time
+	computing     time.Duration // what computing all of them was expected to take
 }
 
 // Blocks is how many blocks the load has brought, and of each tier. The guard is held.
@@ -65,7 +73,11 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	}
 	l := &Load{Done: make(chan struct{}), path: &hold{append([]block.Block(nil), w.Have...)}, base: len(w.Have),
 		from: make([]int, len(o.stats.Tokens)), epoch: o.epoch}
-	o.owned[l.path] = struct{}{}
+	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.Keys), &hold{}, time.Now(), d.Computing
+	o.owned[l.path], o.owned[l.back] = struct{}{}, struct{}{}
+	if l.meets {
+		o.meeting[l] = struct{}{}
+	}
 	o.stats.Loading++
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
@@ -76,7 +88,8 @@ func (o *Offload[B]) Begin(w Want) *Load {
 
 // decide says what to do next of a load that has brought blocks and taken a while.
 func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
-	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Now: time.Now()}
+	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Both: w.Both && loaded == 0,
+		Now: time.Now()}
 	for _, p := range w.Places {
 		q.Pieces = append(q.Pieces, planner.Piece{Tier: p.Tier, Blocks: p.Blocks})
 	}
@@ -93,8 +106,12 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.going.Done()
 	begin, loaded := time.Now(), 0
 	var computing time.Duration
-	if computing = d.Computing; d.Blocks == 0 {
+	if computing = d.Computing; d.Blocks == 0 && d.Probe > 0 {
 		o.probe(ctx, &w, d.Probe)
+	}
+	if l.meets {
+		o.loadBack(ctx, l, &w)
+		d.Blocks, computing = 0, 0
 	}
 	for d.Blocks > 0 && ctx.Err() == nil {
 		n := o.bring(ctx, l, &w, loaded, min(d.Blocks, o.up.blocks), d.Wait)
@@ -122,37 +139,46 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
+	begin, brought := time.Now(), 0
+	o.through(ctx, w.Keys[at:at+n], func(memory backend.HostMemory, by []int, came int) {
+		if came < n && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			o.planner.Late(o.tierOf(w, at+came), int64(n-came)*o.bytes, time.Since(begin), time.Now())
+		}
+		if came == 0 {
+			return
+		}
+		brought = o.enter(l, w, at, came, memory)
+		o.guard.Lock()
+		defer o.guard.Unlock()
+		for i, k := 0, 0; i < len(by) && k < brought; i++ {
+			some := min(by[i], brought-k)
+			l.from[i], k = l.from[i]+some, k+some
+		}
+	})
+	return brought
+}
+
+// through has the tiers fill host memory with blocks, and calls use with it, how many came from each tier, and how many that are.
+func (o *Offload[B]) through(ctx context.Context, keys []tier.Key, use func(memory backend.HostMemory, by []int, n int)) {
 	memory, err := o.up.part(ctx)
 	if err != nil {
-		return 0
+		return
 	}
-	released := make(chan struct{})
-	defer func() {
-		go func() { // a tier that hangs keeps it
-			<-released
-			o.up.parts <- memory
-		}()
+	result, released := make(chan tier.Result, 1), make(chan struct{})
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
+	for i, k := range keys {
+		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+	}
+	if err := o.mover.Load(ctx, job); err != nil {
+		o.up.parts <- memory
+		return
+	}
+	r := <-result
+	use(memory, r.By, r.Blocks)
+	go func() { // it is put into tiers further up meanwhile, and a tier that hangs keeps it
+		<-released
+		o.up.parts <- memory
 	}()
-	begin := time.Now()
-	r, err := o.read(ctx, w.Keys[at:at+n], memory, released)
-	if err != nil {
-		close(released)
-		return 0
-	}
-	if r.Blocks < n && errors.Is(r.Err, context.DeadlineExceeded) {
-		o.planner.Late(o.tierOf(w, at+r.Blocks), int64(n-r.Blocks)*o.bytes, time.Since(begin), time.Now())
-	}
-	if r.Blocks == 0 {
-		return 0
-	}
-	brought := o.enter(l, w, at, r.Blocks, memory)
-	o.guard.Lock()
-	defer o.guard.Unlock()
-	for i, k := 0, 0; i < len(r.By) && k < brought; i++ {
-		some := min(r.By[i], brought-k)
-		l.from[i], k = l.from[i]+some, k+some
-	}
-	return brought
 }
 
 // tierOf is the tier that a block was to come from.
@@ -165,31 +191,9 @@ func (o *Offload[B]) tierOf(w *Want, block int) int {
 	return -1
 }
 
-// read has the tiers fill memory, and returns what came.
-func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
-	result := make(chan tier.Result, 1)
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
-	for i, k := range keys {
-		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
-	}
-	if err := o.mover.Load(ctx, job); err != nil {
-		return tier.Result{}, err
-	}
-	return <-result, nil
-}
-
 // probe reads blocks for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return
-	}
-	released := make(chan struct{})
-	if _, err := o.read(ctx, w.Keys[:min(n, o.up.blocks)], memory, released); err != nil {
-		close(released)
-	}
-	<-released
-	o.up.parts <- memory
+	o.through(ctx, w.Keys[:min(n, o.up.blocks)], func(backend.HostMemory, []int, int) {})
 }
 
 // enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
@@ -286,7 +290,11 @@ func (o *Offload[B]) Drop(l *Load) {
 
 // give takes the load's ownership from its blocks.
 func (o *Offload[B]) give(l *Load) {
-	delete(o.owned, l.path)
-	_ = o.blocks.Retire(nil, l.path.blocks)
-	l.path.blocks, l.base = nil, 0
+	for _, h := range []*hold{l.path, l.back} {
+		delete(o.owned, h)
+		_ = o.blocks.Retire(nil, h.blocks)
+		h.blocks = nil
+	}
+	l.base = 0
+	delete(o.meeting, l)
 }
