@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -218,4 +219,18 @@ func TestGone(t *testing.T) {
 	require.Zero(t, sys.open)
 	r, _, _ := opened(t, o)
 	require.NoError(t, r.Put(ctx, chainOf(1, 2)))
+}
+
+// So does another file in the place of the lock's: there may be another process.
+func TestLockReplaced(t *testing.T) {
+	o := options(newMemoryFS(), 8)
+	o.syncEvery = time.Millisecond
+	d, sys, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, chainOf(1, 2)))
+	sys.mu.Lock()
+	delete(sys.files, "/cache/lock")
+	sys.mu.Unlock()
+	second, _, _ := opened(t, o)
+	require.Eventually(t, func() bool { return errors.Is(d.Delete(ctx, nil), ErrGone{"/cache"}) }, 10*time.Second, time.Millisecond)
+	require.Len(t, found(t, second, 2), 2)
 }

@@ -85,7 +85,7 @@ func (t *Tier) tend() {
 			_ = t.failed("sync", t.sync())
 		}
 		t.keepFloor()
-		if !t.table.There() || !t.data.There() {
+		if !t.lock.There() || !t.table.There() || !t.data.There() {
 			t.vanish()
 			return
 		}

@@ -41,6 +41,9 @@ func (t *Tier) readSlot(i int32, b []byte, dataSize int64) {
 	case int64(i)*t.stride+int64(e.length) > dataSize:
 		s.generation = e.generation + 1
 	default:
+		if e.parent == e.key {
+			e.parent = tier.Key{} // it would never be a leaf
+		}
 		s.entry = e
 		if j, twice := x.byKey[e.key]; twice { // a crash took back what made the older one free
 			if x.slots[j].use > e.use {
