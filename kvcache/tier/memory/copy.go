@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"hash/crc32"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -169,21 +168,4 @@ func (t *Tier) remove(e *entry) {
 	}
 	t.books.drop(e)
 	t.settle(e)
-}
-
-// chunk is summed and copied at once: the copy finds it in the processor's nearest cache, and goes on beside the sum of
-// the next one. Larger ones do not fit into what a processor has under way, and smaller ones make Go's sum slower.
-const chunk = 512
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// copySum copies src to dst, which have the same length, and returns the CRC32C of it. Nobody writes to src meanwhile.
-func copySum(dst, src []byte) (sum uint32) {
-	for len(src) > 0 {
-		n := min(len(src), chunk)
-		sum = crc32.Update(sum, castagnoli, src[:n])
-		copy(dst[:n], src)
-		dst, src = dst[n:], src[n:]
-	}
-	return sum
 }
