@@ -27,7 +27,8 @@
 // # Other people's prompts
 //
 // Payloads are made from prompts, and prompts can be computed from them. Directories are made with mode 0700 and files with 0600;
-// a directory that others may write to, a file that they may read, and those of another user are refused. With Options.Secret, table and data are encrypted by the owner's key. Delete and Clear remove
+// a directory that others may write to, a file that they may read, and those of another user are refused. With Options.Secret,
+// table and data are encrypted by the owner's key. Delete and Clear remove
 // entries, and have done so even if the machine crashes after them, but the payloads stay in their slots until others are
 // written there, and a solid-state disk may keep what was overwritten for as long as it likes. With a Secret, what is forgotten cannot be
 // decrypted any more, not even by its owner, once the entry is gone: the nonce that is needed for it was only there. Without,
