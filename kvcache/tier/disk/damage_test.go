@@ -75,6 +75,31 @@ func flip(t *testing.T, o Options, sys *memoryFS, path string, at, bit int) {
 	require.NoError(t, d.Close())
 }
 
+// Of two entries of one key, which a crash may leave, the one used last counts, and when it is forgotten the other one does not come back.
+func TestTwoEntriesOfOneKey(t *testing.T) {
+	for newer := range 2 {
+		o := options(newMemoryFS(), 4)
+		d, sys, _ := opened(t, o)
+		require.NoError(t, d.Put(ctx, []tier.Block{blockOf(3, 0), blockOf(6, 0)})) // of one length
+		e := d.index.slots[0].entry
+		require.NoError(t, d.Close())
+		for i := range 2 {
+			e.use, e.generation = uint64(10+i*(1-2*newer)), uint64(20+i)
+			require.NoError(t, d.codec.writeEntry(sys.files["/cache/table"].data[page+i*entryBytes:][:entryBytes], i, &e))
+			copy(sys.files["/cache/data"].data[i*2*page:], content(keyOf(3), sizeOf(3)))
+		}
+		d, _, _ = opened(t, o)
+		require.NoError(t, d.index.check())
+		require.Equal(t, map[int]bool{3: true}, found(t, d, 9))
+		require.Equal(t, int32(1-newer), d.index.byKey[keyOf(3)])
+		require.NoError(t, d.Delete(ctx, []tier.Key{keyOf(3)}))
+		require.NoError(t, d.Close())
+		d, _, _ = opened(t, o)
+		require.Empty(t, found(t, d, 9))
+		require.NoError(t, d.Close())
+	}
+}
+
 // What lies in another slot, or comes from another directory, is not taken for what was put here.
 func TestExchangedSlots(t *testing.T) {
 	sys := newMemoryFS()
