@@ -35,6 +35,8 @@ type Tier struct {
 	growAt  time.Time // before that, growing is not tried again
 	uncut   bool      // the files are longer than the slots
 	dirty   int64     // bytes written and not synced
+	marks   uint64    // entries of blocks that were overwritten, and of those the ones that are synced
+	synced  uint64
 	stats   tier.Stats
 
 	durable sync.Mutex // one Put at a time, where each is synced

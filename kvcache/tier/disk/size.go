@@ -98,7 +98,7 @@ func (t *Tier) shrink(slots int, out func(int32)) error {
 func (t *Tier) cutOff(n int) error {
 	err := t.cut(n)
 	if err == nil {
-		err = t.table.Sync()
+		err = t.syncTable()
 	}
 	t.mu.Lock()
 	t.uncut = err != nil
