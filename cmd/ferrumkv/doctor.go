@@ -64,11 +64,13 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
---disk writes some 128 MiB to a directory, reads them, and removes them, in blocks of the
-cache: below which rate of computing prompts it is faster to load them from there.
 Without flags it is the cache of generate, whose capacity is at most what the embedded
 model was made for; of another model only the shape is known, and its runner may
-lower the capacity too.`,
+lower the capacity too.
+
+--disk writes some 128 MiB to a directory in blocks of that cache, reads them and
+removes them. It says below which rate of computing prompts it is faster to load them
+from there, and refuses what a tier would refuse.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
 
