@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
@@ -33,33 +32,36 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 
 // bringBack loads blocks from one to another, and reports whether all of them are there.
 func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to int) bool {
-	done := false
-	o.through(ctx, w.Keys[from:to], func(memory backend.HostMemory, by []int, n int) {
-		if n < to-from {
-			return
-		}
-		taken := o.take(l, w, n)
-		if taken == nil {
-			return
-		}
-		o.guard.Lock()
-		defer o.guard.Unlock()
-		defer delete(o.owned, taken)
-		var err error
-		if len(taken.blocks) == n {
-			_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
-		}
-		if len(taken.blocks) < n || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
-			_ = o.blocks.Retire(nil, taken.blocks)
-			return
-		}
-		l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
-		for i := range by {
-			l.from[i] += by[i]
-		}
-		done = true
-	})
-	return done
+	r := o.read(ctx, w.Keys[from:to], true)
+	if r == nil {
+		return false
+	}
+	defer o.giveBack(r)
+	result := <-r.result
+	if result.Blocks < to-from {
+		return false
+	}
+	taken := o.take(l, w, to-from)
+	if taken == nil {
+		return false
+	}
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	defer delete(o.owned, taken)
+	var err error
+	whole := len(taken.blocks) == to-from
+	if whole {
+		_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, r.memory); return nil })
+	}
+	if !whole || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
+		_ = o.blocks.Retire(nil, taken.blocks)
+		return false
+	}
+	l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
+	for i, n := range result.By {
+		l.from[i] += n
+	}
+	return true
 }
 
 // Meet tells a load that its sequence has computed the first so many of its blocks, and returns the others if they are all there:

@@ -114,7 +114,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 		d.Blocks, computing = 0, 0
 	}
 	for d.Blocks > 0 && ctx.Err() == nil {
-		n := o.bring(ctx, l, &w, loaded, min(d.Blocks, o.up.blocks), d.Wait)
+		n := o.bring(ctx, l, &w, loaded, d.Blocks, d.Wait)
 		loaded += n
 		if loaded == len(w.Keys) || n == 0 {
 			break
@@ -140,44 +140,84 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		defer cancel()
 	}
 	begin, brought := time.Now(), 0
-	o.through(ctx, w.Keys[at:at+n], func(memory backend.HostMemory, by []int, came int) {
-		if came < n && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			o.planner.Late(o.tierOf(w, at+came), int64(n-came)*o.bytes, time.Since(begin), time.Now())
+	following := func(from int) []tier.Key { return w.Keys[from:min(from+o.up.blocks, at+n)] }
+	r := o.read(ctx, following(at), true)
+	for r != nil {
+		result := <-r.result
+		came, end := result.Blocks, at+brought+len(r.keys)
+		var next *reading
+		if came == len(r.keys) && end < at+n { // is read while these are copied to the device
+			next = o.read(ctx, following(end), false)
 		}
-		if came == 0 {
-			return
+		if came < len(r.keys) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			o.planner.Late(o.tierOf(w, at+brought+came), int64(at+n-end+len(r.keys)-came)*o.bytes, time.Since(begin), time.Now())
 		}
-		brought = o.enter(l, w, at, came, memory)
-		o.guard.Lock()
-		defer o.guard.Unlock()
-		for i, k := 0, 0; i < len(by) && k < brought; i++ {
-			some := min(by[i], brought-k)
-			l.from[i], k = l.from[i]+some, k+some
+		in := o.enter(l, w, at+brought, came, r.memory)
+		o.credit(l, result.By, in)
+		o.giveBack(r)
+		if brought += in; in < len(r.keys) {
+			if next != nil {
+				<-next.result
+				o.giveBack(next)
+			}
+			break
 		}
-	})
+		if r = next; r == nil && end < at+n {
+			r = o.read(ctx, following(end), true)
+		}
+	}
 	return brought
 }
 
-// through has the tiers fill host memory with blocks, and calls use with it, how many came from each tier, and how many that are.
-func (o *Offload[B]) through(ctx context.Context, keys []tier.Key, use func(memory backend.HostMemory, by []int, n int)) {
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return
+// credit notes of which tiers the first n blocks of a result are.
+func (o *Offload[B]) credit(l *Load, by []int, n int) {
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	for i := range by {
+		some := min(by[i], n)
+		l.from[i], n = l.from[i]+some, n-some
 	}
-	result, released := make(chan tier.Result, 1), make(chan struct{})
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
+}
+
+// reading is a part of host memory that tiers fill with blocks.
+type reading struct {
+	keys     []tier.Key
+	memory   backend.HostMemory
+	result   chan tier.Result
+	released chan struct{}
+}
+
+// read has the tiers fill a part of host memory with blocks; nil: there will be none, or, unless wait is set, no part is free.
+func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, wait bool) *reading {
+	r := &reading{keys: keys, result: make(chan tier.Result, 1), released: make(chan struct{})}
+	if wait {
+		var err error
+		if r.memory, err = o.up.part(ctx); err != nil {
+			return nil
+		}
+	} else {
+		select { // who waits with a part of its own may wait for one that waits
+		case r.memory = <-o.up.parts:
+		default:
+			return nil
+		}
+	}
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
 	for i, k := range keys {
-		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+		job.Blocks[i] = tier.Block{Key: k, Bytes: r.memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
-		o.up.parts <- memory
-		return
+		o.up.parts <- r.memory
+		return nil
 	}
-	r := <-result
-	use(memory, r.By, r.Blocks)
-	go func() { // it is put into tiers further up meanwhile, and a tier that hangs keeps it
-		<-released
-		o.up.parts <- memory
+	return r
+}
+
+// giveBack lets go of a part once no tier uses it: it may be put into those further up, and one that hangs keeps it.
+func (o *Offload[B]) giveBack(r *reading) {
+	go func() {
+		<-r.released
+		o.up.parts <- r.memory
 	}()
 }
 
@@ -193,12 +233,18 @@ func (o *Offload[B]) tierOf(w *Want, block int) int {
 
 // probe reads blocks for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	o.through(ctx, w.Keys[:min(n, o.up.blocks)], func(backend.HostMemory, []int, int) {})
+	if r := o.read(ctx, w.Keys[:min(n, o.up.blocks)], true); r != nil {
+		<-r.result
+		o.giveBack(r)
+	}
 }
 
 // enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
 // then.
 func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
+	if n == 0 {
+		return 0
+	}
 	taken := o.take(l, w, n)
 	if taken == nil {
 		return 0
