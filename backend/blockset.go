@@ -39,14 +39,13 @@ type BlockSet interface {
 // BlockIO is implemented by devices that have a way of their own for sets of blocks. Programs call the functions
 // NewBlockSet and HostAlloc.
 type BlockIO[B Buffer] interface {
-	// NewBlockSet is called with planes that were verified as far as package backend knows them.
 	NewBlockSet(planes []BlockPlane[B]) (BlockSet, error)
 	HostAlloc(n int64) (HostMemory, error)
 }
 
 // NewBlockSet returns planes as a set of blocks. They must have equally many blocks, and outlive the set.
 func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, error) {
-	bytes, blocks, err := measurePlanes(planes)
+	bytes, blocks, err := CheckPlanes(planes)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +55,8 @@ func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, err
 	return &blockSet[B]{be: be, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
 }
 
-// measurePlanes returns the bytes of a block of all planes, and how many blocks they have.
-func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
+// CheckPlanes verifies what a set is made of. It returns the bytes of a block of all planes, and how many blocks they have.
+func CheckPlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
 	bad := func(format string, args ...any) (int64, int, error) {
 		return 0, 0, ErrArgument{Op: "block set", What: fmt.Sprintf(format, args...)}
 	}
