@@ -7,8 +7,6 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
@@ -152,41 +150,19 @@ func (b *blockSet) move(op string, l *lane, s backend.Stream, blocks []uint32, h
 	if l.closed.Load() {
 		return fmt.Errorf("%s: %s: block set %w", b.be.dev.Name(), op, backend.ErrClosed)
 	}
-	t, err := b.be.dev.Transfer(op, s, "staging memory", l.staging, 0, 0)
-	if err != nil {
+	m := mover{blockSet: b, lane: l, op: op, back: l == b.in, memory: host.Bytes()[offset:]}
+	if m.t, err = b.be.dev.Transfer(op, s, "staging memory", l.staging, 0, 0); err != nil {
 		return err
 	}
-	defer t.Stream.Release()
-	if err := b.ready(op, &t); err != nil || len(blocks) == 0 {
+	defer m.t.Stream.Release()
+	if err := m.t.Stream.uncaptured(op); err != nil || len(blocks) == 0 {
 		return b.be.dev.Failed(op, err)
 	}
-	m := mover{blockSet: b, lane: l, t: &t, op: op, back: l == b.in, memory: host.Bytes()[offset:]}
 	if own, ok := host.(*hostMemory); ok && own.pinned && own.be == b.be {
 		own.use(l)
 		m.pinned = true
 	}
 	return b.be.dev.Failed(op, m.all(blocks))
-}
-
-// transfer is what moves on a stream.
-type transfer = device.Transfer[*Buffer, *stream, *event, driver.Error]
-
-// ready verifies what may have changed since the set was made, before anything is enqueued.
-func (b *blockSet) ready(op string, t *transfer) error {
-	if err := t.Stream.uncaptured(op); err != nil {
-		return err
-	}
-	return t.Piece(func() error { return b.alive(op) })
-}
-
-// alive is ErrFreed where a plane is not there any more. The caller has begun an operation.
-func (b *blockSet) alive(op string) error {
-	for _, p := range b.planes {
-		if err := b.be.dev.Owns(op, "plane", p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close waits for the copies and frees the set's own memory.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
@@ -53,10 +54,20 @@ func (l *lane) close() bool {
 type mover struct {
 	*blockSet
 	lane         *lane
-	t            *transfer
+	t            device.Transfer[*Buffer, *stream, *event, driver.Error]
 	op           string
 	back, pinned bool
 	memory       []byte // from the first block on
+}
+
+// alive is ErrFreed where a plane is not there any more. The caller has begun an operation.
+func (m *mover) alive() error {
+	for _, p := range m.planes {
+		if err := m.be.dev.Owns(m.op, "plane", p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // all enqueues the copies of blocks, and marks their end, whatever has become of them.
@@ -69,8 +80,8 @@ func (m *mover) all(blocks []uint32) error {
 	for begin := int64(0); begin < total && err == nil; {
 		first := begin / each
 		n := min(total-begin, m.lane.staging.Bytes(), (first+int64(m.lane.list.Len()))*each-begin)
-		if n < total-begin {
-			n = n / stagingAlign * stagingAlign
+		if n < total-begin && n > stagingAlign {
+			n -= n % stagingAlign
 		}
 		last := (begin + n - 1) / each
 		err = m.part(blocks[first:last+1], m.memory[begin:begin+n], begin-first*each)
@@ -117,7 +128,7 @@ func (m *mover) part(blocks []uint32, memory []byte, begin int64) error {
 // stage launches the kernel between the planes and the lane's memory.
 func (m *mover) stage(listed int, begin int64, bytes int) error {
 	return m.t.Piece(func() error {
-		if err := m.alive(m.op); err != nil {
+		if err := m.alive(); err != nil {
 			return err
 		}
 		s := m.shape
