@@ -49,7 +49,12 @@ func (d *recorder) Alloc(dt backend.DType, n int) (*buffer, error) {
 }
 
 func (d *recorder) Free(*buffer) error { return nil }
-func (d *recorder) Upload(backend.Stream, *buffer, int, []byte) error {
+func (d *recorder) Upload(_ backend.Stream, b *buffer, off int, data []byte) error {
+	d.use("uploaded", b, off, len(data)*8/b.DType().Bits())
+	return nil
+}
+func (d *recorder) Download(_ backend.Stream, data []byte, b *buffer, off int) error {
+	d.use("downloaded", b, off, len(data)*8/b.DType().Bits())
 	return nil
 }
 func (d *recorder) Copy(backend.Stream, *buffer, int, *buffer, int, int) error {
@@ -128,7 +133,8 @@ func (d *recorder) Rotate(_ backend.Stream, p backend.RotateParams[*buffer]) err
 // recorded is a GPU that is a recorder.
 func recorded() (*GPU[*buffer], *recorder) {
 	d := &recorder{}
-	return &GPU[*buffer]{Device: Device[*buffer]{Backend: d}}, d
+	host := func(*buffer, backend.HostMemory, bool) error { return nil }
+	return &GPU[*buffer]{Device: Device[*buffer]{Backend: d, Host: host}}, d
 }
 
 // No call finds what it moves in the cache of an H100, of 50 MB: between two uses of a byte
