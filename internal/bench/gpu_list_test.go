@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
 // buffer is no memory.
@@ -165,6 +166,38 @@ func TestNothingIsCached(t *testing.T) {
 		}
 		require.Less(t, d.allocated, int64(most), c.Name)
 	}
+}
+
+// Blocks go to the host and come back, and their memory is given back; without that there is nothing of it.
+func TestHostedBlocks(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	defer be.Close()
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	g := &GPU[*cpu.Buffer]{Device: Device[*cpu.Buffer]{Backend: be, Stream: s, Clock: HostClock(s), Emulated: true}}
+	require.Empty(t, g.hosted())
+	g.Host = func(*cpu.Buffer, backend.HostMemory, bool) error { return nil }
+	mem := g.memory()
+	require.NoError(t, g.measureHost(mem))
+	require.Empty(t, g.limits.host, "a CPU pins nothing")
+	require.NoError(t, mem.close())
+	for _, trial := range g.hosted() {
+		require.NoError(t, trial.Prepare())
+		require.NoError(t, trial.Sample())
+		require.Positive(t, trial.Metrics()["GB/s"])
+		require.NotContains(t, trial.Metrics(), "of-limit")
+		require.NoError(t, trial.Close())
+		require.Zero(t, be.Info().Buffers)
+	}
+	once := func(k bound, rate float64) limit {
+		return limit{does: work{bytes: rate, bound: k}, times: []float64{1}}
+	}
+	g.limits.host, g.Emulated = []limit{once(toHost, 4e9), once(toDevice, 2e9)}, false
+	trial := GPUTrial[*cpu.Buffer]{gpu: g, work: work{bytes: 1e9, bound: toDevice}, times: []float64{1}}
+	require.Equal(t, 0.5, trial.Metrics()["of-limit"])
+	trial.work.bound = toHost
+	require.Equal(t, 0.25, trial.Metrics()["of-limit"])
 }
 
 // Names are unique, and those that the page is tested with are among them.
