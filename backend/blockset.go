@@ -19,9 +19,9 @@ type BlockPlane[B Buffer] struct {
 // Copies beside the steps have a stream of their own: it waits for an event behind what wrote the blocks, packs, and records an
 // event by which the host knows that the bytes are there. Steps that read what was unpacked wait for such an event, too.
 //
-// A BlockSet may be used by several goroutines, each with its stream. With an error that comes before anything is copied,
-// as ErrArgument, ErrFreed, ErrCapture and ErrClosed do, nothing has changed. After any other some of what was to be written may be written,
-// also later on, until the stream has come so far.
+// A BlockSet may be used by several goroutines, each with its stream. An error about the arguments, or about what was freed, closed or
+// captured before the call, has changed nothing. After any other, some of what was to be written may be, also later on,
+// until the stream has come so far.
 type BlockSet interface {
 	BlockBytes() int64 // of a block of all planes
 
@@ -100,7 +100,7 @@ func (b *blockSet[B]) Close() error {
 func closedSet(op string) error { return fmt.Errorf("backend: %s: block set %w", op, ErrClosed) }
 
 func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
-	return b.each("pack", blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+	return b.each("pack", s, blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
 		return b.be.Download(s, part, p.Buf, int(block)*p.Each)
 	})
 }
@@ -109,13 +109,13 @@ func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset 
 	if err := CheckDistinct("unpack", blocks); err != nil {
 		return err
 	}
-	return b.each("unpack", blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+	return b.each("unpack", s, blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
 		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
 	})
 }
 
 // each calls f with every plane's part of every block, once all are known to be there.
-func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+func (b *blockSet[B]) each(op string, s Stream, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
 	if b.closed.Load() {
 		return closedSet(op)
 	}
@@ -127,6 +127,11 @@ func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset i
 	}
 	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
 		return err
+	}
+	for _, p := range b.planes { // before anything is copied: they may have been freed
+		if err := b.be.Upload(s, p.Buf, 0, nil); err != nil {
+			return err
+		}
 	}
 	memory := host.Bytes()[offset:]
 	for _, block := range blocks {

@@ -167,9 +167,6 @@ func (be *Backend) pin(op string, n int) ([]byte, error) {
 
 // Bytes is the memory; nil after Close.
 func (h *hostMemory) Bytes() []byte {
-	if h == nil {
-		return nil
-	}
 	if mem := h.mem.Load(); mem != nil {
 		return *mem
 	}
@@ -177,13 +174,10 @@ func (h *hostMemory) Bytes() []byte {
 }
 
 // Pinned reports whether the device copies by itself.
-func (h *hostMemory) Pinned() bool { return h != nil && h.pinned }
+func (h *hostMemory) Pinned() bool { return h.pinned }
 
 // Hold keeps the memory until Release; false once it is closed.
 func (h *hostMemory) Hold() bool {
-	if h == nil {
-		return false
-	}
 	h.using.RLock()
 	open := h.mem.Load() != nil
 	if !open {
