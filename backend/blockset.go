@@ -19,9 +19,9 @@ type BlockPlane[B Buffer] struct {
 // Copies beside the steps have a stream of their own: it waits for an event behind what wrote the blocks, packs, and records an
 // event by which the host knows that the bytes are there. Steps that read what was unpacked wait for such an event, too.
 //
-// A BlockSet may be used by several goroutines, each with its stream. With an error that comes before anything is copied,
-// as ErrArgument, ErrFreed, ErrCapture and ErrClosed do, nothing has changed. After any other some of what was to be written may be written,
-// also later on, until the stream has come so far.
+// A BlockSet may be used by several goroutines, each with its stream. An error about the arguments, or about what was freed, closed or
+// captured before the call, has changed nothing. After any other, some of what was to be written may be, also later on,
+// until the stream has come so far.
 type BlockSet interface {
 	BlockBytes() int64 // of a block of all planes
 
@@ -39,14 +39,13 @@ type BlockSet interface {
 // BlockIO is implemented by devices that have a way of their own for sets of blocks. Programs call the functions
 // NewBlockSet and HostAlloc.
 type BlockIO[B Buffer] interface {
-	// NewBlockSet is called with planes that were verified as far as package backend knows them.
 	NewBlockSet(planes []BlockPlane[B]) (BlockSet, error)
 	HostAlloc(n int64) (HostMemory, error)
 }
 
 // NewBlockSet returns planes as a set of blocks. They must have equally many blocks, and outlive the set.
 func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, error) {
-	bytes, blocks, err := measurePlanes(planes)
+	bytes, blocks, err := CheckPlanes(planes)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +55,8 @@ func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, err
 	return &blockSet[B]{be: be, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
 }
 
-// measurePlanes returns the bytes of a block of all planes, and how many blocks they have.
-func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
+// CheckPlanes verifies what a set is made of. It returns the bytes of a block of all planes, and how many blocks they have.
+func CheckPlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
 	bad := func(format string, args ...any) (int64, int, error) {
 		return 0, 0, ErrArgument{Op: "block set", What: fmt.Sprintf(format, args...)}
 	}
@@ -101,7 +100,7 @@ func (b *blockSet[B]) Close() error {
 func closedSet(op string) error { return fmt.Errorf("backend: %s: block set %w", op, ErrClosed) }
 
 func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
-	return b.each("pack", blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+	return b.each("pack", s, blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
 		return b.be.Download(s, part, p.Buf, int(block)*p.Each)
 	})
 }
@@ -110,13 +109,13 @@ func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset 
 	if err := CheckDistinct("unpack", blocks); err != nil {
 		return err
 	}
-	return b.each("unpack", blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
+	return b.each("unpack", s, blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
 		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
 	})
 }
 
 // each calls f with every plane's part of every block, once all are known to be there.
-func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+func (b *blockSet[B]) each(op string, s Stream, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
 	if b.closed.Load() {
 		return closedSet(op)
 	}
@@ -128,6 +127,11 @@ func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset i
 	}
 	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
 		return err
+	}
+	for _, p := range b.planes { // before anything is copied: they may have been freed
+		if err := b.be.Upload(s, p.Buf, 0, nil); err != nil {
+			return err
+		}
 	}
 	memory := host.Bytes()[offset:]
 	for _, block := range blocks {

@@ -200,14 +200,16 @@ func checkBlockSetClose[B backend.Buffer](r *rig[B]) {
 		require.ErrorIs(r, host.Close(), backend.ErrClosed)
 		r.verify()
 	}
-	host := r.hostMemory(1 << 10)
 	freed, err := r.be.Alloc(backend.F32, blocks)
 	require.NoError(r, err)
-	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{{Buf: freed, Each: 1}})
+	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{planes[0], {Buf: freed, Each: 1}})
 	require.NoError(r, err)
+	host := r.hostMemory(set.BlockBytes())
 	require.NoError(r, r.be.Free(freed))
 	require.ErrorIs(r, set.Pack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	require.Equal(r, make([]byte, set.BlockBytes()), host.Bytes())
 	require.ErrorIs(r, set.Unpack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	r.verify()
 	require.NoError(r, set.Close())
 	require.NoError(r, host.Close())
 }

@@ -48,6 +48,7 @@ type backendStatus struct {
 	Units       int      `json:"units,omitempty"`
 	TotalMemory int64    `json:"total_memory,omitempty"`
 	FreeMemory  int64    `json:"free_memory,omitempty"`
+	PinnedLimit int64    `json:"pinned_limit,omitempty"` // bytes of host memory that the device copies by itself
 	KVTypes     []string `json:"kv_types,omitempty"`
 	Driver      string   `json:"driver,omitempty"`
 	Bus         string   `json:"bus,omitempty"`
@@ -140,7 +141,7 @@ func examine(e backend.Entry) backendStatus {
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
 			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.ComputeUnits, info.TotalMemory, info.FreeMemory
-			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
+			s.KVTypes, s.StandIn, s.PinnedLimit = heldTypes(be.Caps()), isStandIn(info), info.Host.Limit
 			err = be.Close()
 		}
 	}
@@ -201,6 +202,9 @@ func (b backendStatus) details() []string {
 	}
 	if b.Driver != "" {
 		lines = append(lines, "driver: "+b.Driver)
+	}
+	if b.PinnedLimit > 0 {
+		lines = append(lines, "host memory: up to "+byteSize(b.PinnedLimit)+" is pinned for copies, more is copied twice")
 	}
 	if b.Condition != "" {
 		lines = append(lines, "condition: "+b.Condition)

@@ -41,12 +41,13 @@ func TestDoctorDetails(t *testing.T) {
 	require.Empty(t, backendStatus{}.details())
 	d := diagnosis{CUDADriver: "/opt/libcuda.so", Backends: []backendStatus{{
 		Name: "cuda:0", Available: true, Device: "simt", Units: 4, TotalMemory: 2 << 30, KVTypes: []string{"f16"},
-		Driver: "CUDA 12.4 (libcuda.so.1)", Condition: "41 °C, throttled: power cap", StandIn: true}}}
+		Driver: "CUDA 12.4 (libcuda.so.1)", Condition: "41 °C, throttled: power cap", StandIn: true, PinnedLimit: 8 << 30}}}
 	var out strings.Builder
 	require.NoError(t, d.write(&out))
 	require.Contains(t, out.String(), `
   cuda:0   simt, 4 units, 2.0 GiB of memory, keys and values in f16
            driver: CUDA 12.4 (libcuda.so.1)
+           host memory: up to 8.0 GiB is pinned for copies, more is copied twice
            condition: 41 °C, throttled: power cap
            not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests
   FERRUM_CUDA_DRIVER names /opt/libcuda.so, which is opened in place of the system's libcuda.so.1
