@@ -350,6 +350,7 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		s.text.Silent = s.text.Silent || m.silent
 		s.text.Positions.Grow(tokens)
 		s.text.Draft = m.draft
+		s.body.Wrote(f, tokens)
 		if m.full > 0 {
 			err = s.publish(f, m.full)
 		}

@@ -34,6 +34,7 @@ func (p *Parts[B]) Check(bodies func(yield func(*Bodies[B]) bool), owners func(o
 		for _, f := range s.Behind {
 			of[0].Kept.Hold(f)
 		}
+		s.Past.Hold(of[0].Kept)
 		for i := range s.Parts {
 			b := &s.Parts[i]
 			if err := b.Check(of[i].Kept, of[i].Fresh); err != nil {
