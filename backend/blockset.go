@@ -1,6 +1,10 @@
 package backend
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
 
 // BlockPlane is a plane of a cache, a buffer of blocks that are one behind another.
 type BlockPlane[B Buffer] struct {
@@ -12,33 +16,30 @@ type BlockPlane[B Buffer] struct {
 // block of the set is block i of each plane, in their order, in BlockBytes bytes one behind another. What a block holds
 // of one layer is therefore a prefix of what it holds of that and the next.
 //
-// A BlockSet may be used by several goroutines, each with its stream.
+// Copies beside the steps have a stream of their own: it waits for an event behind what wrote the blocks, packs, and records an
+// event by which the host knows that the bytes are there. Steps that read what was unpacked wait for such an event, too.
+//
+// A BlockSet may be used by several goroutines, each with its stream. With an error that comes before anything is copied,
+// as ErrArgument, ErrFreed, ErrCapture and ErrClosed do, nothing has changed. After any other some of what was to be written may be written,
+// also later on, until the stream has come so far.
 type BlockSet interface {
 	BlockBytes() int64 // of a block of all planes
 
 	// Pack enqueues copies of blocks to host memory: block n of the list to the n-th BlockBytes bytes of to from offset on. They
-	// are there when the stream has come so far; to must stay open until then.
+	// are there when the stream has come so far.
 	Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error
-	// Unpack enqueues copies of blocks from host memory, likewise, which must not change until the stream has come so far. A block that
-	// is in the list twice has the bytes of one of them.
+	// Unpack enqueues copies of blocks from host memory, likewise, which must not change until the stream has come so far.
+	// ErrArgument when a block is in the list twice.
 	Unpack(s Stream, blocks []uint32, from HostMemory, offset int64) error
 
-	// Close lets go of what the set holds; its planes and what is enqueued stay.
-	Close() error
-}
-
-// HostMemory is memory of the host that a device copies from and to.
-type HostMemory interface {
-	Bytes() []byte
-	// Pinned reports whether copies go on while the host goes on. Else Pack and Unpack return when they are done.
-	Pinned() bool
-	// Close releases the memory, once all copies from and to it are done.
+	// Close waits for the copies and lets go of what the set holds; its planes stay. Any call after it is ErrClosed.
 	Close() error
 }
 
 // BlockIO is implemented by devices that have a way of their own for sets of blocks. Programs call the functions
 // NewBlockSet and HostAlloc.
 type BlockIO[B Buffer] interface {
+	// NewBlockSet is called with planes that were verified as far as package backend knows them.
 	NewBlockSet(planes []BlockPlane[B]) (BlockSet, error)
 	HostAlloc(n int64) (HostMemory, error)
 }
@@ -52,28 +53,8 @@ func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, err
 	if d, ok := be.(BlockIO[B]); ok {
 		return d.NewBlockSet(planes)
 	}
-	set := &blockSet[B]{be: be, planes: append([]BlockPlane[B](nil), planes...), bytes: bytes, blocks: blocks}
-	return set, nil
+	return &blockSet[B]{be: be, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
 }
-
-// HostAlloc returns n bytes of host memory, zeroed, as the device copies fastest. ErrArgument when n is negative; a device that
-// cannot have as much pinned memory gives other memory.
-func HostAlloc[B Buffer](be Backend[B], n int64) (HostMemory, error) {
-	if n < 0 || int64(int(n)) != n {
-		return nil, ErrArgument{Op: "host alloc", What: fmt.Sprintf("%d bytes", n)}
-	}
-	if d, ok := be.(BlockIO[B]); ok {
-		return d.HostAlloc(n)
-	}
-	return heap(make([]byte, n)), nil
-}
-
-// heap is host memory of the Go heap.
-type heap []byte
-
-func (h heap) Bytes() []byte { return h }
-func (h heap) Pinned() bool  { return false }
-func (h heap) Close() error  { return nil }
 
 // measurePlanes returns the bytes of a block of all planes, and how many blocks they have.
 func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
@@ -105,10 +86,19 @@ type blockSet[B Buffer] struct {
 	planes []BlockPlane[B]
 	bytes  int64
 	blocks int
+	closed atomic.Bool
 }
 
 func (b *blockSet[B]) BlockBytes() int64 { return b.bytes }
-func (b *blockSet[B]) Close() error      { return nil }
+
+func (b *blockSet[B]) Close() error {
+	if b.closed.Swap(true) {
+		return closedSet("close")
+	}
+	return nil
+}
+
+func closedSet(op string) error { return fmt.Errorf("backend: %s: block set %w", op, ErrClosed) }
 
 func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
 	return b.each("pack", blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
@@ -117,6 +107,9 @@ func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int6
 }
 
 func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset int64) error {
+	if err := CheckDistinct("unpack", blocks); err != nil {
+		return err
+	}
 	return b.each("unpack", blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
 		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
 	})
@@ -124,6 +117,15 @@ func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset 
 
 // each calls f with every plane's part of every block, once all are known to be there.
 func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+	if b.closed.Load() {
+		return closedSet(op)
+	}
+	if h, ok := host.(holder); ok {
+		if !h.Hold() {
+			return fmt.Errorf("backend: %s: host memory %w", op, ErrClosed)
+		}
+		defer h.Release()
+	}
 	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
 		return err
 	}
@@ -157,6 +159,35 @@ func CheckBlocks(op string, blocks []uint32, have int, each int64, host HostMemo
 	return nil
 }
 
+// fewBlocks are compared with each other, which needs no memory.
+const fewBlocks = 256
+
+// CheckDistinct verifies that no block is in the list of an Unpack twice. It allocates nothing where the list has up to 256 blocks or
+// rises.
+func CheckDistinct(op string, blocks []uint32) error {
+	rises := true
+	for i := 1; i < len(blocks) && rises; i++ {
+		rises = blocks[i-1] < blocks[i]
+	}
+	if rises {
+		return nil
+	}
+	if len(blocks) > fewBlocks {
+		blocks = slices.Clone(blocks)
+		slices.Sort(blocks)
+	}
+	for i, b := range blocks {
+		rest := blocks[i+1:]
+		if len(blocks) > fewBlocks {
+			rest = rest[:min(1, len(rest))]
+		}
+		if slices.Contains(rest, b) {
+			return ErrArgument{Op: op, What: fmt.Sprintf("block %d twice", b)}
+		}
+	}
+	return nil
+}
+
 func (e *erased[B]) NewBlockSet(planes []BlockPlane[AnyBuffer]) (BlockSet, error) {
 	var u unwrapper[B]
 	own := make([]BlockPlane[B], len(planes))
@@ -168,5 +199,3 @@ func (e *erased[B]) NewBlockSet(planes []BlockPlane[AnyBuffer]) (BlockSet, error
 	}
 	return NewBlockSet(e.be, own)
 }
-
-func (e *erased[B]) HostAlloc(n int64) (HostMemory, error) { return HostAlloc(e.be, n) }

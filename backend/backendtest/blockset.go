@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"bytes"
+	"errors"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -13,6 +14,9 @@ func blockSetChecks[B backend.Buffer]() []check[B] {
 	return []check[B]{
 		{"there and back", checkBlockSet[B]},
 		{"order of a stream", checkBlockSetOrder[B]},
+		{"fences", checkBlockSetFences[B]},
+		{"closing at once", checkBlockSetClose[B]},
+		{"several goroutines", checkBlockSetGoroutines[B]},
 		{"bad input", checkBlockSetRefuses[B]},
 	}
 }
@@ -110,6 +114,144 @@ func checkBlockSetOrder[B backend.Buffer](r *rig[B]) {
 	require.NoError(r, host.Close())
 }
 
+// checkBlockSetFences has steps on one stream and copies on another, as a cache does: blocks are packed behind
+// the event of a step and are there with the copies' own, behind which another step reads what was unpacked.
+func checkBlockSetFences[B backend.Buffer](r *rig[B]) {
+	const blocks, each = 4, 1 << 12
+	reg := r.exact("plane", backend.U32, blocks*each)
+	r.push()
+	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{{Buf: reg.buf, Each: each}})
+	require.NoError(r, err)
+	host := r.hostMemory(2 * set.BlockBytes())
+	copies := r.stream()
+	step, packed, unpacked := r.event(), r.event(), r.event()
+	for i := range uint32(5) {
+		require.NoError(r, r.be.Fill(r.s, reg.buf, 0, each, float64(7*i)))
+		require.NoError(r, r.be.Fill(r.s, reg.buf, each, each, float64(7*i+1)))
+		require.NoError(r, r.s.Record(step))
+		require.NoError(r, copies.Wait(step))
+		require.NoError(r, set.Pack(copies, []uint32{1, 0}, host, 0))
+		require.NoError(r, copies.Record(packed))
+		require.NoError(r, r.s.Wait(packed))
+		require.NoError(r, r.be.Fill(r.s, reg.buf, 0, 2*each, 1e6))
+		require.NoError(r, packed.Sync())
+		require.Equal(r, bytes.Repeat(backend.BytesOf([]uint32{7*i + 1}), each), host.Bytes()[:set.BlockBytes()])
+		require.Equal(r, bytes.Repeat(backend.BytesOf([]uint32{7 * i}), each), host.Bytes()[set.BlockBytes():])
+
+		require.NoError(r, set.Unpack(copies, []uint32{2, 3}, host, 0))
+		require.NoError(r, copies.Record(unpacked))
+		require.NoError(r, r.s.Wait(unpacked))
+		require.NoError(r, r.be.Copy(r.s, reg.buf, 0, reg.buf, 2*each, 2*each))
+		require.NoError(r, unpacked.Sync())
+		clear(host.Bytes())
+		for j := range each {
+			for k, v := range []uint32{7*i + 1, 7 * i, 7*i + 1, 7 * i} {
+				reg.set(k*each+j, backend.BytesOf([]uint32{v}))
+			}
+		}
+		r.verify()
+	}
+	for _, e := range []backend.Event{step, packed, unpacked} {
+		require.NoError(r, e.Close())
+	}
+	require.NoError(r, copies.Close())
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
+func (r *rig[B]) event() backend.Event {
+	e, err := r.be.NewEvent()
+	require.NoError(r, err)
+	return e
+}
+
+// checkBlockSetClose closes memory and sets while copies may be under way: those are done, and everything after is ErrClosed.
+func checkBlockSetClose[B backend.Buffer](r *rig[B]) {
+	const blocks = 5
+	regions, planes := r.planes(blocks)
+	r.push()
+	for _, hostFirst := range []bool{true, false} {
+		set, err := backend.NewBlockSet(r.be, planes)
+		require.NoError(r, err)
+		each := set.BlockBytes()
+		host, kept := r.hostMemory(2*each), r.hostMemory(each)
+		require.NoError(r, set.Pack(r.s, []uint32{3, 4}, host, 0))
+		require.NoError(r, set.Unpack(r.s, []uint32{0}, host, 0))
+		require.NoError(r, set.Pack(r.s, []uint32{0}, kept, 0))
+		for _, reg := range regions {
+			n := len(reg.image) / blocks
+			copy(reg.image[:n], reg.image[3*n:4*n])
+		}
+		if hostFirst {
+			require.NoError(r, host.Close())
+			require.Nil(r, host.Bytes())
+			require.ErrorIs(r, set.Pack(r.s, nil, host, 0), backend.ErrClosed)
+			require.ErrorIs(r, set.Unpack(r.s, nil, host, 0), backend.ErrClosed)
+		}
+		require.NoError(r, set.Close())
+		require.ErrorIs(r, set.Pack(r.s, []uint32{1}, kept, 0), backend.ErrClosed)
+		require.ErrorIs(r, set.Unpack(r.s, []uint32{1}, kept, 0), backend.ErrClosed)
+		require.ErrorIs(r, set.Close(), backend.ErrClosed)
+		require.Equal(r, blockOf(regions, 0, blocks), kept.Bytes(), "Close waits")
+		require.NoError(r, kept.Close())
+		if !hostFirst {
+			require.NoError(r, host.Close())
+		}
+		require.ErrorIs(r, host.Close(), backend.ErrClosed)
+		r.verify()
+	}
+	host := r.hostMemory(1 << 10)
+	freed, err := r.be.Alloc(backend.F32, blocks)
+	require.NoError(r, err)
+	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{{Buf: freed, Each: 1}})
+	require.NoError(r, err)
+	require.NoError(r, r.be.Free(freed))
+	require.ErrorIs(r, set.Pack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	require.ErrorIs(r, set.Unpack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
+// checkBlockSetGoroutines has goroutines with a stream each that share a set and memory, of which each has its part.
+func checkBlockSetGoroutines[B backend.Buffer](r *rig[B]) {
+	const goroutines, each = 4, 3
+	regions, planes := r.planes(goroutines * each)
+	r.push()
+	require.NoError(r, r.s.Sync())
+	set, err := backend.NewBlockSet(r.be, planes)
+	require.NoError(r, err)
+	part := each * set.BlockBytes()
+	host := r.hostMemory(goroutines * part)
+	errs := make(chan error, goroutines)
+	for g := range goroutines {
+		s := r.stream()
+		go func() {
+			var err error
+			blocks := make([]uint32, each)
+			for round := range 6 {
+				for i := range blocks {
+					blocks[i] = uint32(g*each + (i+round)%each)
+				}
+				err = errors.Join(err, set.Pack(s, blocks, host, int64(g)*part), set.Unpack(s, blocks, host, int64(g)*part))
+			}
+			errs <- errors.Join(err, s.Close())
+		}()
+	}
+	for range goroutines {
+		require.NoError(r, <-errs)
+	}
+	for g := range goroutines {
+		for i := range each { // as the last round left them
+			at := int64(g)*part + int64(i)*set.BlockBytes()
+			want := blockOf(regions, g*each+(i+5)%each, goroutines*each)
+			require.True(r, bytes.Equal(want, host.Bytes()[at:at+set.BlockBytes()]), "goroutine %d, block %d", g, i)
+		}
+	}
+	r.verify()
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
 // checkBlockSetRefuses asks for what is not there: it is refused, and nothing is copied.
 func checkBlockSetRefuses[B backend.Buffer](r *rig[B]) {
 	const blocks = 4
@@ -157,6 +299,7 @@ func checkBlockSetRefuses[B backend.Buffer](r *rig[B]) {
 		require.ErrorIs(r, call(set.Pack), backend.ErrArgument{}, "pack: "+name)
 		require.ErrorIs(r, call(set.Unpack), backend.ErrArgument{}, "unpack: "+name)
 	}
+	require.ErrorIs(r, set.Unpack(r.s, []uint32{2, 2}, host, 0), backend.ErrArgument{})
 	_, err = backend.HostAlloc(r.be, -1)
 	require.ErrorIs(r, err, backend.ErrArgument{})
 	require.Equal(r, before, host.Bytes())
