@@ -93,3 +93,9 @@ func Copied[B backend.Buffer](dst B, dstOff int, src B, srcOff, n int) (to, toEn
 	from, _, err = Span("copy", "source", src, srcOff, n)
 	return to, toEnd, from, err
 }
+
+// BlockBytes is the bytes of a block of a plane that was checked (backend.CheckPlanes).
+func BlockBytes[B backend.Buffer](p *backend.BlockPlane[B]) int {
+	bytes, _ := p.Buf.DType().Size(p.Each)
+	return int(bytes)
+}
