@@ -3,8 +3,8 @@ package backend
 // BlockAccess is implemented by devices whose memory the host reads and writes by itself: they copy the blocks of a BlockSet
 // without a queue's work. Programs call NewBlockSet.
 type BlockAccess[B Buffer] interface {
-	// ReadBlocks waits for what s has before it, and copies blocks of all planes to dst, which has just their bytes. The planes
-	// and blocks have been checked (CheckPlanes, CheckBlocks); a plane that was freed since is ErrFreed, and nothing is copied.
+	// ReadBlocks waits for what s has before it, and copies blocks of all planes to dst, which has just their bytes. ErrArgument
+	// where the sizes do not fit or a block is not there, ErrFreed where a plane is not; nothing is copied then.
 	ReadBlocks(s Stream, dst []byte, planes []BlockPlane[B], blocks []uint32) error
 	// WriteBlocks waits likewise, and copies src to blocks that are not in the list twice.
 	WriteBlocks(s Stream, planes []BlockPlane[B], blocks []uint32, src []byte) error

@@ -19,6 +19,7 @@ func blockSetChecks[B backend.Buffer]() []check[B] {
 		{"closing at once", checkBlockSetClose[B]},
 		{"several goroutines", checkBlockSetGoroutines[B]},
 		{"bad input", checkBlockSetRefuses[B]},
+		{"by the host", checkBlockAccess[B]},
 		{"a warm copy allocates nothing", checkWarmBlockSet[B]},
 	}
 }
@@ -329,4 +330,30 @@ func checkWarmBlockSet[B backend.Buffer](r *rig[B]) {
 	})
 	require.NoError(r, set.Close())
 	require.NoError(r, host.Close())
+}
+
+// checkBlockAccess calls a device that copies by the host itself with what no set passes on.
+func checkBlockAccess[B backend.Buffer](r *rig[B]) {
+	access, ok := r.be.(backend.BlockAccess[B])
+	if !ok {
+		r.skip("the device has a queue's work for it, or transfers")
+	}
+	regions, planes := r.planes(4)
+	r.push()
+	each := len(blockOf(regions, 0, 4))
+	host := make([]byte, 2*each)
+	require.NoError(r, access.ReadBlocks(r.s, host, planes, []uint32{3, 1}))
+	require.Equal(r, append(blockOf(regions, 3, 4), blockOf(regions, 1, 4)...), host)
+	require.NoError(r, access.ReadBlocks(r.s, nil, planes, nil))
+	require.NoError(r, access.WriteBlocks(r.s, planes, nil, nil))
+	for name, call := range map[string]func() error{
+		"fewer bytes": func() error { return access.ReadBlocks(r.s, host[:2*each-1], planes, []uint32{3, 1}) },
+		"more bytes":  func() error { return access.WriteBlocks(r.s, planes, []uint32{3}, host) },
+		"no block":    func() error { return access.WriteBlocks(r.s, planes, []uint32{3, 4}, host) },
+		"no planes":   func() error { return access.ReadBlocks(r.s, nil, nil, nil) },
+		"no buffer":   func() error { return access.ReadBlocks(r.s, nil, []backend.BlockPlane[B]{{Each: 1}}, nil) },
+	} {
+		require.ErrorIs(r, call(), backend.ErrArgument{}, name)
+	}
+	r.verify()
 }

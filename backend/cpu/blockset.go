@@ -30,6 +30,9 @@ type exchangeTask struct {
 }
 
 func (be *Backend) exchange(op string, s backend.Stream, t exchangeTask) error {
+	if err := check.Blocks(op, t.planes, t.blocks, t.host); err != nil {
+		return err
+	}
 	ops, err := be.begin(op, s)
 	if err != nil {
 		return err

@@ -23,6 +23,9 @@ func (be *Backend) WriteBlocks(s backend.Stream, planes []backend.BlockPlane[*Bu
 // exchange copies between planes and the host's memory, back to the planes. Planes whose memory is private to the GPU pass the
 // stream's ring.
 func (be *Backend) exchange(op string, s backend.Stream, planes []backend.BlockPlane[*Buffer], blocks []uint32, host []byte, back bool) error {
+	if err := check.Blocks(op, planes, blocks, host); err != nil {
+		return err
+	}
 	t, err := be.dev.Transfer(op, s, "plane", planes[0].Buf, 0, 0)
 	if err != nil {
 		return err
