@@ -52,7 +52,11 @@ func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, err
 	if d, ok := be.(BlockIO[B]); ok {
 		return d.NewBlockSet(planes)
 	}
-	return &blockSet[B]{be: be, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
+	access, ok := be.(BlockAccess[B])
+	if !ok {
+		access = transfers[B]{be}
+	}
+	return &blockSet[B]{access: access, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
 }
 
 // CheckPlanes verifies what a set is made of. It returns the bytes of a block of all planes, and how many blocks they have.
@@ -79,9 +83,9 @@ func CheckPlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err
 	return bytes, blocks, nil
 }
 
-// blockSet is a BlockSet by Upload and Download, of which the latter waits for the stream.
+// blockSet is a BlockSet whose copies are done when Pack and Unpack return.
 type blockSet[B Buffer] struct {
-	be     Backend[B]
+	access BlockAccess[B]
 	planes []BlockPlane[B]
 	bytes  int64
 	blocks int
@@ -100,8 +104,8 @@ func (b *blockSet[B]) Close() error {
 func closedSet(op string) error { return fmt.Errorf("backend: %s: block set %w", op, ErrClosed) }
 
 func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
-	return b.each("pack", s, blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
-		return b.be.Download(s, part, p.Buf, int(block)*p.Each)
+	return b.move("pack", blocks, to, offset, func(part []byte) error {
+		return b.access.ReadBlocks(s, part, b.planes, blocks)
 	})
 }
 
@@ -109,13 +113,13 @@ func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset 
 	if err := CheckDistinct("unpack", blocks); err != nil {
 		return err
 	}
-	return b.each("unpack", s, blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
-		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
+	return b.move("unpack", blocks, from, offset, func(part []byte) error {
+		return b.access.WriteBlocks(s, b.planes, blocks, part)
 	})
 }
 
-// each calls f with every plane's part of every block, once all are known to be there.
-func (b *blockSet[B]) each(op string, s Stream, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+// move calls copies with the part of the host's memory that belongs to blocks, once all is known to be there.
+func (b *blockSet[B]) move(op string, blocks []uint32, host HostMemory, offset int64, copies func(part []byte) error) error {
 	if b.closed.Load() {
 		return closedSet(op)
 	}
@@ -128,22 +132,7 @@ func (b *blockSet[B]) each(op string, s Stream, blocks []uint32, host HostMemory
 	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
 		return err
 	}
-	for _, p := range b.planes { // before anything is copied: they may have been freed
-		if err := b.be.Upload(s, p.Buf, 0, nil); err != nil {
-			return err
-		}
-	}
-	memory := host.Bytes()[offset:]
-	for _, block := range blocks {
-		for _, p := range b.planes {
-			n := int64(p.Each) * int64(p.Buf.DType().Bits()) / 8
-			if err := f(p, block, memory[:n]); err != nil {
-				return err
-			}
-			memory = memory[n:]
-		}
-	}
-	return nil
+	return copies(host.Bytes()[offset:][:int64(len(blocks))*b.bytes])
 }
 
 // CheckBlocks verifies what Pack and Unpack of a set of so many blocks are asked for.

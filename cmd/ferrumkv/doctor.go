@@ -54,6 +54,7 @@ type backendStatus struct {
 	Bus         string   `json:"bus,omitempty"`
 	Condition   string   `json:"condition,omitempty"`
 	StandIn     bool     `json:"stand_in,omitempty"`
+	Shared      bool     `json:"shared_memory,omitempty"` // the device is a GPU whose memory is the host's
 }
 
 func newDoctor() *cobra.Command {
@@ -142,6 +143,7 @@ func examine(e backend.Entry) backendStatus {
 			info := be.Info()
 			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.ComputeUnits, info.TotalMemory, info.FreeMemory
 			s.KVTypes, s.StandIn, s.PinnedLimit = heldTypes(be.Caps()), isStandIn(info), info.Host.Limit
+			s.Shared = info.HostVisible && e.Name != "cpu"
 			err = be.Close()
 		}
 	}
@@ -211,6 +213,9 @@ func (b backendStatus) details() []string {
 	}
 	if b.StandIn {
 		lines = append(lines, "not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests")
+	}
+	if b.Shared {
+		lines = append(lines, "no tier in host memory: it is the device's own, and what is kept there takes as much from it; a disk adds room")
 	}
 	return lines
 }
