@@ -163,8 +163,8 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 	return w, n * size
 }
 
-// findWait is how long Open waits for tiers to say what they have.
-const findWait = 50 * time.Millisecond
+// findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
+var findWait = time.Second
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Want, found prefix.Match, must bool) (tokens int) {
