@@ -20,7 +20,6 @@ func blockSetChecks[B backend.Buffer]() []check[B] {
 		{"several goroutines", checkBlockSetGoroutines[B]},
 		{"bad input", checkBlockSetRefuses[B]},
 		{"by the host", checkBlockAccess[B]},
-		{"a warm copy allocates nothing", checkWarmBlockSet[B]},
 	}
 }
 
