@@ -81,8 +81,9 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 		found = p.tree.Match(from.Root, q)
 	}
 	var more offload.Want
+	var below int
 	if p.tree != nil && !o.NoReuse {
-		more, _ = p.lower(from.Root, q, found)
+		more, below = p.lower(from.Root, q, found)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +98,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 			return nil, Match{}, err
 		}
 	}
-	m.Loading = s.expect(more, found, o.MustWait)
+	m.Loading = s.expect(more, below, found, o.MustWait)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
 	return s, m, nil

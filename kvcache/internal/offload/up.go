@@ -12,17 +12,55 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
-// Want is the part of a prompt that tiers have.
+// Want is the beginning of a prompt that the device and tiers have together.
 type Want struct {
-	Path   prefix.Path // where it goes on; the parent is the last of Have
-	Have   []block.Block
-	Tokens []uint32 // of the blocks behind those, full ones
-	Keys   []tier.Key
-	Places []tier.Place
+	Path   prefix.Path   // where it begins: Extra is that of its entries
+	Tokens []uint32      // of its entries, full ones
+	Have   []block.Block // without groups: the first of them that are the asker's
+
+	keys  []tier.Key  // of the entries
+	gain  int         // tokens that the device does not have, or cannot go on behind
+	units []unit      // what tiers have of it
+	bytes int64       // of those
+	from  map[int]int // with groups: by entry and place, the tier
 }
 
-// Find asks the tiers for blocks, and returns where the first of them are and how many that are.
-func (o *Offload[B]) Find(ctx context.Context, keys []tier.Key) (places []tier.Place, n int) {
+// unit is a payload to load: of an entry what is at a place, from a tier.
+type unit struct{ entry, at, tier int }
+
+// Find asks tiers for what of a query they have beyond what was found on the device, and returns that and how many tokens it is. The
+// guard is not held.
+func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
+	n := len(q.Tokens) / o.shape.tokens
+	if n <= found.Blocks || found.Fidelity != prefix.Exact { // behind what is not exact comes nothing that is
+		return w, 0
+	}
+	q.Tokens, q.Extra = q.Tokens[:n*o.shape.tokens], q.Extra[:min(n, len(q.Extra))]
+	w = Want{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
+	if o.groups != nil {
+		o.findParts(ctx, &w, q)
+		return w, w.gain
+	}
+	places, n := o.ask(ctx, w.keys[found.Blocks:])
+	at := found.Blocks
+	for _, p := range places {
+		for range p.Blocks {
+			w.units = append(w.units, unit{at, 0, p.Tier})
+			at++
+		}
+	}
+	w.cut(at, n*o.shape.tokens, o.shape.tokens)
+	return w, w.gain
+}
+
+// cut shortens what is wanted to some entries.
+func (w *Want) cut(entries, gain, size int) {
+	w.keys, w.Tokens, w.Path.Extra = w.keys[:entries], w.Tokens[:entries*size], w.Path.Extra[:min(entries, len(w.Path.Extra))]
+	w.gain = gain
+}
+
+// ask says where the first of some keys are, and how many that is.
+func (o *Offload[B]) ask(ctx context.Context, keys []tier.Key) (places []tier.Place, n int) {
 	if len(keys) == 0 {
 		return nil, 0
 	}
@@ -38,16 +76,17 @@ type Load struct {
 	Done chan struct{} // closed when no more will come
 
 	cancel  context.CancelFunc
-	path    *hold // those before the load, and the ones that came; guarded
-	base    int   // of them before it
-	from    []int // how many came from each tier
+	held    *hold // what was there before the load, and what came; guarded
+	base    int   // entries that the asker has
+	next    int   // the entry that is put into the tree next
+	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
 	ended   bool
 }
 
-// Blocks is how many blocks the load has brought, and of each tier. The guard is held.
-func (l *Load) Blocks() (n int, from []int) { return len(l.path.blocks) - l.base, l.from }
+// Gained is how many entries the load has put behind those that the asker has. The guard is held.
+func (l *Load) Gained() int { return l.next - l.base }
 
 // Ended reports whether no more will come. The guard is held.
 func (l *Load) Ended() bool { return l.ended }
@@ -57,19 +96,30 @@ func (l *Load) Cancel() { l.cancel() }
 
 // Begin loads what of a prompt is worth it; nil: nothing is. The guard is held.
 func (o *Offload[B]) Begin(w Want) *Load {
-	if o.closed {
+	if o.closed || len(w.keys) == 0 {
 		return nil
+	}
+	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
+	if o.groups != nil {
+		if h, next = o.holdParts(&w); h == nil {
+			return nil
+		}
+	} else if err := o.blocks.Share(w.Have); err != nil {
+		return nil
+	}
+	for _, u := range w.units {
+		w.bytes += o.bytesOf(u)
 	}
 	d := o.decide(&w, 0, 0)
 	if d.Blocks == 0 && d.Probe == 0 {
+		o.give(h)
 		return nil
 	}
-	if err := o.blocks.Share(w.Have); err != nil {
-		return nil
+	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, by: make([]int, len(w.keys)), epoch: o.epoch}
+	for i := range l.by {
+		l.by[i] = -1
 	}
-	l := &Load{Done: make(chan struct{}), path: &hold{append([]block.Block(nil), w.Have...)}, base: len(w.Have),
-		from: make([]int, len(o.stats.Tokens)), epoch: o.epoch}
-	o.owned[l.path] = struct{}{}
+	o.owned[l.held] = struct{}{}
 	o.stats.Loading++
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
@@ -78,18 +128,43 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	return l
 }
 
-// decide says what to do next of a load that has brought blocks and taken a while.
+func (o *Offload[B]) bytesOf(u unit) int64 { return o.shape.parts[o.shape.places[u.at].part].Bytes }
+
+// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while. The blocks of which it
+// speaks are units. The planner is asked about as many entries as would have to be computed.
 func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
-	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Now: time.Now()}
-	for _, p := range w.Places {
-		q.Pieces = append(q.Pieces, planner.Piece{Tier: p.Tier, Blocks: p.Blocks})
-	}
+	size, units := o.shape.tokens, len(w.units)
+	entries := max((w.gain+size-1)/size, 1)
+	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
+		Loaded: loaded * entries / max(units, 1), Waited: waited, Now: time.Now(), Pieces: w.pieces(entries)}
 	d := o.planner.Decide(q)
 	if d.Computing == 0 { // nobody told how long that takes: who has tiers wants them used
-		d.Choice, d.Blocks, d.Probe = planner.Load, len(w.Keys)-loaded, 0
+		d.Choice, d.Blocks, d.Probe = planner.Load, units-loaded, 0
 		d.Why = "how fast the runner computes is not known, so all is loaded"
+		return d
 	}
+	if o.groups != nil && d.Choice == planner.Prefix && loaded == 0 && d.Loading >= d.Computing { // a part of it is of no use
+		d.Choice, d.Blocks = planner.Compute, 0
+		d.Why = "loading all takes longer than computing, and layers that see a part need the end of it"
+	}
+	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
+	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
 	return d
+}
+
+// pieces is the entries that are wanted, by the tiers that their payloads come from.
+func (w *Want) pieces(entries int) (out []planner.Piece) {
+	done := 0
+	for i, u := range w.units {
+		if n := (i + 1) * entries / len(w.units); len(out) == 0 || out[len(out)-1].Tier != u.tier {
+			out = append(out, planner.Piece{Tier: u.tier, Blocks: n - done})
+			done = n
+		} else {
+			out[len(out)-1].Blocks += n - done
+			done = n
+		}
+	}
+	return out
 }
 
 // load brings blocks until the planner says that it is enough.
@@ -101,15 +176,15 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 		o.probe(ctx, &w, d.Probe)
 	}
 	for d.Blocks > 0 && ctx.Err() == nil {
-		n := o.bring(ctx, l, &w, loaded, min(d.Blocks, o.up.blocks), d.Wait)
+		n := o.bring(ctx, l, &w, loaded, d.Blocks, d.Wait)
 		loaded += n
-		if loaded == len(w.Keys) || n == 0 {
+		if loaded == len(w.units) || n == 0 {
 			break
 		}
 		d = o.decide(&w, loaded, time.Since(begin))
 	}
 	if computing > 0 && loaded > 0 {
-		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.Keys)))
+		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.units)))
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
@@ -118,12 +193,28 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	l.ended = true
 	l.cancel()
 	if l.dropped {
-		o.give(l)
+		o.give(l.held)
 	}
 	close(l.Done)
 }
 
-// bring loads n blocks from one on, waits no longer than the planner says, and returns how many are in the tree.
+// part is how many units from one on are loaded together: about n, of whole entries, as many as host memory has room for.
+func (o *Offload[B]) part(w *Want, at, n int) (units int) {
+	var bytes int64
+	for i := at; i < len(w.units); {
+		end, more := i, int64(0)
+		for ; end < len(w.units) && w.units[end].entry == w.units[i].entry; end++ {
+			more += o.bytesOf(w.units[end])
+		}
+		if bytes += more; bytes > o.up.bytes || units >= n {
+			break
+		}
+		i, units = end, end-at
+	}
+	return units
+}
+
+// bring loads about n units from one on, waits no longer than the planner says, and returns how many are in the tree.
 func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wait time.Duration) int {
 	if wait > 0 {
 		var cancel context.CancelFunc
@@ -141,44 +232,53 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 			o.up.parts <- memory
 		}()
 	}()
-	begin := time.Now()
-	r, err := o.read(ctx, w.Keys[at:at+n], memory, released)
+	begin, units := time.Now(), w.units[at:at+o.part(w, at, n)]
+	r, err := o.read(ctx, w, units, memory, released)
 	if err != nil {
 		close(released)
 		return 0
 	}
-	if r.Blocks < n && errors.Is(r.Err, context.DeadlineExceeded) {
-		o.planner.Late(o.tierOf(w, at+r.Blocks), int64(n-r.Blocks)*o.bytes, time.Since(begin), time.Now())
+	if r.Blocks < len(units) && errors.Is(r.Err, context.DeadlineExceeded) {
+		var late int64
+		for _, u := range units[r.Blocks:] {
+			late += o.bytesOf(u)
+		}
+		o.planner.Late(units[r.Blocks].tier, late, time.Since(begin), time.Now())
 	}
-	if r.Blocks == 0 {
+	came := r.Blocks
+	for came > 0 && came < len(units) && units[came].entry == units[came-1].entry { // entries come whole
+		came--
+	}
+	if came == 0 {
 		return 0
+	}
+	for i, k := 0, 0; i < len(r.By); i++ { // the tiers that they did come from
+		for n := k + r.By[i]; k < n; k++ {
+			units[k].tier = i
+		}
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
-	brought := o.enter(l, w, at, r.Blocks, memory)
-	for i, k := 0, 0; i < len(r.By) && k < brought; i++ {
-		some := min(r.By[i], brought-k)
-		l.from[i], k = l.from[i]+some, k+some
+	to := len(w.keys)
+	if at+came < len(w.units) {
+		to = w.units[at+came].entry
 	}
-	return brought
-}
-
-// tierOf is the tier that a block was to come from.
-func (o *Offload[B]) tierOf(w *Want, block int) int {
-	for _, p := range w.Places {
-		if block -= p.Blocks; block < 0 {
-			return p.Tier
-		}
-	}
-	return -1
+	return o.enter(l, w, units, came, to, memory)
 }
 
 // read has the tiers fill memory, and returns what came.
-func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
+func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
 	result := make(chan tier.Result, 1)
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
-	for i, k := range keys {
-		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
+	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
+	for i, u := range units {
+		var parent tier.Key
+		if u.entry > 0 {
+			parent = w.keys[u.entry-1]
+		}
+		n, key := o.bytesOf(u), w.keys[u.entry]
+		job.Blocks[i] = tier.Block{Key: o.shape.key(key, u.at), Parent: o.shape.before(key, parent, u.at), Root: w.Path.Root.Key,
+			Bytes: memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
 		return tier.Result{}, err
@@ -186,28 +286,29 @@ func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, memory backend.H
 	return <-result, nil
 }
 
-// probe reads blocks for nobody, so that the planner knows how fast their tier is.
+// probe reads units for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
 	memory, err := o.up.part(ctx)
 	if err != nil {
 		return
 	}
 	released := make(chan struct{})
-	if _, err := o.read(ctx, w.Keys[:min(n, o.up.blocks)], memory, released); err != nil {
+	if _, err := o.read(ctx, w, w.units[:o.part(w, 0, n)], memory, released); err != nil {
 		close(released)
 	}
 	<-released
 	o.up.parts <- memory
 }
 
-// enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
-// then. The guard is held, and given up while blocks are filled.
-func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
+// enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has, as
+// far as entry to. It returns how many units are there then. The guard is held, and given up while blocks are filled.
+func (o *Offload[B]) enter(l *Load, w *Want, units []unit, came, to int, memory backend.HostMemory) int {
 	if l.epoch != o.epoch || l.dropped {
 		return 0
 	}
 	taken := &hold{}
 	var short block.ErrOutOfBlocks
+	n := came
 	for {
 		var claim block.Claim
 		var err error
@@ -217,69 +318,104 @@ func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemor
 		if !errors.As(err, &short) || short.Free >= n || short.Free <= 0 {
 			return 0
 		}
-		n = short.Free
+		for n = short.Free; n > 0 && units[n].entry == units[n-1].entry; n-- {
+		}
+		if n == 0 {
+			return 0
+		}
+		to = units[n].entry
 	}
 	o.owned[taken] = struct{}{}
-	defer delete(o.owned, taken)
+	defer func() { o.give(taken) }() // what a quota does not admit
 	var err error
-	_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
+	_ = o.blocks.Lend(func() error { err = o.unpack(units, taken.blocks, memory); return nil })
 	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
-		_ = o.blocks.Retire(nil, taken.blocks)
 		return 0
 	}
-	path := w.Path
-	path.Parent = block.Block{}
-	if last := len(l.path.blocks) - 1; last >= 0 {
-		path.Parent = l.path.blocks[last]
+	from := l.next
+	if o.groups != nil {
+		err = o.publishParts(l, w, units[:n], to, taken)
+	} else {
+		err = o.publish(l, w, to, taken)
 	}
-	path.Extra = path.Extra[min(at, len(path.Extra)):]
-	tokens := w.Tokens[at*o.tokens : (at+n)*o.tokens]
-	in, err := o.blocks.Publish(nil, nil, path, tokens, taken.blocks)
 	if err != nil { // the tree was cleared meanwhile
-		in = 0
+		return 0
 	}
-	l.path.blocks = append(l.path.blocks, taken.blocks[:in]...)
+	in := 0
+	for ; in < n && units[in].entry < l.next; in++ {
+		if e := units[in].entry; e >= from {
+			l.by[e] = units[in].tier
+		}
+	}
 	o.stats.Loaded += int64(in)
-	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
 	return in
 }
 
-// unpack copies blocks from host memory to the device, and waits for that. The guard is not held.
-func (o *Offload[B]) unpack(blocks []block.Block, memory backend.HostMemory) error {
+// at is the place in the tree behind the entries that a load has, for tokens up to an entry.
+func (l *Load) at(w *Want, path []block.Block, to, size int) (prefix.Path, []uint32) {
+	at := w.Path
+	at.Extra = at.Extra[min(l.next, len(at.Extra)):]
+	if l.next > 0 {
+		at.Parent = path[l.next-1]
+	}
+	return at, w.Tokens[l.next*size : to*size]
+}
+
+// publish puts entries that are blocks into the tree.
+func (o *Offload[B]) publish(l *Load, w *Want, to int, taken *hold) error {
+	at, tokens := l.at(w, l.held.blocks, to, o.shape.tokens)
+	in, err := o.blocks.Publish(nil, nil, at, tokens, taken.blocks)
+	l.held.blocks = append(l.held.blocks, taken.blocks[:in]...)
+	l.next, taken.blocks = l.next+in, taken.blocks[in:]
+	return err
+}
+
+// unpack copies units from host memory to blocks of the device, and waits for that. The guard is not held.
+func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory backend.HostMemory) error {
 	o.filling.Lock()
 	defer o.filling.Unlock()
 	l := &o.up
-	l.numbers = o.store.Numbers(l.numbers[:0], blocks)
-	if err := o.set.Unpack(l.stream, l.numbers, memory, 0); err != nil {
-		return errors.Join(err, l.stream.Sync()) // part of it may be on its way
-	}
-	return l.stream.Sync()
+	err := o.runs(len(units), func(i int) int { return units[i].at }, func(part int, order []int, offset int64) error {
+		l.numbers = l.numbers[:0]
+		for _, i := range order {
+			if i < len(blocks) {
+				l.numbers = o.shape.parts[part].Numbers(l.numbers, blocks[i])
+			}
+		}
+		if len(l.numbers) == 0 {
+			return nil
+		}
+		return o.shape.parts[part].Set.Unpack(l.stream, l.numbers, memory, offset)
+	})
+	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }
 
-// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. tokens is how many of
-// them it uses. The guard is held, and the load has ended.
-func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block) {
-	blocks = append(blocks, l.path.blocks[l.base:]...)
-	for i, n := range l.from {
-		o.stats.Tokens[i] += int64(n * o.tokens)
+// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. In a pool without
+// groups; the guard is held, and the load has ended. from is how many of them came from each tier.
+func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
+	blocks = append(blocks, l.held.blocks[l.base:]...)
+	from = o.credit(l, l.base, l.next)
+	l.held.blocks = l.held.blocks[:l.base]
+	o.give(l.held)
+	return blocks, from
+}
+
+// credit counts entries that a sequence got, and returns how many of them came from each tier.
+func (o *Offload[B]) credit(l *Load, from, to int) []int {
+	n := make([]int, len(o.stats.Tokens))
+	for _, t := range l.by[from:to] {
+		if t >= 0 {
+			n[t]++
+			o.stats.Tokens[t] += int64(o.shape.tokens)
+		}
 	}
-	l.path.blocks = l.path.blocks[:l.base]
-	o.give(l)
-	return blocks
+	return n
 }
 
 // Drop gives up what a load brought, and what it will bring. The guard is held.
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
 	if l.dropped = true; l.ended {
-		o.give(l)
+		o.give(l.held)
 	}
-}
-
-// give takes the load's ownership from its blocks.
-func (o *Offload[B]) give(l *Load) {
-	delete(o.owned, l.path)
-	_ = o.blocks.Retire(nil, l.path.blocks)
-	l.path.blocks = nil
-	l.base = 0
 }
