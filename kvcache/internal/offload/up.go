@@ -79,6 +79,7 @@ type Load struct {
 	held    *hold // what was there before the load, and what came; guarded
 	base    int   // entries that the asker has
 	next    int   // the entry that is put into the tree next
+	known   int   // entries of which the tree had something
 	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
@@ -115,7 +116,10 @@ func (o *Offload[B]) Begin(w Want) *Load {
 		o.give(h)
 		return nil
 	}
-	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, by: make([]int, len(w.keys)), epoch: o.epoch}
+	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch}
+	if o.shape.full == 0 {
+		l.known = 0
+	}
 	for i := range l.by {
 		l.by[i] = -1
 	}
@@ -332,7 +336,6 @@ func (o *Offload[B]) enter(l *Load, w *Want, units []unit, came, to int, memory 
 	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
 		return 0
 	}
-	from := l.next
 	if o.groups != nil {
 		err = o.publishParts(l, w, units[:n], to, taken)
 	} else {
@@ -343,8 +346,9 @@ func (o *Offload[B]) enter(l *Load, w *Want, units []unit, came, to int, memory 
 	}
 	in := 0
 	for ; in < n && units[in].entry < l.next; in++ {
-		if e := units[in].entry; e >= from {
-			l.by[e] = units[in].tier
+		e := units[in].entry
+		for l.by[e] = units[in].tier; e > l.known && l.by[e-1] < 0; e-- { // of those before it nothing is read
+			l.by[e-1] = l.by[e]
 		}
 	}
 	o.stats.Loaded += int64(in)
