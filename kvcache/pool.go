@@ -417,6 +417,9 @@ func (p *Pool[B]) Close() (err error) {
 	}
 	for s := range p.seqs {
 		s.body.FreeTables()
+		if s.body.Away != nil {
+			err = errors.Join(err, s.body.Discard())
+		}
 	}
 	err = errors.Join(err, p.parts.Close())
 	p.batches, p.seqs, p.spare = nil, nil, nil

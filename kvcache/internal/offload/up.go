@@ -83,14 +83,10 @@ type Load struct {
 	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
-	ended   bool
 }
 
 // Gained is how many entries the load has put behind those that the asker has. The guard is held.
 func (l *Load) Gained() int { return l.next - l.base }
-
-// Ended reports whether no more will come. The guard is held.
-func (l *Load) Ended() bool { return l.ended }
 
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
@@ -194,11 +190,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.guard.Unlock()
 	o.stats.Loading--
 	o.stats.Reason = d.Why
-	l.ended = true
 	l.cancel()
-	if l.dropped {
-		o.give(l.held)
-	}
 	close(l.Done)
 }
 
@@ -261,13 +253,7 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 			units[k].tier = i
 		}
 	}
-	o.guard.Lock()
-	defer o.guard.Unlock()
-	to := len(w.keys)
-	if at+came < len(w.units) {
-		to = w.units[at+came].entry
-	}
-	return o.enter(l, w, units, came, to, memory)
+	return o.enter(l, w, at, units, came, memory)
 }
 
 // read has the tiers fill memory, and returns what came.
@@ -304,38 +290,26 @@ func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
 	o.up.parts <- memory
 }
 
-// enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has, as
-// far as entry to. It returns how many units are there then. The guard is held, and given up while blocks are filled.
-func (o *Offload[B]) enter(l *Load, w *Want, units []unit, came, to int, memory backend.HostMemory) int {
-	if l.epoch != o.epoch || l.dropped {
+// enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
+// returns how many units are there then.
+func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory backend.HostMemory) int {
+	taken := o.take(l, w, units, came)
+	if taken == nil {
 		return 0
 	}
-	taken := &hold{}
-	var short block.ErrOutOfBlocks
-	n := came
-	for {
-		var claim block.Claim
-		var err error
-		if taken.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
-			break
-		}
-		if !errors.As(err, &short) || short.Free >= n || short.Free <= 0 {
-			return 0
-		}
-		for n = short.Free; n > 0 && units[n].entry == units[n-1].entry; n-- {
-		}
-		if n == 0 {
-			return 0
-		}
-		to = units[n].entry
+	n, to := len(taken.blocks), len(w.keys)
+	if first+n < len(w.units) {
+		to = w.units[first+n].entry
 	}
-	o.owned[taken] = struct{}{}
+	o.guard.Lock()
+	defer o.guard.Unlock()
 	defer func() { o.give(taken) }() // what a quota does not admit
 	var err error
 	_ = o.blocks.Lend(func() error { err = o.unpack(units, taken.blocks, memory); return nil })
-	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
+	if o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
 		return 0
 	}
+	from := l.next
 	if o.groups != nil {
 		err = o.publishParts(l, w, units[:n], to, taken)
 	} else {
@@ -352,7 +326,40 @@ func (o *Offload[B]) enter(l *Load, w *Want, units []unit, came, to int, memory 
 		}
 	}
 	o.stats.Loaded += int64(in)
+	if o.groups == nil {
+		for i := from; i < len(l.held.blocks); i++ { // others may write the same
+			o.blocks.Settled(l.held.blocks[i])
+		}
+	}
 	return in
+}
+
+// take takes blocks for the first n units, or for as many, of whole entries, as there are; nil: there are none, or nobody
+// wants them any more.
+func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
+	for {
+		err := o.blocks.Retry(func() (err error) {
+			if l.dropped || l.epoch != o.epoch {
+				n = 0
+			}
+			if n > 0 {
+				var claim block.Claim
+				h := &hold{}
+				if h.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
+					taken = h
+					o.owned[h] = struct{}{}
+				}
+			}
+			return err
+		})
+		var short block.ErrOutOfBlocks
+		if !errors.As(err, &short) || short.Free >= n {
+			return taken
+		}
+		for n = max(short.Free, 0); n > 0 && units[n].entry == units[n-1].entry; {
+			n--
+		}
+	}
 }
 
 // at is the place in the tree behind the entries that a load has, for tokens up to an entry.
@@ -419,7 +426,6 @@ func (o *Offload[B]) credit(l *Load, from, to int) []int {
 // Drop gives up what a load brought, and what it will bring. The guard is held.
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
-	if l.dropped = true; l.ended {
-		o.give(l.held)
-	}
+	l.dropped = true
+	o.give(l.held)
 }
