@@ -146,7 +146,11 @@ func (p *Pool[B]) retry(do func() error) error {
 	if p == nil {
 		return do() // refuses
 	}
-	return p.parts.Fences.Retry(do)
+	err := p.parts.Fences.Retry(do)
+	for errors.Is(err, ErrOutOfBlocks{}) && p.giveWay() {
+		err = p.parts.Fences.Retry(do)
+	}
+	return err
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.

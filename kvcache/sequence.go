@@ -205,7 +205,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.body.Piece(n)
+		n = s.toMeet(s.body.Piece(n))
 	}
 	return s.text.Whole(s.Len(), n)
 }

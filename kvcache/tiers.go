@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -123,10 +124,11 @@ func (e ErrLoading) Is(target error) bool {
 
 // arrival is what a sequence waits for.
 type arrival struct {
-	load *offload.Load
-	want int // tokens
-	base int // the sequence's when it was opened
-	must bool
+	load  *offload.Load
+	want  int // tokens
+	base  int // the sequence's when it was opened
+	first int // block of the sequence that it is for
+	must  bool
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
@@ -160,7 +162,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{l, tokens, s.Len(), must}
+	s.coming = &arrival{load: l, want: tokens, base: s.Len(), first: found.Blocks, must: must}
 	return tokens
 }
 
@@ -185,7 +187,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		p.unlock()
 		return Match{}, err
 	}
-	if c == nil {
+	if c == nil || c.load.Meets() {
 		m = s.matched()
 		p.unlock()
 		return m, nil
@@ -239,6 +241,59 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 	err = s.body.Extend(blocks)
 	s.text.Extend(n, s.Len())
 	return from, err
+}
+
+// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
+func (p *Pool[B]) giveWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.below.offload != nil && p.below.offload.GiveWay()
+}
+
+// meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the
+// lock, and the sequence's step is committed.
+func (s *Sequence[B]) meet(f *residency.Fence) error {
+	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
+	first := c.first
+	at := s.Len() / size
+	if at >= first+c.want/size { // all of it is computed
+		s.forgo()
+		return nil
+	}
+	if s.Len()%size != 0 || s.text.Draft > 0 || s.text.Findable() != at {
+		return nil
+	}
+	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
+	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
+	tokens := s.text.Tokens()[s.Len() : (first+c.want/size)*size]
+	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
+		return nil // others write the same: later
+	}
+	blocks := p.below.offload.Meet(c.load, at-first)
+	if blocks == nil {
+		return nil
+	}
+	s.coming = nil
+	n, err := p.parts.Blocks.Publish(nil, nil, rest, tokens, blocks)
+	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
+	s.text.Extend(n, s.Len())
+	return err
+}
+
+// toMeet is how many of the next n tokens to compute so that the sequence can meet what tiers bring (OpenOptions.Overlap): up to where that
+// begins, and whole blocks.
+func (s *Sequence[B]) toMeet(n int) int {
+	c, size := s.coming, s.pool.cfg.EntryTokens()
+	if c == nil || !c.load.Meets() {
+		return n
+	}
+	if border := (c.first + c.load.Between()) * size; border > s.Len() {
+		n = min(n, border-s.Len())
+	}
+	if end := (s.Len() + n) / size * size; end > s.Len() {
+		n = end - s.Len()
+	}
+	return n
 }
 
 // matched is what the sequence has of its prompt.

@@ -37,17 +37,18 @@ type Offload[B backend.Buffer] struct {
 	filling sync.Mutex // the stream up
 
 	// Under the guard:
-	ready  []block.Block // written, and not stored yet
-	idle   bool          // the storer waits for more
-	held   *hold         // what it copies
-	still  int           // who wants it to copy nothing
-	closed bool
-	epoch  int // of Forget
-	wake   chan struct{}
-	calm   *sync.Cond // nothing is left to be stored
-	owned  map[*hold]struct{}
-	there  atomic.Int64 // Stats.There, counted without the guard
-	stats  Stats
+	ready   []block.Block // written, and not stored yet
+	idle    bool          // the storer waits for more
+	held    *hold         // what it copies
+	still   int           // who wants it to copy nothing
+	closed  bool
+	epoch   int // of Forget
+	wake    chan struct{}
+	calm    *sync.Cond // nothing is left to be stored
+	owned   map[*hold]struct{}
+	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
+	there   atomic.Int64       // Stats.There, counted without the guard
+	stats   Stats
 }
 
 // hold is what a copy or a load is an owner of: blocks and, of a load in a pool with groups, entries of the tree.
@@ -71,7 +72,7 @@ type Stats struct {
 // New returns the way from the blocks of a pool to tiers, which stay the caller's. The shape is that of the pool, and not the
 // caller's any more.
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
-	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, wake: make(chan struct{}, 1)}
+	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
 	o.stats.Tokens = make([]int64, len(tiers))
 	defer func() {
@@ -97,6 +98,9 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 	go o.run()
 	return o, nil
 }
+
+// BlockBytes is what a block, the largest one, is to a tier.
+func (o *Offload[B]) BlockBytes() int64 { return o.shape.Largest() }
 
 // Planner decides what is loaded.
 func (o *Offload[B]) Planner() *planner.Planner { return o.planner }

@@ -231,7 +231,7 @@ func (o *Offload[B]) publishParts(l *Load, w *Want, units []unit, to int, taken 
 // Hand gives a sequence what a load brought and what was there before, as far as every part can go on: it owns that now. The
 // guard is held, and the load has ended. from is how many tokens of those behind have came from each tier.
 func (o *Offload[B]) Hand(l *Load, have int) (f group.Found, from []int, err error) {
-	defer func() { o.give(l.held) }()
+	defer func() { o.done(l) }()
 	f, err = o.groups.Hand(l.held.path)
 	if err != nil || f.Tokens <= have {
 		for _, r := range f.Runs {

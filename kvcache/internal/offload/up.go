@@ -17,6 +17,7 @@ type Want struct {
 	Path   prefix.Path   // where it begins: Extra is that of its entries
 	Tokens []uint32      // of its entries, full ones
 	Have   []block.Block // without groups: the first of them that are the asker's
+	Both   bool          // without groups: the sequence computes meanwhile, if that is best
 
 	keys  []tier.Key  // of the entries
 	gain  int         // tokens that the device does not have, or cannot go on behind
@@ -83,6 +84,13 @@ type Load struct {
 	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
+
+	// Of a load that meets: see meet.go.
+	meets         bool
+	wanted, front int   // blocks, and those that the sequence has computed
+	back          *hold // the last ones
+	begun         time.Time
+	computing     time.Duration // what computing all of them was expected to take
 }
 
 // Gained is how many entries the load has put behind those that the asker has. The guard is held.
@@ -119,7 +127,11 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	for i := range l.by {
 		l.by[i] = -1
 	}
-	o.owned[l.held] = struct{}{}
+	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.units), &hold{}, time.Now(), d.Computing
+	o.owned[l.held], o.owned[l.back] = struct{}{}, struct{}{}
+	if l.meets {
+		o.meeting[l] = struct{}{}
+	}
 	o.stats.Loading++
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
@@ -136,7 +148,7 @@ func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.D
 	size, units := o.shape.tokens, len(w.units)
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
-		Loaded: loaded * entries / max(units, 1), Waited: waited, Now: time.Now(), Pieces: w.pieces(entries)}
+		Loaded: loaded * entries / max(units, 1), Waited: waited, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries)}
 	d := o.planner.Decide(q)
 	if d.Computing == 0 { // nobody told how long that takes: who has tiers wants them used
 		d.Choice, d.Blocks, d.Probe = planner.Load, units-loaded, 0
@@ -172,8 +184,12 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.going.Done()
 	begin, loaded := time.Now(), 0
 	var computing time.Duration
-	if computing = d.Computing; d.Blocks == 0 {
+	if computing = d.Computing; d.Blocks == 0 && d.Probe > 0 {
 		o.probe(ctx, &w, d.Probe)
+	}
+	if l.meets {
+		o.loadBack(ctx, l, &w)
+		d.Blocks, computing = 0, 0
 	}
 	for d.Blocks > 0 && ctx.Err() == nil {
 		n := o.bring(ctx, l, &w, loaded, d.Blocks, d.Wait)
@@ -217,48 +233,33 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return 0
-	}
-	released := make(chan struct{})
-	defer func() {
-		go func() { // a tier that hangs keeps it
-			<-released
-			o.up.parts <- memory
-		}()
-	}()
-	begin, units := time.Now(), w.units[at:at+o.part(w, at, n)]
-	r, err := o.read(ctx, w, units, memory, released)
-	if err != nil {
-		close(released)
-		return 0
-	}
-	if r.Blocks < len(units) && errors.Is(r.Err, context.DeadlineExceeded) {
-		var late int64
-		for _, u := range units[r.Blocks:] {
-			late += o.bytesOf(u)
+	begin, brought, units := time.Now(), 0, w.units[at:at+o.part(w, at, n)]
+	o.through(ctx, w, units, func(memory backend.HostMemory, came int) {
+		if came < len(units) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			var late int64
+			for _, u := range units[came:] {
+				late += o.bytesOf(u)
+			}
+			o.planner.Late(units[came].tier, late, time.Since(begin), time.Now())
 		}
-		o.planner.Late(units[r.Blocks].tier, late, time.Since(begin), time.Now())
-	}
-	came := r.Blocks
-	for came > 0 && came < len(units) && units[came].entry == units[came-1].entry { // entries come whole
-		came--
-	}
-	if came == 0 {
-		return 0
-	}
-	for i, k := 0, 0; i < len(r.By); i++ { // the tiers that they did come from
-		for n := k + r.By[i]; k < n; k++ {
-			units[k].tier = i
+		for came > 0 && came < len(units) && units[came].entry == units[came-1].entry { // entries come whole
+			came--
 		}
-	}
-	return o.enter(l, w, at, units, came, memory)
+		if came > 0 {
+			brought = o.enter(l, w, at, units, came, memory)
+		}
+	})
+	return brought
 }
 
-// read has the tiers fill memory, and returns what came.
-func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
-	result := make(chan tier.Result, 1)
+// through has the tiers fill host memory with units, and calls use with it and how many came. Those know then which tier they came
+// from.
+func (o *Offload[B]) through(ctx context.Context, w *Want, units []unit, use func(memory backend.HostMemory, n int)) {
+	memory, err := o.up.part(ctx)
+	if err != nil {
+		return
+	}
+	result, released := make(chan tier.Result, 1), make(chan struct{})
 	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
 	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
 	for i, u := range units {
@@ -271,23 +272,25 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, memory bac
 			Bytes: memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
-		return tier.Result{}, err
+		o.up.parts <- memory
+		return
 	}
-	return <-result, nil
+	r := <-result
+	for i, k := 0, 0; i < len(r.By); i++ {
+		for n := k + r.By[i]; k < n; k++ {
+			units[k].tier = i
+		}
+	}
+	use(memory, r.Blocks)
+	go func() { // it is put into tiers further up meanwhile, and a tier that hangs keeps it
+		<-released
+		o.up.parts <- memory
+	}()
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return
-	}
-	released := make(chan struct{})
-	if _, err := o.read(ctx, w, w.units[:o.part(w, 0, n)], memory, released); err != nil {
-		close(released)
-	}
-	<-released
-	o.up.parts <- memory
+	o.through(ctx, w, w.units[:o.part(w, 0, n)], func(backend.HostMemory, int) {})
 }
 
 // enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
@@ -407,7 +410,7 @@ func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
 	blocks = append(blocks, l.held.blocks[l.base:]...)
 	from = o.credit(l, l.base, l.next)
 	l.held.blocks = l.held.blocks[:l.base]
-	o.give(l.held)
+	o.done(l)
 	return blocks, from
 }
 
@@ -427,5 +430,12 @@ func (o *Offload[B]) credit(l *Load, from, to int) []int {
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
 	l.dropped = true
+	o.done(l)
+}
+
+// done gives up what a load owns.
+func (o *Offload[B]) done(l *Load) {
 	o.give(l.held)
+	o.give(l.back)
+	delete(o.meeting, l)
 }
