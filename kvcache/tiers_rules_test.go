@@ -186,13 +186,14 @@ func TestRuleTiersNothingBehindStates(t *testing.T) {
 		cfg := manyKinds(state, config.Group{Layers: []int{1}})
 		cfg.Memory.Blocks = 24
 		w, s := aboveStore(t, cfg)
-		for i := range 8 { // blocks of keys become blocks of states
-			w.serveAll(sequence(1000*i, 2*w.pool.cfg.EntryTokens()+1))
+		for _, mem := range w.pool.parts.All[0].States.Layers { // as if it had been others'
+			require.NoError(t, w.be.Fill(w.s, mem, 0, mem.Len(), 1<<32-1))
 		}
+		prompt := sequence(7000, 2*w.pool.cfg.EntryTokens()+1)
+		w.serveAll(prompt)
 		w.flush()
 		y, err := w.pool.parts.All[0].Payload()
 		require.NoError(t, err)
-		prompt := sequence(7000, 2*w.pool.cfg.EntryTokens()+1)
 		b, ok := s.puts[w.key(prompt, 0, 1)]
 		require.True(t, ok)
 		require.Len(t, b.Bytes, int(y.Bytes))
