@@ -171,3 +171,35 @@ func (w *grouped) upset(m *moody) {
 		require.Zero(w.t, got.Cached+got.Loading)
 	}
 }
+
+// The same on a device that is behind: nothing is packed before it is written, and nothing read before it is filled.
+func TestGroupsAboveTiersOnALateDevice(t *testing.T) {
+	n := 40
+	if testDevice().HeadDims != nil {
+		n = 4
+	}
+	for name, cfg := range pagedKinds(t) {
+		t.Run(name, func(t *testing.T) {
+			cfg.Memory.Blocks = 70
+			r, dev, be := lateRig(t, cfg)
+			w := groupedOn(r, 5)
+			w.mixes = true
+			for range n {
+				w.act()
+				w.upset(&moody{})
+				require.NoError(t, w.pool.Check())
+			}
+			for len(w.seqs) > 0 {
+				w.drop(w.seqs[0])
+			}
+			w.flush()
+			for range 1000 { // loads that nobody wants any more end
+				if w.idle().Held == 0 {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			closeLate(t, r, dev, be)
+		})
+	}
+}
