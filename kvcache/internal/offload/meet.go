@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
@@ -33,33 +32,35 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 
 // bringBack loads blocks from one to another, and reports whether all of them are there.
 func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to int) bool {
-	done, units := false, w.units[from:to]
-	o.through(ctx, w, units, func(memory backend.HostMemory, n int) {
-		if n < len(units) {
-			return
-		}
-		taken := o.take(l, w, units, n)
-		if taken == nil {
-			return
-		}
-		o.guard.Lock()
-		defer o.guard.Unlock()
-		defer func() { o.give(taken) }()
-		var err error
-		if len(taken.blocks) == n {
-			_ = o.blocks.Lend(func() error { err = o.unpack(units, taken.blocks, memory); return nil })
-		}
-		if len(taken.blocks) < n || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
-			return
-		}
-		l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
-		taken.blocks = nil
-		for _, u := range units {
-			l.by[u.entry] = u.tier
-		}
-		done = true
-	})
-	return done
+	r := o.read(ctx, w, w.units[from:to], true)
+	if r == nil {
+		return false
+	}
+	defer o.giveBack(r)
+	if r.wait() < to-from {
+		return false
+	}
+	taken := o.take(l, w, r.units, to-from)
+	if taken == nil {
+		return false
+	}
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	defer func() { o.give(taken) }()
+	var err error
+	whole := len(taken.blocks) == to-from
+	if whole {
+		_ = o.blocks.Lend(func() error { err = o.unpack(r.units, taken.blocks, r.memory); return nil })
+	}
+	if !whole || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
+		return false
+	}
+	l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
+	taken.blocks = nil
+	for _, u := range r.units {
+		l.by[u.entry] = u.tier
+	}
+	return true
 }
 
 // Meet tells a load that its sequence has computed the first so many of its blocks, and returns the others if they are all there:

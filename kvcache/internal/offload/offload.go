@@ -196,8 +196,8 @@ type lane[B backend.Buffer] struct {
 	numbers []uint32
 }
 
-// parts of a lane: one is filled while another one is emptied.
-const laneParts = 2
+// laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
+const laneParts = 3
 
 func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
 	l.bytes, l.parts = bytes, make(chan backend.HostMemory, laneParts)

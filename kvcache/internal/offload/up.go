@@ -233,34 +233,81 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	begin, brought, units := time.Now(), 0, w.units[at:at+o.part(w, at, n)]
-	o.through(ctx, w, units, func(memory backend.HostMemory, came int) {
-		if came < len(units) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	begin, brought := time.Now(), 0
+	following := func(from int, wait bool) *reading {
+		if from >= at+n {
+			return nil
+		}
+		return o.read(ctx, w, w.units[from:from+o.part(w, from, at+n-from)], wait)
+	}
+	r := following(at, true)
+	for r != nil {
+		came := r.wait()
+		end := at + brought + len(r.units)
+		var next *reading
+		if came == len(r.units) { // what follows is read while these are copied to the device
+			next = following(end, false)
+		} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			var late int64
-			for _, u := range units[came:] {
+			for _, u := range w.units[at+brought+came : max(at+n, end)] {
 				late += o.bytesOf(u)
 			}
-			o.planner.Late(units[came].tier, late, time.Since(begin), time.Now())
+			o.planner.Late(r.units[came].tier, late, time.Since(begin), time.Now())
 		}
-		for came > 0 && came < len(units) && units[came].entry == units[came-1].entry { // entries come whole
+		for came > 0 && came < len(r.units) && r.units[came].entry == r.units[came-1].entry { // entries come whole
 			came--
 		}
-		if came > 0 {
-			brought = o.enter(l, w, at, units, came, memory)
+		in := o.enter(l, w, at+brought, r.units, came, r.memory)
+		o.giveBack(r)
+		if brought += in; in < len(r.units) {
+			if next != nil {
+				next.wait()
+				o.giveBack(next)
+			}
+			break
 		}
-	})
+		if r = next; r == nil {
+			r = following(end, true)
+		}
+	}
 	return brought
 }
 
-// through has the tiers fill host memory with units, and calls use with it and how many came. Those know then which tier they came
-// from.
-func (o *Offload[B]) through(ctx context.Context, w *Want, units []unit, use func(memory backend.HostMemory, n int)) {
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return
+// reading is a part of host memory that tiers fill with units.
+type reading struct {
+	units    []unit
+	memory   backend.HostMemory
+	result   chan tier.Result
+	released chan struct{}
+}
+
+// wait returns how many units came. Those know then which tier they came from.
+func (r *reading) wait() int {
+	result := <-r.result
+	for i, k := 0, 0; i < len(result.By); i++ {
+		for n := k + result.By[i]; k < n; k++ {
+			r.units[k].tier = i
+		}
 	}
-	result, released := make(chan tier.Result, 1), make(chan struct{})
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
+	return result.Blocks
+}
+
+// read has the tiers fill a part of host memory with units; nil: there will be none, or, unless wait is set, no part is free.
+func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool) *reading {
+	r := &reading{units: units, result: make(chan tier.Result, 1), released: make(chan struct{})}
+	if wait {
+		var err error
+		if r.memory, err = o.up.part(ctx); err != nil {
+			return nil
+		}
+	} else {
+		select { // who waits with a part of its own may wait for one that waits
+		case r.memory = <-o.up.parts:
+		default:
+			return nil
+		}
+	}
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
 	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
 	for i, u := range units {
 		var parent tier.Key
@@ -269,33 +316,37 @@ func (o *Offload[B]) through(ctx context.Context, w *Want, units []unit, use fun
 		}
 		n, key := o.bytesOf(u), w.keys[u.entry]
 		job.Blocks[i] = tier.Block{Key: o.shape.key(key, u.at), Parent: o.shape.before(key, parent, u.at), Root: w.Path.Root.Key,
-			Bytes: memory.Bytes()[offsets[i]:][:n:n]}
+			Bytes: r.memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
-		o.up.parts <- memory
-		return
+		o.up.parts <- r.memory
+		return nil
 	}
-	r := <-result
-	for i, k := 0, 0; i < len(r.By); i++ {
-		for n := k + r.By[i]; k < n; k++ {
-			units[k].tier = i
-		}
-	}
-	use(memory, r.Blocks)
-	go func() { // it is put into tiers further up meanwhile, and a tier that hangs keeps it
-		<-released
-		o.up.parts <- memory
+	return r
+}
+
+// giveBack lets go of a part once no tier uses it: it may be put into those further up, and one that hangs keeps it.
+func (o *Offload[B]) giveBack(r *reading) {
+	go func() {
+		<-r.released
+		o.up.parts <- r.memory
 	}()
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	o.through(ctx, w, w.units[:o.part(w, 0, n)], func(backend.HostMemory, int) {})
+	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], true); r != nil {
+		<-r.result
+		o.giveBack(r)
+	}
 }
 
 // enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
 // returns how many units are there then.
 func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory backend.HostMemory) int {
+	if came == 0 {
+		return 0
+	}
 	taken := o.take(l, w, units, came)
 	if taken == nil {
 		return 0
