@@ -189,7 +189,6 @@ func (o *Offload[B]) Stats() Stats {
 // lane is a stream and the host memory of one direction.
 type lane[B backend.Buffer] struct {
 	stream  backend.Stream
-	event   backend.Event
 	bytes   int64 // of a part
 	parts   chan backend.HostMemory
 	all     []backend.HostMemory
