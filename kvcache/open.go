@@ -85,8 +85,9 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 		found = p.tree.Match(from.Root, q)
 	}
 	var more offload.Want
+	var below int
 	if p.tree != nil && !o.NoReuse {
-		more, _ = p.lower(from.Root, q, found)
+		more, below = p.lower(from.Root, q, found)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +102,8 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 			return nil, Match{}, err
 		}
 	}
-	more.Both = o.Overlap && p.cfg.Storage.Residual == 0
-	m.Loading = s.expect(more, found, o.MustWait)
+	more.Both = o.Overlap && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
+	m.Loading = s.expect(more, below, found, o.MustWait)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
 	return s, m, nil

@@ -112,7 +112,7 @@ func (p *Pool[B]) Check() (err error) {
 	}
 	return p.parts.Check(bodies, func(books []store.Books) {
 		if o := p.below.offload; o != nil {
-			o.Own(books[0].Kept.Own)
+			o.Own(books[0].Kept)
 		}
 		for b := range p.batches {
 			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)

@@ -30,11 +30,15 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 	if !t.Any() {
 		return nil
 	}
-	if p.parts.Grouped() {
-		return unsupported("tiers do not go with Model.Groups yet; leave Tiers unset, or have one group")
+	shape, err := offload.NewShape(p.parts, p.model.Key())
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
+			if p.below.offload == nil {
+				_ = shape.Close()
+			}
 			_ = p.below.close()
 		}
 	}()
@@ -57,15 +61,11 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 		p.below.own = append(p.below.own, m)
 	}
 	if d := &t.Disk; d.Dir != "" {
-		bytes, err := p.blockBytes()
-		if err != nil {
-			return err
-		}
-		n := disk.Namespace{Fingerprint: p.model.Key(), About: map[string]string{
+		n := disk.Namespace{Fingerprint: shape.Name, About: map[string]string{
 			"digest": fmt.Sprintf("%x", p.cfg.Model.Digest), "layers": fmt.Sprint(p.cfg.Model.Layers),
 			"keys": p.cfg.Storage.K.String(), "values": p.cfg.Storage.V.String(), "block tokens": fmt.Sprint(p.cfg.EntryTokens()),
 		}}
-		on, err := disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: bytes, Bytes: d.Bytes, Floor: d.Floor,
+		on, err := disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: shape.Largest(), Bytes: d.Bytes, Floor: d.Floor,
 			Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: d.Secret, Network: d.Network})
 		if err != nil {
 			return err
@@ -76,8 +76,7 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 	for _, tr := range p.below.tiers {
 		p.below.outlive = p.below.outlive || tr.Info().Outlives
 	}
-	st := p.parts.All[0].Kept
-	p.below.offload, err = offload.New(be, &p.mu, p.parts.Blocks, st, p.cfg.EntryTokens(), p.below.tiers)
+	p.below.offload, err = offload.New(be, &p.mu, p.parts.Blocks, shape, p.below.tiers)
 	return err
 }
 
@@ -90,17 +89,6 @@ func (p *Pool[B]) checkScope(s prefix.Scope) error {
 		return ErrConfig{Name: "Adapter.Version", Value: "", Why: err.(prefix.ErrArgument).Why}
 	}
 	return nil
-}
-
-// blockBytes is a block as it goes to tiers.
-func (p *Pool[B]) blockBytes() (int64, error) {
-	st := p.parts.All[0].Kept
-	set, free, err := st.BlockSet(p.parts.BE)
-	if err != nil {
-		return 0, err
-	}
-	defer free()
-	return set.BlockBytes() * int64(st.Each()), set.Close()
 }
 
 // closeWait is how long Close waits for what is on its way down.
@@ -138,6 +126,7 @@ func (e ErrLoading) Is(target error) bool {
 type arrival struct {
 	load  *offload.Load
 	want  int // tokens
+	base  int // the sequence's when it was opened
 	first int // block of the sequence that it is for
 	must  bool
 }
@@ -145,41 +134,36 @@ type arrival struct {
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
 func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
 	o := p.below.offload
-	size := p.cfg.EntryTokens()
-	if o == nil || len(q.Tokens)/size <= found.Blocks {
+	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
 		return w, 0
 	}
-	all := prefix.Query{Tokens: q.Tokens[:len(q.Tokens)/size*size], Extra: q.Extra}
-	keys := root.Keys(nil, size, all)[found.Blocks:]
 	ctx, cancel := context.WithTimeout(context.Background(), findWait)
 	defer cancel()
-	places, n := o.Find(ctx, keys)
-	if n == 0 {
-		return w, 0
-	}
-	from := found.Blocks * size
-	w = offload.Want{Path: prefix.Path{Root: root, Extra: q.Extra[min(found.Blocks, len(q.Extra)):]}, Tokens: q.Tokens[from : from+n*size],
-		Keys: keys[:n], Places: places}
-	return w, n * size
+	return o.Find(ctx, root, q, found)
 }
 
 // findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
 var findWait = time.Second
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, found prefix.Match, must bool) (tokens int) {
+func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {
 	o := s.pool.below.offload
-	if o == nil || len(w.Keys) == 0 || s.text.Findable() != found.Blocks {
+	if o == nil || tokens == 0 {
 		return 0
 	}
-	w.Have = s.body.Entries()[:found.Blocks]
+	if !s.pool.parts.Grouped() {
+		if s.text.Findable() != found.Blocks {
+			return 0
+		}
+		w.Have = s.body.Entries()[:found.Blocks]
+	}
 	w.Path.RetentionHint = s.text.Keep
 	l := o.Begin(w)
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{l, len(w.Keys) * s.pool.cfg.EntryTokens(), found.Blocks, must}
-	return s.coming.want
+	s.coming = &arrival{load: l, want: tokens, base: s.Len(), first: found.Blocks, must: must}
+	return tokens
 }
 
 // forgo gives up what is on its way. The caller holds the lock.
@@ -223,20 +207,40 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 	if shut := p.shut(); shut != nil {
 		return Match{}, shut
 	}
-	n, from := c.load.Blocks()
-	from = append([]int(nil), from...)
-	if n > 0 {
-		err = cmp.Or(s.body.Extend(p.below.offload.TakeOver(c.load)), err)
-		s.text.Extend(n, s.Len())
-	} else {
-		p.below.offload.Drop(c.load)
-	}
+	from, failed := s.arrive(c)
 	m = s.matched()
 	for i := range from {
 		from[i] *= p.cfg.EntryTokens()
 	}
 	m.Tiers = from
-	return m, err
+	return m, cmp.Or(failed, err)
+}
+
+// arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
+func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
+	o := s.pool.below.offload
+	n := c.load.Gained()
+	if s.Len() != c.base { // it is not what it was opened for
+		o.Drop(c.load)
+		return nil, nil
+	}
+	if s.pool.parts.Grouped() {
+		found, from, err := o.Hand(c.load, s.Len())
+		if err != nil || found.Tokens == 0 {
+			return nil, err
+		}
+		err = s.body.ReuseAnew(found)
+		s.text.Reuse(found.Match)
+		return from, err
+	}
+	if n == 0 {
+		o.Drop(c.load)
+		return nil, nil
+	}
+	blocks, from := o.TakeOver(c.load)
+	err = s.body.Extend(blocks)
+	s.text.Extend(n, s.Len())
+	return from, err
 }
 
 // giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.

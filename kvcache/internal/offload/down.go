@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -57,8 +58,7 @@ func (o *Offload[B]) storeNext(memory backend.HostMemory) bool {
 		}
 		return nil
 	})
-	delete(o.owned, h)
-	_ = o.blocks.Retire(nil, h.blocks) // the tree's, by Hold
+	o.give(h)
 	o.held = nil
 	o.calm.Broadcast()
 	if err = o.blocks.Observe(err); err != nil || epoch != o.epoch {
@@ -76,8 +76,9 @@ func (o *Offload[B]) storeNext(memory backend.HostMemory) bool {
 
 // going is a block on its way down.
 type going struct {
-	block   block.Block
-	address prefix.Address
+	block             block.Block
+	at                int // which of its entry's it is: a place of the shape
+	key, parent, root tier.Key
 }
 
 // next is the next blocks to store, of one path and behind each other, and what holds them; nil: there will be none. The guard is
@@ -110,75 +111,113 @@ func (o *Offload[B]) next() ([]going, *hold) {
 	}
 }
 
-// pick takes the first blocks that are ready and lie behind each other on a path, as many as a part has room for, and holds
-// them.
+// pick takes the blocks of the first entries that are ready and lie behind each other on a path, as many as a part has room for,
+// and holds them.
 func (o *Offload[B]) pick() (run []going, h *hold) {
 	for len(o.ready) > 0 {
-		n, tree := 0, o.blocks.Tree()
+		n, bytes, tree := 0, int64(0), o.blocks.Tree()
+		var before tier.Key // of the last entry
 		run = run[:0]
-		for ; n < len(o.ready) && len(run) < o.down.blocks; n++ {
+		for ; n < len(o.ready); n++ {
 			a, ok := tree.Address(o.ready[n])
-			if !ok || !a.Whole {
-				if len(run) > 0 {
-					break
-				}
-				if !ok {
-					o.stats.Missed++
-				}
+			if !ok {
+				o.stats.Missed++
+			}
+			if !ok || !a.Whole || o.blocks.Writer(o.ready[n]) != nil { // of the last it is told again when they are done
 				continue
 			}
-			if len(run) > 0 && a.Parent != run[len(run)-1].address.Key {
+			if len(run) > 0 && a.Parent != before || bytes+o.shape.bytes > o.down.bytes {
 				break
 			}
-			run = append(run, going{o.ready[n], a})
+			had := len(run)
+			run = o.payloads(run, o.ready[n], a)
+			for _, g := range run[had:] {
+				bytes += o.shape.parts[o.shape.places[g.at].part].Bytes
+			}
+			before = a.Key
 		}
 		o.ready = slices.Delete(o.ready, 0, n)
 		if len(run) == 0 {
 			continue
 		}
-		path, err := tree.Hold(nil, run[len(run)-1].block)
+		h, err := o.hold(run)
 		if err != nil { // it is promised to others
 			o.stats.Missed += int64(len(run))
 			continue
 		}
-		h = &hold{path}
 		o.owned[h] = struct{}{}
 		return run, h
 	}
 	return nil, nil
 }
 
-// missing is those blocks that no tier has.
-func (o *Offload[B]) missing(run []going) []going {
-	return slices.DeleteFunc(run, func(g going) bool {
-		places, err := o.mover.Has(o.end, []tier.Key{g.address.Key})
-		there := err == nil && len(places) > 0
-		if there {
-			o.there.Add(1)
+// payloads appends the blocks of an entry that has an address.
+func (o *Offload[B]) payloads(run []going, entry block.Block, a prefix.Address) []going {
+	for at, p := range o.shape.places {
+		b := entry
+		if o.groups != nil {
+			b = o.groups.At(entry, p.part)[p.i]
 		}
-		return there
-	})
+		if b != (block.Block{}) {
+			run = append(run, going{b, at, o.shape.key(a.Key, at), o.shape.before(a.Key, a.Parent, at), a.Root})
+		}
+	}
+	return run
+}
+
+// hold makes the storer an owner of blocks. Where an entry is one, who owns it owns those before it.
+func (o *Offload[B]) hold(run []going) (*hold, error) {
+	if o.groups == nil {
+		path, err := o.blocks.Tree().Hold(nil, run[len(run)-1].block)
+		return &hold{blocks: path}, err
+	}
+	h := &hold{blocks: make([]block.Block, len(run))}
+	for i, g := range run {
+		h.blocks[i] = g.block
+	}
+	return h, o.groups.Lend(h.blocks)
+}
+
+// missing is those blocks that no tier has.
+func (o *Offload[B]) missing(run []going) (left []going) {
+	keys := make([]tier.Key, len(run))
+	for i, g := range run {
+		keys[i] = g.key
+	}
+	for len(run) > 0 {
+		_, n := o.ask(o.end, keys)
+		o.there.Add(int64(n))
+		if n < len(run) {
+			left = append(left, run[n])
+			n++
+		}
+		run, keys = run[n:], keys[n:]
+	}
+	return left
 }
 
 // pack copies blocks to host memory, and waits for that. The guard is not held.
 func (o *Offload[B]) pack(run []going, memory backend.HostMemory) error {
 	l := &o.down
-	l.numbers = l.numbers[:0]
-	for _, g := range run {
-		l.numbers = o.store.Numbers(l.numbers, []block.Block{g.block})
-	}
-	if err := o.set.Pack(l.stream, l.numbers, memory, 0); err != nil {
-		return err
-	}
-	return l.stream.Sync()
+	err := o.runs(len(run), func(i int) int { return run[i].at }, func(part int, order []int, offset int64) error {
+		l.numbers = l.numbers[:0]
+		for _, i := range order {
+			l.numbers = o.shape.parts[part].Numbers(l.numbers, run[i].block)
+		}
+		return o.shape.parts[part].Set.Pack(l.stream, l.numbers, memory, offset)
+	})
+	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }
 
 // put hands blocks over to the tiers, and their memory until they have it. The guard is held: who clears tiers does not miss what comes.
 func (o *Offload[B]) put(run []going, memory backend.HostMemory) bool {
 	job := tier.Job{Blocks: make([]tier.Block, len(run))}
+	offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
 	for i, g := range run {
-		job.Blocks[i] = tier.Block{Key: g.address.Key, Parent: g.address.Parent, Root: g.address.Root,
-			Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+		p := o.shape.parts[o.shape.places[g.at].part]
+		bytes := memory.Bytes()[offsets[i]:][:p.Bytes:p.Bytes]
+		p.Wipe(bytes)
+		job.Blocks[i] = tier.Block{Key: g.key, Parent: g.parent, Root: g.root, Bytes: bytes}
 	}
 	job.Done = func(r tier.Result) {
 		o.guard.Lock()

@@ -23,7 +23,7 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 		o.guard.Lock()
 		to, front := l.Between(), l.front
 		o.guard.Unlock()
-		n := min(o.up.blocks, max((to-front)/4, 1)) // small ones in the end: what is computed meanwhile is loaded for nothing
+		n := min(int(o.up.bytes/o.shape.bytes), max((to-front)/4, 1)) // small ones in the end: what is computed meanwhile is loaded for nothing
 		if to-front < 1 || !o.bringBack(ctx, l, w, to-n, to) {
 			return
 		}
@@ -32,34 +32,33 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 
 // bringBack loads blocks from one to another, and reports whether all of them are there.
 func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to int) bool {
-	r := o.read(ctx, w.Keys[from:to], true)
+	r := o.read(ctx, w, w.units[from:to], true)
 	if r == nil {
 		return false
 	}
 	defer o.giveBack(r)
-	result := <-r.result
-	if result.Blocks < to-from {
+	if r.wait() < to-from {
 		return false
 	}
-	taken := o.take(l, w, to-from)
+	taken := o.take(l, w, r.units, to-from)
 	if taken == nil {
 		return false
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
-	defer delete(o.owned, taken)
+	defer func() { o.give(taken) }()
 	var err error
 	whole := len(taken.blocks) == to-from
 	if whole {
-		_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, r.memory); return nil })
+		_ = o.blocks.Lend(func() error { err = o.unpack(r.units, taken.blocks, r.memory); return nil })
 	}
 	if !whole || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
-		_ = o.blocks.Retire(nil, taken.blocks)
 		return false
 	}
 	l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
-	for i, n := range result.By {
-		l.from[i] += n
+	taken.blocks = nil
+	for _, u := range r.units {
+		l.by[u.entry] = u.tier
 	}
 	return true
 }
@@ -79,11 +78,7 @@ func (o *Offload[B]) Meet(l *Load, computed int) []block.Block {
 		o.planner.Ended(time.Since(l.begun), l.computing)
 	}
 	o.Drop(l)
-	for i, left := len(l.from)-1, len(rest); i >= 0; i-- {
-		n := min(l.from[i], left)
-		left -= n
-		o.stats.Tokens[i] += int64(n * o.tokens)
-	}
+	o.credit(l, len(l.by)-len(rest), len(l.by))
 	o.stats.Loaded += int64(len(rest))
 	return rest
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
@@ -24,11 +24,8 @@ const partBytes = 8 << 20
 type Offload[B backend.Buffer] struct {
 	guard  sync.Locker
 	blocks *residency.Blocks
-	store  *store.Store[B]
-	set    backend.BlockSet
-	free   func() // of what the set is made of
-	bytes  int64  // of a block
-	tokens int    // of a block
+	groups *group.Cache // nil: an entry of the tree is a block
+	shape  *Shape[B]
 
 	mover   *tier.Mover
 	planner *planner.Planner
@@ -54,8 +51,8 @@ type Offload[B backend.Buffer] struct {
 	stats   Stats
 }
 
-// hold is blocks of which a copy or a load is an owner.
-type hold struct{ blocks []block.Block }
+// hold is what a copy or a load is an owner of: blocks and, of a load in a pool with groups, entries of the tree.
+type hold struct{ blocks, path []block.Block }
 
 // Stats are what an Offload has done. Blocks are those of the pool.
 type Stats struct {
@@ -72,29 +69,26 @@ type Stats struct {
 	Reason string
 }
 
-// New returns the way from the blocks of a store, which the prefix tree of blocks knows, to tiers. They stay the caller's.
-func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, st *store.Store[B], tokens int, tiers []tier.Tier) (_ *Offload[B], err error) {
-	o := &Offload[B]{guard: guard, blocks: blocks, store: st, tokens: tokens, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
+// New returns the way from the blocks of a pool to tiers, which stay the caller's. The shape is that of the pool, and not the
+// caller's any more.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
+	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
 	o.stats.Tokens = make([]int64, len(tiers))
-	if o.set, o.free, err = st.BlockSet(be); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			o.release()
 		}
 	}()
-	o.bytes = o.set.BlockBytes() * int64(st.Each())
 	o.planner = planner.New(len(tiers))
-	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, o.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
+	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, shape.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
 		o.planner.Observe(tier, bytes, took, time.Now())
 	}}); err != nil {
 		return nil, err
 	}
-	part := max(partBytes/o.bytes, 1)
+	part := max(partBytes/shape.bytes, 1) * shape.bytes
 	for _, l := range []*lane[B]{&o.down, &o.up} {
-		if err := l.open(be, int(part), o.bytes); err != nil {
+		if err := l.open(be, part); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +99,8 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 	return o, nil
 }
 
-// BlockBytes is what a block is to a tier.
-func (o *Offload[B]) BlockBytes() int64 { return o.bytes }
+// BlockBytes is what a block, the largest one, is to a tier.
+func (o *Offload[B]) BlockBytes() int64 { return o.shape.Largest() }
 
 // Planner decides what is loaded.
 func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
@@ -164,16 +158,23 @@ func (o *Offload[B]) Close() error {
 }
 
 func (o *Offload[B]) release() error {
-	err := errors.Join(o.down.close(), o.up.close(), o.set.Close())
-	o.free()
-	return err
+	return errors.Join(o.down.close(), o.up.close(), o.shape.Close())
 }
 
-// Own tells of the blocks that copies and loads own. The caller holds the guard.
-func (o *Offload[B]) Own(owner func([]block.Block)) {
+// Own notes in books what copies and loads own. The caller holds the guard.
+func (o *Offload[B]) Own(b *residency.Books) {
 	for h := range o.owned {
-		owner(h.blocks)
+		b.Own(h.blocks)
+		b.OwnPath(h.path)
 	}
+}
+
+// give gives up what a copy or a load owns.
+func (o *Offload[B]) give(h *hold) {
+	delete(o.owned, h)
+	_ = o.blocks.Retire(nil, h.blocks) // ours
+	_ = o.blocks.RetirePath(nil, h.path)
+	h.blocks, h.path = nil, nil
 }
 
 // Stats returns the numbers. The caller holds the guard.
@@ -188,8 +189,7 @@ func (o *Offload[B]) Stats() Stats {
 // lane is a stream and the host memory of one direction.
 type lane[B backend.Buffer] struct {
 	stream  backend.Stream
-	event   backend.Event
-	blocks  int // of a part
+	bytes   int64 // of a part
 	parts   chan backend.HostMemory
 	all     []backend.HostMemory
 	numbers []uint32
@@ -198,15 +198,15 @@ type lane[B backend.Buffer] struct {
 // laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
 const laneParts = 3
 
-func (l *lane[B]) open(be backend.Backend[B], blocks int, bytes int64) (err error) {
-	l.blocks, l.parts = blocks, make(chan backend.HostMemory, laneParts)
+func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
+	l.bytes, l.parts = bytes, make(chan backend.HostMemory, laneParts)
 	if l.stream, err = be.NewStream(); err != nil {
 		return err
 	}
 	for range laneParts {
-		m, err := backend.HostAlloc(be, int64(blocks)*bytes)
+		m, err := backend.HostAlloc(be, bytes)
 		if err != nil {
-			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", int64(blocks)*bytes, err)
+			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
 		}
 		l.all = append(l.all, m)
 		l.parts <- m

@@ -12,18 +12,56 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
-// Want is the part of a prompt that tiers have.
+// Want is the beginning of a prompt that the device and tiers have together.
 type Want struct {
-	Path   prefix.Path // where it goes on; the parent is the last of Have
-	Have   []block.Block
-	Tokens []uint32 // of the blocks behind those, full ones
-	Keys   []tier.Key
-	Places []tier.Place
-	Both   bool // the sequence computes meanwhile, if that is best
+	Path   prefix.Path   // where it begins: Extra is that of its entries
+	Tokens []uint32      // of its entries, full ones
+	Have   []block.Block // without groups: the first of them that are the asker's
+	Both   bool          // without groups: the sequence computes meanwhile, if that is best
+
+	keys  []tier.Key  // of the entries
+	gain  int         // tokens that the device does not have, or cannot go on behind
+	units []unit      // what tiers have of it
+	bytes int64       // of those
+	from  map[int]int // with groups: by entry and place, the tier
 }
 
-// Find asks the tiers for blocks, and returns where the first of them are and how many that are.
-func (o *Offload[B]) Find(ctx context.Context, keys []tier.Key) (places []tier.Place, n int) {
+// unit is a payload to load: of an entry what is at a place, from a tier.
+type unit struct{ entry, at, tier int }
+
+// Find asks tiers for what of a query they have beyond what was found on the device, and returns that and how many tokens it is. The
+// guard is not held.
+func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
+	n := len(q.Tokens) / o.shape.tokens
+	if n <= found.Blocks || found.Fidelity != prefix.Exact { // behind what is not exact comes nothing that is
+		return w, 0
+	}
+	q.Tokens, q.Extra = q.Tokens[:n*o.shape.tokens], q.Extra[:min(n, len(q.Extra))]
+	w = Want{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
+	if o.groups != nil {
+		o.findParts(ctx, &w, q)
+		return w, w.gain
+	}
+	places, n := o.ask(ctx, w.keys[found.Blocks:])
+	at := found.Blocks
+	for _, p := range places {
+		for range p.Blocks {
+			w.units = append(w.units, unit{at, 0, p.Tier})
+			at++
+		}
+	}
+	w.cut(at, n*o.shape.tokens, o.shape.tokens)
+	return w, w.gain
+}
+
+// cut shortens what is wanted to some entries.
+func (w *Want) cut(entries, gain, size int) {
+	w.keys, w.Tokens, w.Path.Extra = w.keys[:entries], w.Tokens[:entries*size], w.Path.Extra[:min(entries, len(w.Path.Extra))]
+	w.gain = gain
+}
+
+// ask says where the first of some keys are, and how many that is.
+func (o *Offload[B]) ask(ctx context.Context, keys []tier.Key) (places []tier.Place, n int) {
 	if len(keys) == 0 {
 		return nil, 0
 	}
@@ -39,9 +77,11 @@ type Load struct {
 	Done chan struct{} // closed when no more will come
 
 	cancel  context.CancelFunc
-	path    *hold // those before the load, and the ones that came; guarded
-	base    int   // of them before it
-	from    []int // how many came from each tier
+	held    *hold // what was there before the load, and what came; guarded
+	base    int   // entries that the asker has
+	next    int   // the entry that is put into the tree next
+	known   int   // entries of which the tree had something
+	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
 
@@ -53,28 +93,42 @@ type Load struct {
 	computing     time.Duration // what computing all of them was expected to take
 }
 
-// Blocks is how many blocks the load has brought, and of each tier. The guard is held.
-func (l *Load) Blocks() (n int, from []int) { return len(l.path.blocks) - l.base, l.from }
+// Gained is how many entries the load has put behind those that the asker has. The guard is held.
+func (l *Load) Gained() int { return l.next - l.base }
 
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
 
 // Begin loads what of a prompt is worth it; nil: nothing is. The guard is held.
 func (o *Offload[B]) Begin(w Want) *Load {
-	if o.closed {
+	if o.closed || len(w.keys) == 0 {
 		return nil
+	}
+	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
+	if o.groups != nil {
+		if h, next = o.holdParts(&w); h == nil {
+			return nil
+		}
+	} else if err := o.blocks.Share(w.Have); err != nil {
+		return nil
+	}
+	for _, u := range w.units {
+		w.bytes += o.bytesOf(u)
 	}
 	d := o.decide(&w, 0, 0)
 	if d.Blocks == 0 && d.Probe == 0 {
+		o.give(h)
 		return nil
 	}
-	if err := o.blocks.Share(w.Have); err != nil {
-		return nil
+	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch}
+	if o.shape.full == 0 {
+		l.known = 0
 	}
-	l := &Load{Done: make(chan struct{}), path: &hold{append([]block.Block(nil), w.Have...)}, base: len(w.Have),
-		from: make([]int, len(o.stats.Tokens)), epoch: o.epoch}
-	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.Keys), &hold{}, time.Now(), d.Computing
-	o.owned[l.path], o.owned[l.back] = struct{}{}, struct{}{}
+	for i := range l.by {
+		l.by[i] = -1
+	}
+	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.units), &hold{}, time.Now(), d.Computing
+	o.owned[l.held], o.owned[l.back] = struct{}{}, struct{}{}
 	if l.meets {
 		o.meeting[l] = struct{}{}
 	}
@@ -86,19 +140,43 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	return l
 }
 
-// decide says what to do next of a load that has brought blocks and taken a while.
+func (o *Offload[B]) bytesOf(u unit) int64 { return o.shape.parts[o.shape.places[u.at].part].Bytes }
+
+// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while. The blocks of which it
+// speaks are units. The planner is asked about as many entries as would have to be computed.
 func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
-	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Both: w.Both && loaded == 0,
-		Now: time.Now()}
-	for _, p := range w.Places {
-		q.Pieces = append(q.Pieces, planner.Piece{Tier: p.Tier, Blocks: p.Blocks})
-	}
+	size, units := o.shape.tokens, len(w.units)
+	entries := max((w.gain+size-1)/size, 1)
+	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
+		Loaded: loaded * entries / max(units, 1), Waited: waited, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries)}
 	d := o.planner.Decide(q)
 	if d.Computing == 0 { // nobody told how long that takes: who has tiers wants them used
-		d.Choice, d.Blocks, d.Probe = planner.Load, len(w.Keys)-loaded, 0
+		d.Choice, d.Blocks, d.Probe = planner.Load, units-loaded, 0
 		d.Why = "how fast the runner computes is not known, so all is loaded"
+		return d
 	}
+	if o.groups != nil && d.Choice == planner.Prefix && loaded == 0 && d.Loading >= d.Computing { // a part of it is of no use
+		d.Choice, d.Blocks = planner.Compute, 0
+		d.Why = "loading all takes longer than computing, and layers that see a part need the end of it"
+	}
+	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
+	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
 	return d
+}
+
+// pieces is the entries that are wanted, by the tiers that their payloads come from.
+func (w *Want) pieces(entries int) (out []planner.Piece) {
+	done := 0
+	for i, u := range w.units {
+		if n := (i + 1) * entries / len(w.units); len(out) == 0 || out[len(out)-1].Tier != u.tier {
+			out = append(out, planner.Piece{Tier: u.tier, Blocks: n - done})
+			done = n
+		} else {
+			out[len(out)-1].Blocks += n - done
+			done = n
+		}
+	}
+	return out
 }
 
 // load brings blocks until the planner says that it is enough.
@@ -116,13 +194,13 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	for d.Blocks > 0 && ctx.Err() == nil {
 		n := o.bring(ctx, l, &w, loaded, d.Blocks, d.Wait)
 		loaded += n
-		if loaded == len(w.Keys) || n == 0 {
+		if loaded == len(w.units) || n == 0 {
 			break
 		}
 		d = o.decide(&w, loaded, time.Since(begin))
 	}
 	if computing > 0 && loaded > 0 {
-		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.Keys)))
+		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.units)))
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
@@ -132,7 +210,23 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	close(l.Done)
 }
 
-// bring loads n blocks from one on, waits no longer than the planner says, and returns how many are in the tree.
+// part is how many units from one on are loaded together: about n, of whole entries, as many as host memory has room for.
+func (o *Offload[B]) part(w *Want, at, n int) (units int) {
+	var bytes int64
+	for i := at; i < len(w.units); {
+		end, more := i, int64(0)
+		for ; end < len(w.units) && w.units[end].entry == w.units[i].entry; end++ {
+			more += o.bytesOf(w.units[end])
+		}
+		if bytes += more; bytes > o.up.bytes || units >= n {
+			break
+		}
+		i, units = end, end-at
+	}
+	return units
+}
+
+// bring loads about n units from one on, waits no longer than the planner says, and returns how many are in the tree.
 func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wait time.Duration) int {
 	if wait > 0 {
 		var cancel context.CancelFunc
@@ -140,56 +234,67 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		defer cancel()
 	}
 	begin, brought := time.Now(), 0
-	following := func(from int) []tier.Key { return w.Keys[from:min(from+o.up.blocks, at+n)] }
-	r := o.read(ctx, following(at), true)
+	following := func(from int, wait bool) *reading {
+		if from >= at+n {
+			return nil
+		}
+		return o.read(ctx, w, w.units[from:from+o.part(w, from, at+n-from)], wait)
+	}
+	r := following(at, true)
 	for r != nil {
-		result := <-r.result
-		came, end := result.Blocks, at+brought+len(r.keys)
+		came := r.wait()
+		end := at + brought + len(r.units)
 		var next *reading
-		if came == len(r.keys) && end < at+n { // is read while these are copied to the device
-			next = o.read(ctx, following(end), false)
+		if came == len(r.units) { // what follows is read while these are copied to the device
+			next = following(end, false)
+		} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			var late int64
+			for _, u := range w.units[at+brought+came : max(at+n, end)] {
+				late += o.bytesOf(u)
+			}
+			o.planner.Late(r.units[came].tier, late, time.Since(begin), time.Now())
 		}
-		if came < len(r.keys) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			o.planner.Late(o.tierOf(w, at+brought+came), int64(at+n-end+len(r.keys)-came)*o.bytes, time.Since(begin), time.Now())
+		for came > 0 && came < len(r.units) && r.units[came].entry == r.units[came-1].entry { // entries come whole
+			came--
 		}
-		in := o.enter(l, w, at+brought, came, r.memory)
-		o.credit(l, result.By, in)
+		in := o.enter(l, w, at+brought, r.units, came, r.memory)
 		o.giveBack(r)
-		if brought += in; in < len(r.keys) {
+		if brought += in; in < len(r.units) {
 			if next != nil {
-				<-next.result
+				next.wait()
 				o.giveBack(next)
 			}
 			break
 		}
-		if r = next; r == nil && end < at+n {
-			r = o.read(ctx, following(end), true)
+		if r = next; r == nil {
+			r = following(end, true)
 		}
 	}
 	return brought
 }
 
-// credit notes of which tiers the first n blocks of a result are.
-func (o *Offload[B]) credit(l *Load, by []int, n int) {
-	o.guard.Lock()
-	defer o.guard.Unlock()
-	for i := range by {
-		some := min(by[i], n)
-		l.from[i], n = l.from[i]+some, n-some
-	}
-}
-
-// reading is a part of host memory that tiers fill with blocks.
+// reading is a part of host memory that tiers fill with units.
 type reading struct {
-	keys     []tier.Key
+	units    []unit
 	memory   backend.HostMemory
 	result   chan tier.Result
 	released chan struct{}
 }
 
-// read has the tiers fill a part of host memory with blocks; nil: there will be none, or, unless wait is set, no part is free.
-func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, wait bool) *reading {
-	r := &reading{keys: keys, result: make(chan tier.Result, 1), released: make(chan struct{})}
+// wait returns how many units came. Those know then which tier they came from.
+func (r *reading) wait() int {
+	result := <-r.result
+	for i, k := 0, 0; i < len(result.By); i++ {
+		for n := k + result.By[i]; k < n; k++ {
+			r.units[k].tier = i
+		}
+	}
+	return result.Blocks
+}
+
+// read has the tiers fill a part of host memory with units; nil: there will be none, or, unless wait is set, no part is free.
+func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool) *reading {
+	r := &reading{units: units, result: make(chan tier.Result, 1), released: make(chan struct{})}
 	if wait {
 		var err error
 		if r.memory, err = o.up.part(ctx); err != nil {
@@ -202,9 +307,16 @@ func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, wait bool) *read
 			return nil
 		}
 	}
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
-	for i, k := range keys {
-		job.Blocks[i] = tier.Block{Key: k, Bytes: r.memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
+	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
+	for i, u := range units {
+		var parent tier.Key
+		if u.entry > 0 {
+			parent = w.keys[u.entry-1]
+		}
+		n, key := o.bytesOf(u), w.keys[u.entry]
+		job.Blocks[i] = tier.Block{Key: o.shape.key(key, u.at), Parent: o.shape.before(key, parent, u.at), Root: w.Path.Root.Key,
+			Bytes: r.memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
 		o.up.parts <- r.memory
@@ -221,65 +333,64 @@ func (o *Offload[B]) giveBack(r *reading) {
 	}()
 }
 
-// tierOf is the tier that a block was to come from.
-func (o *Offload[B]) tierOf(w *Want, block int) int {
-	for _, p := range w.Places {
-		if block -= p.Blocks; block < 0 {
-			return p.Tier
-		}
-	}
-	return -1
-}
-
-// probe reads blocks for nobody, so that the planner knows how fast their tier is.
+// probe reads units for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	if r := o.read(ctx, w.Keys[:min(n, o.up.blocks)], true); r != nil {
+	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], true); r != nil {
 		<-r.result
 		o.giveBack(r)
 	}
 }
 
-// enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
-// then.
-func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
-	if n == 0 {
+// enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
+// returns how many units are there then.
+func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory backend.HostMemory) int {
+	if came == 0 {
 		return 0
 	}
-	taken := o.take(l, w, n)
+	taken := o.take(l, w, units, came)
 	if taken == nil {
 		return 0
 	}
-	n = len(taken.blocks)
+	n, to := len(taken.blocks), len(w.keys)
+	if first+n < len(w.units) {
+		to = w.units[first+n].entry
+	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
-	defer delete(o.owned, taken)
+	defer func() { o.give(taken) }() // what a quota does not admit
 	var err error
-	_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
+	_ = o.blocks.Lend(func() error { err = o.unpack(units, taken.blocks, memory); return nil })
 	if o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
-		_ = o.blocks.Retire(nil, taken.blocks)
 		return 0
 	}
-	path := w.Path
-	if last := len(l.path.blocks) - 1; last >= 0 {
-		path.Parent = l.path.blocks[last]
+	from := l.next
+	if o.groups != nil {
+		err = o.publishParts(l, w, units[:n], to, taken)
+	} else {
+		err = o.publish(l, w, to, taken)
 	}
-	path.Extra = path.Extra[min(at, len(path.Extra)):]
-	in, err := o.blocks.Publish(nil, nil, path, w.Tokens[at*o.tokens:(at+n)*o.tokens], taken.blocks)
 	if err != nil { // the tree was cleared meanwhile
-		in = 0
+		return 0
 	}
-	l.path.blocks = append(l.path.blocks, taken.blocks[:in]...)
+	in := 0
+	for ; in < n && units[in].entry < l.next; in++ {
+		e := units[in].entry
+		for l.by[e] = units[in].tier; e > l.known && l.by[e-1] < 0; e-- { // of those before it nothing is read
+			l.by[e-1] = l.by[e]
+		}
+	}
 	o.stats.Loaded += int64(in)
-	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
-	taken.blocks = taken.blocks[:0]
-	for i := max(len(l.path.blocks)-in, 0); i < len(l.path.blocks); i++ { // others may write the same
-		o.blocks.Settled(l.path.blocks[i])
+	if o.groups == nil {
+		for i := from; i < len(l.held.blocks); i++ { // others may write the same
+			o.blocks.Settled(l.held.blocks[i])
+		}
 	}
 	return in
 }
 
-// take takes n blocks, or as many as there are, for a load; nil: there are none, or nobody wants them any more.
-func (o *Offload[B]) take(l *Load, w *Want, n int) (taken *hold) {
+// take takes blocks for the first n units, or for as many, of whole entries, as there are; nil: there are none, or nobody
+// wants them any more.
+func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
 	for {
 		err := o.blocks.Retry(func() (err error) {
 			if l.dropped || l.epoch != o.epoch {
@@ -299,48 +410,83 @@ func (o *Offload[B]) take(l *Load, w *Want, n int) (taken *hold) {
 		if !errors.As(err, &short) || short.Free >= n {
 			return taken
 		}
-		n = short.Free
+		for n = max(short.Free, 0); n > 0 && units[n].entry == units[n-1].entry; {
+			n--
+		}
 	}
 }
 
-// unpack copies blocks from host memory to the device, and waits for that. The guard is not held.
-func (o *Offload[B]) unpack(blocks []block.Block, memory backend.HostMemory) error {
+// at is the place in the tree behind the entries that a load has, for tokens up to an entry.
+func (l *Load) at(w *Want, path []block.Block, to, size int) (prefix.Path, []uint32) {
+	at := w.Path
+	at.Extra = at.Extra[min(l.next, len(at.Extra)):]
+	if l.next > 0 {
+		at.Parent = path[l.next-1]
+	}
+	return at, w.Tokens[l.next*size : to*size]
+}
+
+// publish puts entries that are blocks into the tree.
+func (o *Offload[B]) publish(l *Load, w *Want, to int, taken *hold) error {
+	at, tokens := l.at(w, l.held.blocks, to, o.shape.tokens)
+	in, err := o.blocks.Publish(nil, nil, at, tokens, taken.blocks)
+	l.held.blocks = append(l.held.blocks, taken.blocks[:in]...)
+	l.next, taken.blocks = l.next+in, taken.blocks[in:]
+	return err
+}
+
+// unpack copies units from host memory to blocks of the device, and waits for that. The guard is not held.
+func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory backend.HostMemory) error {
 	o.filling.Lock()
 	defer o.filling.Unlock()
 	l := &o.up
-	l.numbers = o.store.Numbers(l.numbers[:0], blocks)
-	if err := o.set.Unpack(l.stream, l.numbers, memory, 0); err != nil {
-		return errors.Join(err, l.stream.Sync()) // part of it may be on its way
-	}
-	return l.stream.Sync()
+	err := o.runs(len(units), func(i int) int { return units[i].at }, func(part int, order []int, offset int64) error {
+		l.numbers = l.numbers[:0]
+		for _, i := range order {
+			if i < len(blocks) {
+				l.numbers = o.shape.parts[part].Numbers(l.numbers, blocks[i])
+			}
+		}
+		if len(l.numbers) == 0 {
+			return nil
+		}
+		return o.shape.parts[part].Set.Unpack(l.stream, l.numbers, memory, offset)
+	})
+	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }
 
-// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. tokens is how many of
-// them it uses. The guard is held, and the load has ended.
-func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block) {
-	blocks = append(blocks, l.path.blocks[l.base:]...)
-	for i, n := range l.from {
-		o.stats.Tokens[i] += int64(n * o.tokens)
+// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. In a pool without
+// groups; the guard is held, and the load has ended. from is how many of them came from each tier.
+func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
+	blocks = append(blocks, l.held.blocks[l.base:]...)
+	from = o.credit(l, l.base, l.next)
+	l.held.blocks = l.held.blocks[:l.base]
+	o.done(l)
+	return blocks, from
+}
+
+// credit counts entries that a sequence got, and returns how many of them came from each tier.
+func (o *Offload[B]) credit(l *Load, from, to int) []int {
+	n := make([]int, len(o.stats.Tokens))
+	for _, t := range l.by[from:to] {
+		if t >= 0 {
+			n[t]++
+			o.stats.Tokens[t] += int64(o.shape.tokens)
+		}
 	}
-	l.path.blocks = l.path.blocks[:l.base]
-	o.give(l)
-	return blocks
+	return n
 }
 
 // Drop gives up what a load brought, and what it will bring. The guard is held.
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
 	l.dropped = true
-	o.give(l)
+	o.done(l)
 }
 
-// give takes the load's ownership from its blocks.
-func (o *Offload[B]) give(l *Load) {
-	for _, h := range []*hold{l.path, l.back} {
-		delete(o.owned, h)
-		_ = o.blocks.Retire(nil, h.blocks)
-		h.blocks = nil
-	}
-	l.base = 0
+// done gives up what a load owns.
+func (o *Offload[B]) done(l *Load) {
+	o.give(l.held)
+	o.give(l.back)
 	delete(o.meeting, l)
 }
