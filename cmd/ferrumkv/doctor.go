@@ -20,6 +20,7 @@ type doctorFlags struct {
 	cache                            cacheFlags
 	file                             string // of the configuration; empty: flags make one
 	model                            string // folder whose config.json says what the layers are
+	disk                             string // directory that is measured
 	json                             bool
 }
 
@@ -33,7 +34,8 @@ type diagnosis struct {
 	CUDADriver string          `json:"cuda_driver,omitempty"` // of envCUDADriver
 	Backends   []backendStatus `json:"backends"`
 	Cache      cacheStatus     `json:"cache"`
-	Problems   []string        `json:"problems"` // why the cache could not be made
+	Disk       *diskStatus     `json:"disk,omitempty"` // with --disk
+	Problems   []string        `json:"problems"`       // why the cache could not be made, or the disk not be used
 }
 
 // backendStatus is one device, or a kind of device that is missing and why.
@@ -62,6 +64,8 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
+--disk writes some 128 MiB to a directory, reads them, and removes them, in blocks of the
+cache: below which rate of computing prompts it is faster to load them from there.
 Without flags it is the cache of generate, whose capacity is at most what the embedded
 model was made for; of another model only the shape is known, and its runner may
 lower the capacity too.`,
@@ -77,7 +81,10 @@ lower the capacity too.`,
 
   # what becomes of the config.json of a model, or of a configuration of the cache?
   ferrumkv doctor --model gemma-3-1b
-  ferrumkv doctor --config gemma.json`,
+  ferrumkv doctor --config gemma.json
+
+  # is it worth to keep the blocks of a model on the disk of a directory?
+  ferrumkv doctor --model gemma-3-1b --disk /var/cache/ferrumkv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -90,6 +97,7 @@ lower the capacity too.`,
 	f.cache.register(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.StringVar(&f.model, "model", "", "`DIR` with the config.json of a model, whose layers and masks are shown, in place of the embedded model")
+	flags.StringVar(&f.disk, "disk", "", "`DIR` whose disk is measured with the cache's blocks, as a place for them; it is left as it was")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -107,6 +115,12 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	}
 	for _, p := range problems {
 		d.Problems = append(d.Problems, p.Error())
+	}
+	if f.disk != "" && d.Cache.Error == "" {
+		d.Disk = &diskStatus{}
+		if err := d.Disk.on(cmd.Context(), f.disk, &d.Cache); err != nil {
+			d.Problems, problems = append(d.Problems, err.Error()), append(problems, err)
+		}
 	}
 	write := d.write
 	if f.json {
@@ -162,9 +176,16 @@ func (d diagnosis) write(out io.Writer) error {
 	}
 	d.Cache.write(&w)
 	if d.Cache.Error == "" {
-		for _, p := range d.Problems {
+		warnings := d.Problems
+		if d.Disk != nil && d.Disk.Error != "" {
+			warnings = warnings[:len(warnings)-1] // the last one is the disk's
+		}
+		for _, p := range warnings {
 			fmt.Fprintf(&w, "  warning: %s\n", p)
 		}
+	}
+	if d.Disk != nil {
+		d.Disk.write(&w)
 	}
 	_, err := io.WriteString(out, w.String())
 	return err

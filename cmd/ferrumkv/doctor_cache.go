@@ -32,6 +32,9 @@ type cacheStatus struct {
 	Groups []config.GroupSize `json:"groups,omitempty"`
 	// Layers are what the layers of a model see, with --model.
 	Layers []layersStatus `json:"layers,omitempty"`
+
+	blockTokens int // of blocks of the paged layout
+	blockBytes  int64
 }
 
 type typeStatus struct {
@@ -151,6 +154,7 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 	if s.Bytes, err = cfg.Bytes(); err != nil {
 		return nil, err
 	}
+	s.blockTokens, s.blockBytes = inBlocks(&cfg, s.BytesPerToken)
 	s.ByType = byType(cfg, be.Caps())
 	if s.Groups, err = cfg.GroupSizes(); err != nil {
 		return nil, err

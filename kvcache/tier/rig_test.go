@@ -36,6 +36,8 @@ type faulty struct {
 	hook  func(ctx context.Context, op string) error
 	count func(op string, n int) int
 	calls []string
+
+	forgetful bool // of calls, where there are many
 }
 
 func (f *faulty) Info() tier.Info {
@@ -54,7 +56,9 @@ func (f *faulty) set(hook func(ctx context.Context, op string) error) {
 func (f *faulty) begin(ctx context.Context, op string) error {
 	f.mu.Lock()
 	hook := f.hook
-	f.calls = append(f.calls, op)
+	if !f.forgetful {
+		f.calls = append(f.calls, op)
+	}
 	f.mu.Unlock()
 	if hook == nil {
 		return nil

@@ -27,13 +27,16 @@ func benchBlocks(first int) []tier.Block {
 	return out
 }
 
-// BenchmarkTier writes 128 MiB in blocks of 2 MiB, replaces all of them, and reads them back from the page cache, and does
-// the same with plain calls on a file of its own, synced as often. The fractions are those of the tier's rates and the plain ones.
+// BenchmarkTier writes 128 MiB in blocks of 2 MiB, replaces all of them, and reads them back from the page cache and, where the
+// system lets go of it, from the disk. It does the same with plain calls on a file of its own, synced as often, by turns. The fractions are those
+// of the tier's rates and the plain ones.
 func BenchmarkTier(b *testing.B) {
 	for _, encrypted := range []bool{false, true} {
 		b.Run(map[bool]string{false: "plain", true: "encrypted"}[encrypted], func(b *testing.B) {
 			first, later := benchBlocks(1), benchBlocks(1+benchSlots)
-			var took, plain [3]time.Duration // put, churn, get
+			phases := []string{"put", "churn", "get", "cold"}
+			took, plain := make([]time.Duration, len(phases)), make([]time.Duration, len(phases))
+			cold := true
 			for b.Loop() {
 				dir := b.TempDir()
 				o := Options{Dir: dir, Payload: benchPayload, Bytes: 3*page + benchSlots*(benchPayload+entryBytes), Floor: 1}
@@ -45,19 +48,28 @@ func BenchmarkTier(b *testing.B) {
 				f := &plainFile{b: b, at: filepath.Join(dir, "plain")}
 				f.open()
 				dst := make([]byte, benchPayload)
-				for i, call := range []func(){
-					func() { putAll(b, d, first) }, func() { putAll(b, d, later) }, func() { getAll(b, d, later, dst) },
+				get, read := func() { getAll(b, d, later, dst) }, func() { f.read(dst) }
+				for i, calls := range [][2]func(){
+					{func() { putAll(b, d, first) }, func() { f.write(first) }},
+					{func() { putAll(b, d, later) }, func() { f.write(later) }},
+					{get, read}, {get, read},
 				} {
-					took[i] += timed(call)
-					plain[i] += timed([]func(){func() { f.write(first) }, func() { f.write(later) }, func() { f.read(dst) }}[i])
+					if phases[i] == "cold" {
+						require.NoError(b, f.f.Sync())
+						cold = d.uncached() && f.f.forget() && cold
+					}
+					took[i] += timed(calls[0])
+					plain[i] += timed(calls[1])
 				}
 				require.NoError(b, d.Close())
 				require.NoError(b, f.f.Close())
 				require.NoError(b, os.RemoveAll(dir))
 			}
-			for i, name := range []string{"put", "churn", "get"} {
-				b.ReportMetric(rate(b.N*benchSlots, took[i]), name+"-MB/s")
-				b.ReportMetric(plain[i].Seconds()/took[i].Seconds(), name+"-fraction")
+			for i, name := range phases {
+				if name != "cold" || cold {
+					b.ReportMetric(rate(b.N*benchSlots, took[i]), name+"-MB/s")
+					b.ReportMetric(plain[i].Seconds()/took[i].Seconds(), name+"-fraction")
+				}
 			}
 			b.ReportMetric(0, "ns/op")
 		})

@@ -72,16 +72,20 @@ func (t *Tier) tryClaim(b *tier.Block, orphan bool) (c claim, what verdict, wait
 		t.stats.Declined++
 		return c, declined, nil
 	}
-	x.follow(b.Parent, 1) // first, so that the block before it is not the one that goes
+	parent := b.Parent
+	if parent == b.Key {
+		parent = tier.Key{} // it would never be a leaf
+	}
+	x.follow(parent, 1) // first, so that the block before it is not the one that goes
 	i, ok := t.vacate()
 	if !ok {
-		x.follow(b.Parent, -1)
+		x.follow(parent, -1)
 		t.stats.Declined++
 		return c, declined, nil
 	}
 	s := &x.slots[i]
 	x.clock++
-	c = claim{slot: i, marked: s.marked, entry: entry{key: b.Key, parent: b.Parent, root: b.Root,
+	c = claim{slot: i, marked: s.marked, entry: entry{key: b.Key, parent: parent, root: b.Root,
 		length: uint32(len(b.Bytes)), generation: s.generation + 1, use: x.clock}}
 	t.writing[b.Key] = make(chan struct{})
 	return c, claimed, nil

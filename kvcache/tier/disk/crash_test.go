@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -81,14 +82,19 @@ func TestCrash(t *testing.T) {
 				o.Secret, o.Durable = secret, durable
 				const numbers = 18
 				points, deleted := history(t, o, sys, numbers)
-				rng := rand.New(rand.NewPCG(1, 2))
+				rng, ways := rand.New(rand.NewPCG(1, 2)), *crashes
+				if testsize.Full() {
+					ways *= 8
+				}
 				for at := range len(sys.log) + 1 {
-					for order := range *crashes {
+					// The process was killed: the system keeps all.
+					checkCrashed(t, o, sys, sys.crash(at, page, func() bool { return true }), at, points, deleted, numbers)
+					for order := range ways { // the machine crashed
 						keep := []func() bool{
-							func() bool { return false }, func() bool { return true },
+							func() bool { return false },
 							func() bool { return rng.IntN(2) == 0 }, func() bool { return rng.IntN(8) == 0 }, func() bool { return rng.IntN(8) != 0 },
-						}[(at+order)%5]
-						crashed := sys.crash(at, []int{512, page}[(at+order)/5%2], keep)
+						}[(at+order)%4]
+						crashed := sys.crash(at, []int{512, page}[(at+order)/4%2], keep)
 						checkCrashed(t, o, sys, crashed, at, points, deleted, numbers)
 					}
 				}

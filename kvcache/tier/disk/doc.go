@@ -9,7 +9,8 @@
 //	data       the payloads, slots aligned to 4096 bytes
 //	lock       locked by the one process that has the directory open
 //
-// Numbers are little-endian on every machine. The table is read once, when the directory is opened; nothing else is needed to
+// Numbers are little-endian on every machine. Payloads are as they lie in the pool, so that machines of the other order of bytes refuse a
+// directory. The table is read once, when the directory is opened; nothing else is needed to
 // know what is there. Slots are taken from the front and the files grow with them, in steps, as far as the budget and the free
 // space allow; payloads are never moved. A log-structured store would write each payload more than once, for an order that blocks
 // do not have: they are of one size, never change, and can be computed again.
@@ -25,8 +26,9 @@
 //
 // # Other people's prompts
 //
-// Payloads are made from prompts, and prompts can be computed from them. Directories are made with mode 0700 and files with 0600, and
-// others are refused. With Options.Secret, table and data are encrypted by the owner's key. Delete and Clear remove
+// Payloads are made from prompts, and prompts can be computed from them. Directories are made with mode 0700 and files with 0600;
+// a directory that others may write to, a file that they may read, and those of another user are refused. With Options.Secret,
+// table and data are encrypted by the owner's key. Delete and Clear remove
 // entries, and have done so even if the machine crashes after them, but the payloads stay in their slots until others are
 // written there, and a solid-state disk may keep what was overwritten for as long as it likes. With a Secret, what is forgotten cannot be
 // decrypted any more, not even by its owner, once the entry is gone: the nonce that is needed for it was only there. Without,

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -197,6 +198,41 @@ func TestForgetFails(t *testing.T) {
 	}
 }
 
+// What was given up for another block is forgotten for good by Delete and Clear, too, although the other block's entry was not synced.
+func TestForgetWhatWasGivenUp(t *testing.T) {
+	for name, call := range map[string]func(*Tier) error{
+		"delete": func(d *Tier) error { return d.Delete(ctx, []tier.Key{keyOf(1)}) },
+		"clear":  func(d *Tier) error { return d.Clear(ctx, tier.Key{1, 7}) },
+		"all":    func(d *Tier) error { return d.Clear(ctx, tier.Key{}) },
+	} {
+		for _, during := range []bool{false, true} {
+			o := options(newMemoryFS(), 1)
+			d, sys, _ := opened(t, o)
+			require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+			require.NoError(t, d.Sync())
+			put := func() { require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)})) }
+			var begun, goOn = make(chan struct{}), make(chan struct{})
+			if during { // the first thing that is written is that the slot is free
+				var once sync.Once
+				sys.before(func() { once.Do(func() { close(begun); <-goOn }) })
+				ended := make(chan struct{})
+				go func() { defer close(ended); put() }()
+				<-begun
+				time.AfterFunc(20*time.Millisecond, func() { close(goOn) })
+				defer func() { <-ended }()
+			} else {
+				put()
+			}
+			require.NoError(t, call(d))
+			sys.mu.Lock()
+			o.system = sys.crash(len(sys.log), 512, func() bool { return false })
+			sys.mu.Unlock()
+			r, _, _ := opened(t, o)
+			require.Empty(t, found(t, r, 1), "%s, in the middle: %v", name, during)
+		}
+	}
+}
+
 // A directory that is removed ends the tier: calls say so, and its files are closed.
 func TestGone(t *testing.T) {
 	o := options(newMemoryFS(), 8)
@@ -218,4 +254,18 @@ func TestGone(t *testing.T) {
 	require.Zero(t, sys.open)
 	r, _, _ := opened(t, o)
 	require.NoError(t, r.Put(ctx, chainOf(1, 2)))
+}
+
+// So does another file in the place of the lock's: there may be another process.
+func TestLockReplaced(t *testing.T) {
+	o := options(newMemoryFS(), 8)
+	o.syncEvery = time.Millisecond
+	d, sys, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, chainOf(1, 2)))
+	sys.mu.Lock()
+	delete(sys.files, "/cache/lock")
+	sys.mu.Unlock()
+	second, _, _ := opened(t, o)
+	require.Eventually(t, func() bool { return errors.Is(d.Delete(ctx, nil), ErrGone{"/cache"}) }, 10*time.Second, time.Millisecond)
+	require.Len(t, found(t, second, 2), 2)
 }

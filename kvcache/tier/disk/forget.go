@@ -57,7 +57,8 @@ func (t *Tier) Clear(ctx context.Context, root tier.Key) error {
 }
 
 // forget takes the blocks of held slots out, those that which appends, and makes sure that they will not be found after a
-// crash. What an earlier call could not take out of the table is tried again.
+// crash, nor any that were given up for others before: those may be among the forgotten ones. What an earlier call could not take out of
+// the table is tried again.
 func (t *Tier) forget(which func([]int32) []int32) error {
 	t.mu.Lock()
 	x := &t.index
@@ -74,8 +75,18 @@ func (t *Tier) forget(which func([]int32) []int32) error {
 		}
 		return !s.marked
 	})
+	var writing []chan struct{} // to slots whose blocks were given up
+	for _, w := range t.writing {
+		writing = append(writing, w)
+	}
 	t.mu.Unlock()
-	if len(out) == 0 {
+	for _, w := range writing {
+		<-w
+	}
+	t.mu.Lock()
+	nothing := len(out) == 0 && t.synced == t.marks
+	t.mu.Unlock()
+	if nothing {
 		return nil
 	}
 	err := t.markFree(out)
@@ -95,7 +106,7 @@ func (t *Tier) markFree(out []claim) (err error) {
 			err = e
 		}
 	}
-	if e := t.table.Sync(); err == nil {
+	if e := t.syncTable(); err == nil {
 		err = e
 	}
 	return err

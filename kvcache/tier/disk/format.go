@@ -1,9 +1,7 @@
 package disk
 
 import (
-	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -44,6 +42,7 @@ type codec struct {
 	fingerprint tier.Key
 	group       uint16
 	payload     int64 // the largest
+	bigEndian   bool  // the machine, and so the numbers that payloads are made of
 	sealer      *sealer
 }
 
@@ -112,7 +111,7 @@ func (c *codec) readEntry(src []byte, slot int) (e entry, ok bool) {
 	n += 24
 	n += copy(e.nonce[:], plain[n:])
 	copy(e.tag[:], plain[n:])
-	return e, int64(e.length) <= c.payload
+	return e, int64(e.length) <= c.payload && (e.length > 0) == (e.key != tier.Key{})
 }
 
 func allZero(b []byte) bool {
@@ -122,58 +121,4 @@ func allZero(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// header is the first page of the table:
-//
-//	0   magic 8, version 4, bytes of an entry 4
-//	16  largest payload 8, distance of slots 8
-//	32  fingerprint 32, group 4
-//	68  encrypted or not 4, nonce 24 and tag 16 of the bytes before, which only the right key can check
-//	112 zeros
-//	4092 CRC32C of the bytes before
-func (c *codec) header() ([]byte, error) {
-	b := make([]byte, page)
-	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[8:], version)
-	binary.LittleEndian.PutUint32(b[12:], entryBytes)
-	binary.LittleEndian.PutUint64(b[16:], uint64(c.payload))
-	binary.LittleEndian.PutUint64(b[24:], uint64(c.stride()))
-	copy(b[32:], c.fingerprint[:])
-	binary.LittleEndian.PutUint32(b[64:], uint32(c.group))
-	if c.sealer != nil {
-		binary.LittleEndian.PutUint32(b[68:], 1)
-		tag, err := c.sealer.seal(nil, (*[nonceBytes]byte)(b[72:]), nil, b[:72])
-		if err != nil {
-			return nil, err
-		}
-		copy(b[72+nonceBytes:], tag)
-	}
-	binary.LittleEndian.PutUint32(b[page-4:], crc32.Checksum(b[:page-4], castagnoli))
-	return b, nil
-}
-
-// checkHeader says what is wrong with a header; torn: it is not one at all, so that nothing behind it can be used.
-func (c *codec) checkHeader(b []byte) (torn bool, wrong string) {
-	if len(b) < page || crc32.Checksum(b[:page-4], castagnoli) != binary.LittleEndian.Uint32(b[page-4:]) || string(b[:8]) != magic {
-		return true, ""
-	}
-	want, err := c.header()
-	if err != nil {
-		return false, err.Error()
-	}
-	switch v := binary.LittleEndian.Uint32(b[8:]); {
-	case v != version:
-		return false, fmt.Sprintf("its table is of version %d, this program writes %d", v, version)
-	case !bytes.Equal(b[8:68], want[8:68]):
-		return false, "its table is of another fingerprint, group or size of blocks"
-	case !bytes.Equal(b[68:72], want[68:72]):
-		return false, "its table is encrypted and no secret was given, or the other way round"
-	case c.sealer == nil:
-		return false, ""
-	}
-	if _, err := c.sealer.open(nil, (*[nonceBytes]byte)(b[72:]), b[72+nonceBytes:][:tagBytes], b[:72]); err != nil {
-		return false, "it was encrypted by another secret"
-	}
-	return false, ""
 }

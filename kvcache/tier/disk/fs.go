@@ -53,6 +53,9 @@ func (machine) Prepare(dir string) error {
 	if err != nil {
 		return err
 	}
+	if foreign(info) {
+		return tier.ErrConfig{Name: name, What: dir + " is another user's; choose another directory"}
+	}
 	if writable(info) {
 		return tier.ErrConfig{Name: name, What: dir + " may be written to by others (" + info.Mode().String() + "): chmod 700, or choose another directory"}
 	}
@@ -79,6 +82,9 @@ func private(f *os.File) error {
 	}
 	if !info.Mode().IsRegular() {
 		return tier.ErrConfig{Name: name, What: f.Name() + " is no file: remove it, or choose another directory"}
+	}
+	if foreign(info) {
+		return tier.ErrConfig{Name: name, What: f.Name() + " is another user's; choose another directory"}
 	}
 	if shared(info) {
 		return tier.ErrConfig{Name: name, What: f.Name() + " may be used by others (" + info.Mode().String() + "): chmod 600, or remove it"}

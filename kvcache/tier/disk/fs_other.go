@@ -13,6 +13,7 @@ var errPlatform = tier.ErrConfig{Name: name, What: "there is no disk tier on " +
 
 func writable(fs.FileInfo) bool { return true } // nothing can be opened
 func shared(fs.FileInfo) bool   { return true }
+func foreign(fs.FileInfo) bool  { return true }
 
 func (f *osFile) Lock() error                             { return errPlatform }
 func (f *osFile) Allocate(_, _ int64) error               { return errPlatform }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,12 @@ func writable(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
 
 // shared tells whether others may read or write a file.
 func shared(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
+
+// foreign tells whether a directory or file is another user's, who may open it to others at any time.
+func foreign(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) != os.Geteuid()
+}
 
 func (f *osFile) Lock() error {
 	err := f.control(func(fd uintptr) error {

@@ -12,6 +12,7 @@ import (
 
 func writable(fs.FileInfo) bool { return false }
 func shared(fs.FileInfo) bool   { return false }
+func foreign(fs.FileInfo) bool  { return false }
 
 func (f *osFile) Lock() error {
 	err := f.control(func(fd uintptr) error {

@@ -39,7 +39,7 @@ func childOptions(dir string) Options {
 
 func startChild(t *testing.T, dir string) (*exec.Cmd, *bufio.Scanner) {
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), "FERRUM_TEST_DISK_CHILD="+dir)
+	c.Env = append(os.Environ(), "FERRUM_TEST_CHILD="+dir)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("FERRUM_TEST_DISK_CHILD"); dir != "" {
+	if dir := os.Getenv("FERRUM_TEST_CHILD"); dir != "" {
 		child(dir)
 		return
 	}

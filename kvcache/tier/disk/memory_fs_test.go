@@ -23,6 +23,7 @@ type memoryFS struct {
 	files   map[string]*memoryFile
 	log     []op
 	hook    func(op) (torn int, err error) // reads come to it, too
+	wait    func()                         // before writes, without the lock
 	size    int64
 	other   int64 // bytes that others use
 	network string
@@ -125,8 +126,20 @@ func (f *memoryFile) cut(size int64) {
 	f.data = f.data[:size:size]
 }
 
+// before sets what writes wait for.
+func (m *memoryFS) before(wait func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wait = wait
+}
+
 func (h *handle) call(o op, apply func() error) error {
 	h.fs.mu.Lock()
+	if wait := h.fs.wait; wait != nil && o.kind == "write" {
+		h.fs.mu.Unlock()
+		wait()
+		h.fs.mu.Lock()
+	}
 	defer h.fs.mu.Unlock()
 	if h.closed {
 		return fs.ErrClosed

@@ -22,6 +22,7 @@ type meta struct {
 	Payload     int64             `json:"payload_bytes"`
 	Slot        int64             `json:"slot_bytes"`
 	Encrypted   bool              `json:"encrypted"`
+	ByteOrder   string            `json:"byte_order"` // of the numbers in payloads
 	About       map[string]string `json:"about,omitempty"`
 }
 
@@ -30,7 +31,8 @@ const metaLargest = page
 
 func (o *Options) meta(c *codec) meta {
 	return meta{Format: magic, Version: version, Fingerprint: c.fingerprint.String(), Group: int(c.group),
-		Payload: c.payload, Slot: c.stride(), Encrypted: c.sealer != nil, About: o.Namespace.About}
+		Payload: c.payload, Slot: c.stride(), Encrypted: c.sealer != nil,
+		ByteOrder: map[bool]string{false: "little-endian", true: "big-endian"}[c.bigEndian], About: o.Namespace.About}
 }
 
 // readMeta reads a meta.json.
@@ -57,7 +59,7 @@ func (m meta) differs(o meta) string {
 	}{
 		{"format", m.Format, o.Format}, {"version", m.Version, o.Version},
 		{"fingerprint", m.Fingerprint, o.Fingerprint}, {"group", m.Group, o.Group},
-		{"payload_bytes", m.Payload, o.Payload}, {"slot_bytes", m.Slot, o.Slot}, {"encrypted", m.Encrypted, o.Encrypted},
+		{"payload_bytes", m.Payload, o.Payload}, {"slot_bytes", m.Slot, o.Slot}, {"encrypted", m.Encrypted, o.Encrypted}, {"byte_order", m.ByteOrder, o.ByteOrder},
 	} {
 		if f.is != f.as {
 			return fmt.Sprintf("%s is %v and not %v", f.name, f.is, f.as)
@@ -69,32 +71,37 @@ func (m meta) differs(o meta) string {
 	return ""
 }
 
-// checkMeta writes meta.json if there is none, and compares it if there is one.
-func (o *Options) checkMeta(c *codec) error {
-	bad := func(format string, args ...any) error {
-		return tier.ErrConfig{Name: name, What: fmt.Sprintf("%s is for other blocks: %s; choose another directory, or remove it",
+// checkMeta compares meta.json, if there is one; fresh: there is none.
+func (o *Options) checkMeta(c *codec) (fresh bool, err error) {
+	bad := func(format string, args ...any) (bool, error) {
+		return false, tier.ErrConfig{Name: name, What: fmt.Sprintf("%s is for other blocks: %s; choose another directory, or remove it",
 			o.Dir, fmt.Sprintf(format, args...))}
 	}
-	path, want := filepath.Join(o.Dir, "meta.json"), o.meta(c)
-	b, err := o.system.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if b, err = json.MarshalIndent(want, "", "  "); err != nil {
-			return err
-		}
-		if b = append(b, '\n'); len(b) > metaLargest {
-			return tier.ErrConfig{Name: name, What: fmt.Sprintf("what Namespace.About says takes %d bytes, at most %d with the rest", len(b), metaLargest)}
-		}
-		return o.system.WriteFile(path, b)
-	case err != nil:
-		return err
+	b, err := o.system.ReadFile(o.metaPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	} else if err != nil {
+		return false, err
 	}
 	is, err := readMeta(b)
 	if err != nil {
 		return bad("meta.json cannot be read: %v", err)
 	}
-	if d := is.differs(want); d != "" {
+	if d := is.differs(o.meta(c)); d != "" {
 		return bad("in meta.json, %s", d)
 	}
-	return nil
+	return false, nil
 }
+
+func (o *Options) writeMeta(c *codec) error {
+	b, err := json.MarshalIndent(o.meta(c), "", "  ")
+	if err != nil {
+		return err
+	}
+	if b = append(b, '\n'); len(b) > metaLargest {
+		return tier.ErrConfig{Name: name, What: fmt.Sprintf("what Namespace.About says takes %d bytes, at most %d with the rest", len(b), metaLargest)}
+	}
+	return o.system.WriteFile(o.metaPath(), b)
+}
+
+func (o *Options) metaPath() string { return filepath.Join(o.Dir, "meta.json") }

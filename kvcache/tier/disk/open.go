@@ -16,7 +16,7 @@ func Open(o Options) (*Tier, error) {
 		return nil, err
 	}
 	t := &Tier{o: o, index: newIndex(), writing: map[tier.Key]chan struct{}{}}
-	t.codec = codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload}
+	t.codec = codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload, bigEndian: nativeBigEndian != o.foreign}
 	if o.Secret != nil {
 		if t.codec.sealer, err = newSealer(o.Secret); err != nil {
 			return nil, err
@@ -72,7 +72,8 @@ func (t *Tier) openFiles() (err error) {
 		return err
 	}
 	t.limit = int(limit)
-	if err := t.o.checkMeta(&t.codec); err != nil {
+	fresh, err := t.o.checkMeta(&t.codec)
+	if err != nil {
 		return err
 	}
 	if t.table, err = sys.Open(filepath.Join(dir, "table")); err != nil {
@@ -81,75 +82,5 @@ func (t *Tier) openFiles() (err error) {
 	if t.data, err = sys.Open(filepath.Join(dir, "data")); err != nil {
 		return err
 	}
-	return t.load()
-}
-
-// load reads the table, or begins one.
-func (t *Tier) load() error {
-	size, err := t.table.Size()
-	if err != nil {
-		return err
-	}
-	head := make([]byte, min(size, page))
-	if _, err := t.table.ReadAt(head, 0); err != nil && size > 0 {
-		return err
-	}
-	torn, wrong := t.codec.checkHeader(head)
-	if wrong != "" {
-		return tier.ErrConfig{Name: name, What: t.o.Dir + ": " + wrong + "; choose another directory, or remove it"}
-	}
-	if torn {
-		if !allZero(head) { // else the process ended before it was written
-			t.stats.Corrupt++
-		}
-		return t.start()
-	}
-	data, err := t.data.Size()
-	if err != nil {
-		return err
-	}
-	slots := min((data+t.stride-1)/t.stride, int64(t.limit)) // a crash may have kept a part of the last one
-	t.index.grow(int(slots))
-	if err := t.cut(int(slots)); err != nil {
-		return err
-	}
-	return t.readTable(data)
-}
-
-// start makes files without any block. The data is cut off first: what it has belongs to entries that cannot be read.
-func (t *Tier) start() error {
-	if err := t.data.Truncate(0); err != nil {
-		return err
-	}
-	if err := t.table.Truncate(0); err != nil {
-		return err
-	}
-	head, err := t.codec.header()
-	if err != nil {
-		return err
-	}
-	if _, err := t.table.WriteAt(head, 0); err != nil {
-		return err
-	}
-	if err := t.table.Sync(); err != nil {
-		return err
-	}
-	return t.o.system.SyncDir(t.o.Dir)
-}
-
-// cut makes the files end after so many slots, if they are longer.
-func (t *Tier) cut(slots int) error {
-	for _, f := range []struct {
-		file file
-		size int64
-	}{{t.table, page + int64(slots)*entryBytes}, {t.data, int64(slots) * t.stride}} {
-		size, err := f.file.Size()
-		if err == nil && size > f.size {
-			err = f.file.Truncate(f.size)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.load(fresh)
 }

@@ -68,6 +68,7 @@ func TestOtherNamespace(t *testing.T) {
 			require.NoError(t, os.Remove(m))
 			_, err = Open(other)
 			require.ErrorAs(t, err, new(tier.ErrConfig), what)
+			require.NoFileExists(t, m, "the directory is not claimed for other blocks")
 			require.NoError(t, os.WriteFile(m, was, 0o600))
 		}
 	}
@@ -84,6 +85,26 @@ func TestOtherNamespace(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found(t, d, 5), 5)
 	require.NoError(t, d.Close())
+}
+
+// Files that no tier wrote are not overwritten, whatever their names.
+func TestFilesOfOthers(t *testing.T) {
+	for name, text := range map[string]string{"data": "my data", "table": "my table", "zeros": string(make([]byte, 2*page))} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, map[string]string{"data": "data"}[name])
+		if name != "data" {
+			file = filepath.Join(dir, "table")
+		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		for range 2 {
+			_, err := Open(onDisk(dir))
+			require.ErrorAs(t, err, new(tier.ErrConfig))
+			require.ErrorContains(t, err, "no tier's")
+		}
+		is, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, text, string(is))
+	}
 }
 
 func TestOptions(t *testing.T) {
@@ -148,6 +169,15 @@ func TestModes(t *testing.T) {
 	d, err = Open(o)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
+	if os.Geteuid() == 0 { // others cannot give files away
+		for _, path := range []string{dir, filepath.Join(dir, "data")} {
+			require.NoError(t, os.Chown(path, 12345, -1))
+			_, err := Open(o)
+			require.ErrorAs(t, err, new(tier.ErrConfig), path)
+			require.ErrorContains(t, err, "another user's")
+			require.NoError(t, os.Chown(path, 0, -1))
+		}
+	}
 	file := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = Open(onDisk(file))
@@ -171,6 +201,15 @@ func TestRemoved(t *testing.T) {
 	}, 20*time.Second, time.Millisecond)
 	require.ErrorIs(t, d.Put(ctx, chainOf(1, 2)), ErrGone{o.Dir})
 	require.NoError(t, d.Close())
+}
+
+// A parent of its own, which no keys of this project have, does not keep a block from going.
+func TestOwnParent(t *testing.T) {
+	o := options(newMemoryFS(), 1)
+	d, _, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 1)}))
+	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)}))
+	require.Equal(t, map[int]bool{2: true}, found(t, d, 2))
 }
 
 // A directory of 100 GB is open in seconds. Its payloads are zeros that take no room.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -53,6 +54,7 @@ type Options struct {
 	// slower than computing.
 	Network bool
 
+	foreign   bool             // as a machine of the other order of bytes
 	system    fileSystem       // nil: the machine's
 	now       func() time.Time // nil: time.Now
 	syncBytes int64            // 0: 64 MiB
@@ -67,6 +69,9 @@ func Path(dir string, n Namespace) string {
 
 // page is what slots are aligned to, and the size of the header.
 const page = 4096
+
+// nativeBigEndian is the order of bytes of this machine, which payloads have.
+var nativeBigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // filled is the options with what their zero values stand for, as far as that needs no file system.
 func (o Options) filled() (Options, error) {

@@ -68,6 +68,9 @@ func (t *Tier) write(c *claim, b *tier.Block) (err error) {
 	defer func() { t.tried(&t.writes, err) }()
 	e := &c.entry
 	if !c.marked {
+		t.mu.Lock()
+		t.marks++
+		t.mu.Unlock()
 		if err := t.writeEntry(c.slot, &entry{generation: e.generation}); err != nil {
 			return err
 		}

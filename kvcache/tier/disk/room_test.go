@@ -22,7 +22,7 @@ func TestFloor(t *testing.T) {
 	}
 	for n := range 30 {
 		require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1+n, 0)}))
-		require.GreaterOrEqual(t, space(), o.Floor-2*page, "the table, and no more than a slot")
+		require.GreaterOrEqual(t, space(), o.Floor)
 	}
 	blocks := d.Stats().Blocks
 	require.Greater(t, blocks, int64(9))
@@ -47,6 +47,24 @@ func TestFloor(t *testing.T) {
 	require.GreaterOrEqual(t, d.Stats().Blocks, blocks-1)
 	require.NoError(t, d.Close())
 	require.NoError(t, d.index.check())
+}
+
+// However much room there is above the floor, nothing of it is taken that is below, by the table's entries neither.
+func TestFloorToTheByte(t *testing.T) {
+	for extra := int64(0); extra < 2*page+entryBytes; extra += 64 {
+		o := options(newMemoryFS(), 20)
+		o.Floor = 50_000
+		sys := o.system.(*memoryFS)
+		sys.size = o.Floor + 3*page + 4*(2*page+entryBytes) + extra
+		d, _, _ := opened(t, o)
+		for n := range 8 {
+			require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1+n, 0)}))
+			free, _, _ := sys.Space("")
+			require.GreaterOrEqual(t, free, o.Floor, "%d bytes more than a whole number of slots", extra)
+		}
+		require.GreaterOrEqual(t, d.Stats().Blocks, int64(4))
+		require.NoError(t, d.Close())
+	}
 }
 
 // A disk that is full, floor or not, keeps what it has and gives up blocks for others.

@@ -34,7 +34,7 @@ func (t *Tier) grow() {
 		err = t.cutOff(n)
 	}
 	if err == nil {
-		slots = min(slots, (space-t.o.Floor)/t.stride)
+		slots = min(slots, (space-t.o.Floor-page)/(t.stride+entryBytes)) // the table's last page may be a new one
 	}
 	if err == nil && slots > 0 {
 		if err = t.data.Allocate(int64(n)*t.stride, (int64(n)+slots)*t.stride); err != nil {
@@ -98,7 +98,7 @@ func (t *Tier) shrink(slots int, out func(int32)) error {
 func (t *Tier) cutOff(n int) error {
 	err := t.cut(n)
 	if err == nil {
-		err = t.table.Sync()
+		err = t.syncTable()
 	}
 	t.mu.Lock()
 	t.uncut = err != nil

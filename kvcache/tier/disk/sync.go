@@ -19,13 +19,27 @@ func (t *Tier) sync() (err error) {
 	n := t.dirty
 	t.mu.Unlock()
 	if err = t.data.Sync(); err == nil {
-		err = t.table.Sync()
+		err = t.syncTable()
 	}
 	t.tried(&t.writes, err)
 	t.mu.Lock()
 	t.dirty -= n // also if it failed: what was not kept will not match, and syncing it again would not bring it back
 	t.mu.Unlock()
 	return err
+}
+
+// syncTable syncs the table: what was overwritten there before is not found again, even if the machine crashes.
+func (t *Tier) syncTable() error {
+	t.mu.Lock()
+	n := t.marks
+	t.mu.Unlock()
+	if err := t.table.Sync(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.synced = max(t.synced, n)
+	return nil
 }
 
 // tried tells a breaker what came of a try.
@@ -85,7 +99,7 @@ func (t *Tier) tend() {
 			_ = t.failed("sync", t.sync())
 		}
 		t.keepFloor()
-		if !t.table.There() || !t.data.There() {
+		if !t.lock.There() || !t.table.There() || !t.data.There() {
 			t.vanish()
 			return
 		}

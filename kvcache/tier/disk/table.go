@@ -25,7 +25,8 @@ func (t *Tier) readTable(dataSize int64) error {
 			t.readSlot(int32(from+i), part[i*entryBytes:][:entryBytes], dataSize)
 		}
 	}
-	return t.settle()
+	t.settle()
+	return nil
 }
 
 // readSlot takes a slot's block into the index, if its entry says that there is one.
@@ -41,6 +42,9 @@ func (t *Tier) readSlot(i int32, b []byte, dataSize int64) {
 	case int64(i)*t.stride+int64(e.length) > dataSize:
 		s.generation = e.generation + 1
 	default:
+		if e.parent == e.key {
+			e.parent = tier.Key{} // it would never be a leaf
+		}
 		s.entry = e
 		if j, twice := x.byKey[e.key]; twice { // a crash took back what made the older one free
 			if x.slots[j].use > e.use {
@@ -57,9 +61,9 @@ func (t *Tier) readSlot(i int32, b []byte, dataSize int64) {
 	}
 }
 
-// settle completes an index whose slots have been read: who follows whom, what is free, and that in the table what is
-// free says so, or it would be found when a later block has been forgotten.
-func (t *Tier) settle() error {
+// settle completes an index whose slots have been read: who follows whom, and what is free. Where a free slot's entry in the table does
+// not say so, it is written before the slot is used, and before anything is forgotten for good: see forget.
+func (t *Tier) settle() {
 	x := &t.index
 	x.leaves.index = x
 	for i := range x.slots {
@@ -76,23 +80,8 @@ func (t *Tier) settle() error {
 			}
 		default:
 			x.free = append(x.free, int32(i))
-			if err := t.mark(int32(i)); err != nil {
-				return err
-			}
 		}
 	}
 	slices.Reverse(x.free)
 	heap.Init(&x.leaves)
-	return nil
-}
-
-// mark makes the entry of a slot without a block one of a free slot, if it is not.
-func (t *Tier) mark(i int32) error {
-	s := &t.index.slots[i]
-	if s.marked {
-		return nil
-	}
-	err := t.writeEntry(i, &entry{generation: s.generation})
-	s.marked = err == nil
-	return err
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"hash/crc32"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -169,19 +168,4 @@ func (t *Tier) remove(e *entry) {
 	}
 	t.books.drop(e)
 	t.settle(e)
-}
-
-// chunk is copied and summed at once: the sum finds it in the processor's cache.
-const chunk = 32 << 10
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// copySum copies src to dst, which have the same length, and returns the CRC32C of what is in dst.
-func copySum(dst, src []byte) (sum uint32) {
-	for len(src) > 0 {
-		n := copy(dst[:min(len(dst), chunk)], src)
-		sum = crc32.Update(sum, castagnoli, dst[:n])
-		dst, src = dst[n:], src[n:]
-	}
-	return sum
 }

@@ -59,53 +59,60 @@ func (p *Planner) costs(q *Prompt) (*costs, bool) {
 // choose compares the choices. first is the tier of the next block.
 func (p *Planner) choose(q *Prompt, c *costs, d *Decision, first int) {
 	computing := c.compute[c.n] - c.compute[q.Loaded]
-	best, blocks, choice := computing, 0, Compute
-	try := func(seconds float64, n int, as Choice) {
-		if seconds < best {
-			best, blocks, choice = seconds, n, as
+	best, choice := computing, Compute
+	took := 0.0
+	for at := q.Loaded; at < c.n; {
+		left := c.patience(at, q.Waited.Seconds()+took)
+		n := c.part(at, left)
+		if n == 0 {
+			break
 		}
-	}
-	for i := q.Loaded + 1; i <= c.n; i++ {
-		as := Prefix
-		if i == c.n {
-			as = Load
+		if at == q.Loaded {
+			d.Blocks, d.Wait = n, duration(left)
 		}
-		try(c.load(q.Loaded, i)+c.compute[c.n]-c.compute[i], i-q.Loaded, as)
+		took += c.load(at, at+n)
+		at += n
+		if seconds := took + c.compute[c.n] - c.compute[at]; seconds < best {
+			if best, choice = seconds, Prefix; at == c.n {
+				choice = Load
+			}
+		}
 	}
 	if q.Both {
 		for i := q.Loaded + 1; i < c.n; i++ {
-			try(max(c.compute[i]-c.compute[q.Loaded], c.load(i, c.n)), c.n-i, Meet)
+			if seconds := max(c.compute[i]-c.compute[q.Loaded], c.load(i, c.n)); seconds < best {
+				best, choice, d.Blocks, d.Wait = seconds, Meet, c.n-i, duration(computing) // it ends when computing does
+			}
 		}
 	}
-	if choice != Compute && !p.tiers[first].loading && q.Loaded == 0 && best > (1-margin)*computing {
-		d.Why = fmt.Sprintf("%v takes %v, less than computing by less than a tenth", choice, duration(best))
-		return
+	d.Choice, d.Why = choice, fmt.Sprintf("%v takes %v, computing %v", choice, duration(best), duration(computing))
+	switch {
+	case choice == Compute && took == 0:
+		d.Why = fmt.Sprintf("the next block is not expected within the %v that may be waited for it", duration(max(c.patience(q.Loaded, q.Waited.Seconds()), 0)))
+	case choice == Compute:
+		d.Why = "loading as much as may be waited for takes no less than computing it"
+	case !p.tiers[first].loading && q.Loaded == 0 && best > (1-margin)*computing:
+		d.Choice, d.Why = Compute, fmt.Sprintf("%v takes %v, less than computing by less than a tenth", choice, duration(best))
 	}
-	d.Why = fmt.Sprintf("%v takes %v, computing %v", choice, duration(best), duration(computing))
-	d.Choice, d.Blocks = choice, blocks
-	switch choice {
-	case Meet:
-		d.Wait = duration(computing) // it ends when computing does
-	case Load, Prefix:
-		p.bound(q, c, d)
+	if d.Choice == Compute {
+		d.Blocks, d.Wait = 0, 0
 	}
 }
 
-// bound says how long the next blocks are waited for, and has so many of them loaded at once as are expected in half of that: then
-// there is something to judge by before it is over.
-func (p *Planner) bound(q *Prompt, c *costs, d *Decision) {
-	left := slack*c.compute[c.n] + c.compute[q.Loaded] - q.Waited.Seconds()
-	n := 0
-	for n < d.Blocks && c.load(q.Loaded, q.Loaded+n+1) <= left/2 {
-		n++
+// patience is the seconds that the block behind the first ones may be waited for, when they are there after a while.
+func (c *costs) patience(loaded int, waited float64) float64 {
+	return slack*c.compute[c.n] + c.compute[loaded] - waited
+}
+
+// part is how many blocks to load at once when left seconds may be waited: as many as are expected in half of that, so that there is
+// something to judge by before it is over, or, of a tier that has hardly begun by then, in most of it. 0: not even the next one is.
+func (c *costs) part(from int, left float64) (n int) {
+	one := c.load(from, from+1)
+	if one > left {
+		return 0
 	}
-	if n == 0 && c.load(q.Loaded, q.Loaded+1) <= left {
-		n = 1
+	most := max(left/2, min(2*one, 0.9*left))
+	for n = 1; from+n < c.n && c.piece[from+n] == c.piece[from] && c.load(from, from+n+1) <= most; n++ {
 	}
-	if n == 0 {
-		d.Choice, d.Blocks = Compute, 0
-		d.Why = fmt.Sprintf("the next block is not expected within the %v that may be waited for it", duration(max(left, 0)))
-		return
-	}
-	d.Blocks, d.Wait = n, duration(left)
+	return n
 }

@@ -35,6 +35,9 @@ func (e *estimate) observe(bytes int64, took time.Duration, now time.Time) {
 
 func (e *estimate) known() bool { return e.n > 0 }
 
+// single tells whether no more than one load is known.
+func (e *estimate) single() bool { return e.n <= 1 }
+
 // line is the latency in seconds and the seconds a byte. Where sizes were too alike to tell them apart, all is bandwidth: that is right
 // for these sizes, and careful for larger ones.
 func (e *estimate) line() (latency, perByte float64) {

@@ -7,10 +7,15 @@
 // One rule holds whatever the estimates say: a load is waited for no longer than what it has brought so far would have taken to
 // compute, and a tenth of the whole. So a prompt takes at most 1.1 times as long as without tiers, also when a tier that was fast
 // stands still, as far as the measured speed of computing is right.
+//
+// It follows that a tier whose first block takes longer than a tenth of computing all of them is not waited for, however much
+// faster it would be in the end: what is waited for before anything is there is lost when the tier stands still, and
+// nobody knows before. Where the runner can compute while blocks are loaded, such a tier is used all the same, from the back: nobody waits for it.
 package planner
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -20,9 +25,10 @@ const (
 	slack = 0.1
 	// margin is by how much loading has to be faster than computing to begin with it again (hysteresis).
 	margin = 0.1
-	// probeEvery is how often a tier that is not used is tried, and probeBlocks how many blocks are loaded then.
-	probeEvery  = time.Minute
-	probeBlocks = 8
+	// probeEvery is how often a tier that is not used is tried, and probeFirst after what time when it was tried once: then with
+	// another number of blocks, so that latency and bandwidth can be told apart.
+	probeEvery = time.Minute
+	probeFirst = time.Second
 )
 
 // Planner decides for the prompts of one pool. It is safe for concurrent use.
@@ -38,6 +44,7 @@ type known struct {
 	estimate
 	loading bool      // the last decision was to load from it
 	probed  time.Time // the last probe began
+	probes  int
 }
 
 // Choice is what to do with blocks that tiers have.
@@ -87,66 +94,19 @@ type Decision struct {
 	Why                string
 }
 
-// Stats counts decisions about prompts, each once.
+// Stats counts decisions about prompts, each once, and says what became of them.
 type Stats struct {
 	Decisions [choices]int64
 	Probes    int64
 	GivenUp   int64         // loads that took longer than they were waited for
 	Regret    time.Duration // by which prompts took longer than computing all of them
 	Saved     time.Duration // by which others took less
+	Last      Decision      // the last one, with its reasons
 }
 
 // New returns a planner for so many tiers. It loads nothing before it knows how fast the runner computes and the tiers load, which it finds
 // out by probes.
 func New(tiers int) *Planner { return &Planner{tiers: make([]known, tiers)} }
-
-// Observe is told of a load that ended: how many bytes of one tier, and how long it took. tier.MoverOptions.Observe tells all of it but the time that it is.
-func (p *Planner) Observe(tier int, bytes int64, took time.Duration, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if tier >= 0 && tier < len(p.tiers) && bytes > 0 && took >= 0 {
-		p.tiers[tier].observe(bytes, took, now)
-	}
-}
-
-// Late is told of a load that was cancelled after a while. It would have taken longer: twice that is assumed.
-func (p *Planner) Late(tier int, bytes int64, waited time.Duration, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.GivenUp++
-	if tier >= 0 && tier < len(p.tiers) && bytes > 0 && waited > 0 {
-		e := &p.tiers[tier]
-		e.observe(bytes, max(2*waited, time.Duration(e.seconds(bytes)*float64(time.Second))), now)
-	}
-}
-
-// Prefilled is told of what the runner computed: tokens after a context.
-func (p *Planner) Prefilled(context, tokens int, took time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if context >= 0 && tokens > 0 && took >= 0 {
-		p.compute.observe(context, tokens, took)
-	}
-}
-
-// Ended is told how long a prompt took, from the first decision on until its blocks were there, and what computing them all was expected
-// to take.
-func (p *Planner) Ended(took, computing time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if took > computing {
-		p.stats.Regret += took - computing
-	} else {
-		p.stats.Saved += computing - took
-	}
-}
-
-// Stats returns the counters.
-func (p *Planner) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stats
-}
 
 // Decide says what to do next for a prompt.
 func (p *Planner) Decide(q Prompt) Decision {
@@ -168,15 +128,25 @@ func (p *Planner) Decide(q Prompt) Decision {
 	}
 	k := &p.tiers[first]
 	k.loading = d.Choice != Compute
-	if stale := !k.known() || q.Now.Sub(k.last) >= probeEvery; d.Choice == Compute && q.Loaded == 0 && stale &&
-		(k.probed.IsZero() || q.Now.Sub(k.probed) >= probeEvery || !k.known() && q.Now.Sub(k.probed) >= time.Second) {
-		d.Probe, k.probed = min(probeBlocks, c.n), q.Now
+	if d.Choice == Compute && q.Loaded == 0 && k.due(q.Now) {
+		d.Probe = min([...]int{8, 2}[k.probes%2], c.n)
+		k.probed, k.probes = q.Now, k.probes+1
 	}
 	return p.count(&q, d)
 }
 
+// due tells whether a tier is to be tried: nobody has loaded from it for a while, or all that is known is of one load.
+func (k *known) due(now time.Time) bool {
+	every := probeEvery
+	if k.single() {
+		every = probeFirst
+	}
+	return k.probed.IsZero() || now.Sub(k.probed) >= every && now.Sub(k.last) >= every
+}
+
 // count counts the first decision about a prompt.
 func (p *Planner) count(q *Prompt, d Decision) Decision {
+	p.stats.Last = d
 	if q.Loaded == 0 && q.Waited == 0 {
 		p.stats.Decisions[d.Choice]++
 		if d.Probe > 0 {
@@ -186,4 +156,6 @@ func (p *Planner) count(q *Prompt, d Decision) Decision {
 	return d
 }
 
-func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
+}

@@ -106,6 +106,32 @@ func TestMeet(t *testing.T) {
 	require.InDelta(t, whole, took, 1e-9, "computing went on")
 }
 
+// A tier whose first block takes longer than a tenth of computing is not waited for, although it would be faster in the end: if it
+// stood still, the rule would be broken. It is used where the runner computes meanwhile.
+func TestLatency(t *testing.T) {
+	for _, part := range []float64{0.05, 0.2, 0.5, 0.8} {
+		for _, both := range []bool{false, true} {
+			whole := 100 * blockTokens * 1e-4
+			s := newSim(store{seconds(part * whole), 100 * gb})
+			s.both = both
+			var took float64
+			for range 4 {
+				took, _ = s.prompt(0, Piece{0, 100})
+			}
+			switch first := s.last[0]; {
+			case both || part < slack:
+				require.Less(t, took, (part+0.02)*whole, "latency is paid once")
+				require.NotEqual(t, Compute, first.Choice)
+			default:
+				require.InDelta(t, whole, took, 1e-9)
+				require.Equal(t, Compute, first.Choice)
+				require.Contains(t, first.Why, "not expected within the 16ms")
+			}
+			require.Equal(t, s.last[len(s.last)-1], s.p.Stats().Last)
+		}
+	}
+}
+
 // Rates that vary around those of computing do not have the planner change its mind each time.
 func TestHysteresis(t *testing.T) {
 	even := blockBytes / (blockTokens * 1e-4)
