@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -47,6 +48,11 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 				pool, _ = p.cfg.Bytes()
 			}
 			host = memory.DefaultBytes(pool)
+		}
+		if need, err := p.blockBytes(); err != nil {
+			return err
+		} else if host < need {
+			return ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", need)}
 		}
 		m, err := memory.Open(memory.Options{Bytes: host})
 		if err != nil {
