@@ -4,6 +4,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
@@ -27,6 +28,8 @@ type Stats struct {
 	// Prefix has the numbers of prefix reuse; its Blocks are those that Open can find.
 	Prefix prefix.Stats
 	Groups []GroupStats // of Model.Groups, those of kind none aside
+	Tiers  []TierStats  // below the device, as Pool.Tiers has them
+	Moves  MoveStats    // to tiers and back
 }
 
 // GroupStats are the numbers of a group of layers. A block belongs to one group at a time.
@@ -39,15 +42,26 @@ type GroupStats struct {
 
 // Stats returns the pool's numbers. Before it counts, it frees blocks whose steps the device
 // has finished. It returns ErrClosed after Close.
-func (p *Pool[B]) Stats() (_ Stats, err error) {
+func (p *Pool[B]) Stats() (stats Stats, err error) {
 	defer naming("Pool.Stats", &err)
+	var tiers []tier.Tier
+	if stats, tiers, err = p.stats(); err != nil {
+		return Stats{}, err
+	}
+	for i, t := range tiers { // without the lock: they may be anybody's
+		stats.Tiers[i].Stats = t.Stats()
+	}
+	return stats, nil
+}
+
+func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.shut(); err != nil {
-		return Stats{}, err
+		return Stats{}, nil, err
 	}
 	if err := p.parts.Reclaim(); err != nil {
-		return Stats{}, err
+		return Stats{}, nil, err
 	}
 	perBlock := p.parts.BlockBytes
 	b := p.parts.Stats()
@@ -75,7 +89,11 @@ func (p *Pool[B]) Stats() (_ Stats, err error) {
 	if p.cfg.Grouped() {
 		stats.Groups = p.groupStats()
 	}
-	return stats, nil
+	if o := p.below.offload; o != nil {
+		tiers = p.below.tiers
+		stats.Tiers, stats.Moves = belowStats(tiers, o.Stats(), o.BlockBytes())
+	}
+	return stats, tiers, nil
 }
 
 func (p *Pool[B]) groupStats() (out []GroupStats) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -43,16 +44,20 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 		}
 	}()
 	if host := t.HostBytes; host != 0 {
-		info := be.Info()
-		if info.HostVisible && info.Kernels == "" {
-			return unsupported("the device's memory is the host's: blocks would be copied from it to itself; leave Tiers.HostBytes unset, and have more Memory.Blocks")
+		if err := HostTier(be.Info()); err != nil {
+			return err
 		}
 		if host < 0 {
 			var pool int64
-			if info.HostVisible {
+			if be.Info().HostVisible {
 				pool, _ = p.cfg.Bytes()
 			}
 			host = memory.DefaultBytes(pool)
+		}
+		if need, err := p.blockBytes(); err != nil {
+			return err
+		} else if host < need {
+			return ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", need)}
 		}
 		m, err := memory.Open(memory.Options{Bytes: host})
 		if err != nil {
@@ -78,6 +83,14 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 	}
 	p.below.offload, err = offload.New(be, &p.mu, p.parts.Blocks, shape, p.below.tiers)
 	return err
+}
+
+// HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.
+func HostTier(device backend.Info) error {
+	if device.HostVisible && device.Kernels == "" {
+		return unsupported("the device's memory is the host's: blocks would be copied from it to itself; leave Tiers.HostBytes unset, and have more Memory.Blocks")
+	}
+	return nil
 }
 
 // checkScope is ErrConfig where blocks of a scope would be taken for those of other weights by the next process.

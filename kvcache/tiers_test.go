@@ -98,6 +98,14 @@ func TestEvictedBlocksComeBack(t *testing.T) {
 	r.check(r.s, x)
 	y, m := r.read(prompt, OpenOptions{})
 	require.Equal(t, 20, m.Cached, "others find it, too")
+	s := r.stats()
+	bytes := s.Moves.BlockBytes
+	require.Positive(t, bytes)
+	require.Len(t, s.Tiers, 1)
+	require.Equal(t, r.pool.Tiers()[0], s.Tiers[0].Info)
+	require.Equal(t, []int64{20, 5, 5 * bytes}, []int64{s.Tiers[0].Tokens, s.Tiers[0].Moves.Loaded, s.Tiers[0].Stats.Read})
+	require.Equal(t, []int64{s.Moves.Stored, s.Moves.Stored * bytes, 5}, []int64{s.Tiers[0].Stats.Blocks, s.Tiers[0].Moves.StoredBytes, s.Moves.Loaded})
+	require.Zero(t, s.Moves.Loading)
 	r.drop(y, x)
 	r.close()
 }

@@ -18,9 +18,10 @@ type doctorFlags struct {
 	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
-	file                             string // of the configuration; empty: flags make one
-	model                            string // folder whose config.json says what the layers are
-	disk                             string // directory that is measured
+	file                             string    // of the configuration; empty: flags make one
+	model                            string    // folder whose config.json says what the layers are
+	tiers                            tierFlags // host memory alone
+	disk                             string    // directory that is measured
 	json                             bool
 }
 
@@ -66,6 +67,9 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
+With tiers below the device, of --host-bytes or the variables, the layout is paged, which
+its origin says; a device whose memory is the host's has none of host memory.
+
 Without flags it is the cache of generate, whose capacity is at most what the embedded
 model was made for; of another model only the shape is known, and its runner may
 lower the capacity too.
@@ -99,6 +103,7 @@ from there, and refuses what a tier would refuse.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
+	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.StringVar(&f.model, "model", "", "`DIR` with the config.json of a model, whose layers and masks are shown, in place of the embedded model")
 	flags.StringVar(&f.disk, "disk", "", "`DIR` whose disk is measured with the cache's blocks, as a place for them; it is left as it was")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Report is what a Generate did.
@@ -18,6 +17,7 @@ type Report struct {
 	PrefillTokens, DecodeTokens int // tokens computed, without wrong guesses
 	Guesses, Right              int // tokens guessed, and how many of them followed
 	Prefill, Decode             time.Duration
+	Load                        time.Duration // of waiting for tiers, which is no part of Prefill
 	// Matches says how much of each prompt was found: in the cache or, for one that is equal to another before it, all.
 	Matches []kvcache.Match
 	Cache   kvcache.Stats // at the moment when most of it was in use
@@ -31,6 +31,7 @@ func (r *Report) Add(o Report) {
 	r.Right += o.Right
 	r.Prefill += o.Prefill
 	r.Decode += o.Decode
+	r.Load += o.Load
 	r.Matches = append(r.Matches, o.Matches...)
 	if o.Cache.BytesHeld > r.Cache.BytesHeld {
 		r.Cache = o.Cache
@@ -40,7 +41,8 @@ func (r *Report) Add(o Report) {
 // Generate continues the prompts, all in one batch, until each has reached the end of its text, maxTokens new tokens, or the
 // capacity of the cache. It calls emit with the number of the prompt and every new token but the one that ends a text. Equal
 // prompts are computed once, and their sequences share the cache; where prefixes are reused, so is what prompts begin with in
-// common, and what was computed by an earlier Generate.
+// common, and what was computed by an earlier Generate, or is in tiers: those are waited for as long as the pool
+// expects them to be faster than computing.
 //
 // With Options.Guesses the likeliest tokens are chosen, and each step computes guesses of what follows, too: those that are
 // right cost no step of their own. The text is the same.
@@ -52,6 +54,7 @@ func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens in
 	err := g.begin(prompts, s)
 	if err == nil {
 		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
+		g.report.Prefill -= g.report.Load
 	}
 	for _, run := range g.runs {
 		if err == nil && run.seq != nil {
@@ -112,36 +115,6 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 	return nil
 }
 
-// admit opens a sequence for every run that waits for no earlier one.
-func (g *generation[B]) admit() error {
-	for i, run := range g.runs {
-		if !run.waiting || g.later(run) {
-			continue
-		}
-		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
-		if err != nil {
-			return err
-		}
-		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
-		run.pending = run.prompt.Tokens[match.Cached:]
-	}
-	return nil
-}
-
-// later reports whether an earlier run is going to compute blocks that this one can use and
-// the cache does not have yet: what prompts begin with in common is computed once.
-func (g *generation[B]) later(r *run[B]) bool {
-	cfg := g.Pool().Config()
-	found, err := g.Pool().Match(r.prompt.Tokens, r.prompt.options())
-	if err != nil || cfg.Memory.Prefix == prefix.Off {
-		return false // Open says what is wrong
-	}
-	return slices.ContainsFunc(g.runs[:r.number], func(earlier *run[B]) bool {
-		common := min(r.prompt.common(earlier.prompt), len(r.prompt.Tokens)-1) // the last token is always computed
-		return earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached
-	})
-}
-
 // drain runs steps until no run has pending tokens, and calls use with the logits
 // behind the last one of a run. It returns how many tokens it computed.
 func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (tokens int, took time.Duration, err error) {
@@ -155,7 +128,7 @@ func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) 
 
 // advance runs one step and returns how many tokens it computed.
 func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
-	if err := cmp.Or(ctx.Err(), g.admit()); err != nil {
+	if err := cmp.Or(ctx.Err(), g.admit(ctx)); err != nil {
 		return 0, err
 	}
 	var work []Work[B]
@@ -175,6 +148,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	if n == 0 {
 		return 0, nil
 	}
+	begin := time.Now()
 	logits, err := g.Forward(work, trees)
 	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
 		for i := range work { // there may be room for what is certain
@@ -185,6 +159,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	if err != nil {
 		return 0, err
 	}
+	g.prefilled(in, work, n, time.Since(begin))
 	n = 0
 	for i, run := range in {
 		tree := work[i].Right != nil
