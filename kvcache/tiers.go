@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -54,9 +52,7 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 			}
 			host = memory.DefaultBytes(pool)
 		}
-		if need, err := p.blockBytes(); err != nil {
-			return err
-		} else if host < need {
+		if need := shape.Largest(); host < need {
 			return ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", need)}
 		}
 		m, err := memory.Open(memory.Options{Bytes: host})
@@ -120,198 +116,6 @@ func (b *below[B]) close() (err error) {
 	}
 	b.offload, b.own, b.tiers = nil, nil, nil
 	return err
-}
-
-// ErrLoading is an Add of tokens to a sequence that waits for some from tiers, and was opened with MustWait.
-type ErrLoading struct{ Tokens int }
-
-func (e ErrLoading) Error() string {
-	return fmt.Sprintf("kvcache: %d tokens of the prompt are on their way from tiers; call Sequence.Wait, or open the sequence without MustWait", e.Tokens)
-}
-
-// Is matches any ErrLoading with errors.Is(err, ErrLoading{}).
-func (e ErrLoading) Is(target error) bool {
-	t, ok := target.(ErrLoading)
-	return ok && (t == e || t == ErrLoading{})
-}
-
-// arrival is what a sequence waits for.
-type arrival struct {
-	load  *offload.Load
-	want  int // tokens
-	base  int // the sequence's when it was opened
-	first int // block of the sequence that it is for
-	must  bool
-}
-
-// lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
-func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
-	o := p.below.offload
-	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
-		return w, 0
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), findWait)
-	defer cancel()
-	return o.Find(ctx, root, q, found)
-}
-
-// findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
-var findWait = time.Second
-
-// expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {
-	o := s.pool.below.offload
-	if o == nil || tokens == 0 {
-		return 0
-	}
-	if !s.pool.parts.Grouped() {
-		if s.text.Findable() != found.Blocks {
-			return 0
-		}
-		w.Have = s.body.Entries()[:found.Blocks]
-	}
-	w.Path.RetentionHint = s.text.Keep
-	l := o.Begin(w)
-	if l == nil {
-		return 0
-	}
-	s.coming = &arrival{load: l, want: tokens, base: s.Len(), first: found.Blocks, must: must}
-	return tokens
-}
-
-// forgo gives up what is on its way. The caller holds the lock.
-func (s *Sequence[B]) forgo() {
-	if c := s.coming; c != nil {
-		s.coming = nil
-		s.pool.below.offload.Drop(c.load)
-	}
-}
-
-// Wait waits until what of the sequence's prompt was on its way from tiers (Match.Loading) is there, or no more will come: as long
-// as loading is expected to be faster than computing (Pool.Prefilled), or ctx lives. It returns how much of the prompt the sequence
-// has then: go on with prompt[match.Cached:]. When ctx ends it returns that, too, and the context's error; no more comes
-// then. Without anything on its way it returns at once.
-func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
-	defer naming("Sequence.Wait", &err)
-	p := s.pool
-	p.lock()
-	c := s.coming
-	if err := s.idle(); err != nil {
-		p.unlock()
-		return Match{}, err
-	}
-	if c == nil || c.load.Meets() {
-		m = s.matched()
-		p.unlock()
-		return m, nil
-	}
-	s.busy = true
-	p.unlock()
-	select {
-	case <-c.load.Done:
-	case <-ctx.Done():
-		c.load.Cancel()
-		<-c.load.Done // what is under way ends soon
-		err = ctx.Err()
-	}
-	p.lock()
-	defer p.unlock()
-	s.busy, s.coming = false, nil
-	if shut := p.shut(); shut != nil {
-		return Match{}, shut
-	}
-	from, failed := s.arrive(c)
-	m = s.matched()
-	for i := range from {
-		from[i] *= p.cfg.EntryTokens()
-	}
-	m.Tiers = from
-	return m, cmp.Or(failed, err)
-}
-
-// arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
-func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
-	o := s.pool.below.offload
-	n := c.load.Gained()
-	if s.Len() != c.base { // it is not what it was opened for
-		o.Drop(c.load)
-		return nil, nil
-	}
-	if s.pool.parts.Grouped() {
-		found, from, err := o.Hand(c.load, s.Len())
-		if err != nil || found.Tokens == 0 {
-			return nil, err
-		}
-		err = s.body.ReuseAnew(found)
-		s.text.Reuse(found.Match)
-		return from, err
-	}
-	if n == 0 {
-		o.Drop(c.load)
-		return nil, nil
-	}
-	blocks, from := o.TakeOver(c.load)
-	err = s.body.Extend(blocks)
-	s.text.Extend(n, s.Len())
-	return from, err
-}
-
-// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
-func (p *Pool[B]) giveWay() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.below.offload != nil && p.below.offload.GiveWay()
-}
-
-// meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the
-// lock, and the sequence's step is committed.
-func (s *Sequence[B]) meet(f *residency.Fence) error {
-	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
-	first := c.first
-	at := s.Len() / size
-	if at >= first+c.want/size { // all of it is computed
-		s.forgo()
-		return nil
-	}
-	if s.Len()%size != 0 || s.text.Draft > 0 || s.text.Findable() != at {
-		return nil
-	}
-	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
-	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
-	tokens := s.text.Tokens()[s.Len() : (first+c.want/size)*size]
-	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
-		return nil // others write the same: later
-	}
-	blocks := p.below.offload.Meet(c.load, at-first)
-	if blocks == nil {
-		return nil
-	}
-	s.coming = nil
-	n, err := p.parts.Blocks.Publish(nil, nil, rest, tokens, blocks)
-	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
-	s.text.Extend(n, s.Len())
-	return err
-}
-
-// toMeet is how many of the next n tokens to compute so that the sequence can meet what tiers bring (OpenOptions.Overlap): up to where that
-// begins, and whole blocks.
-func (s *Sequence[B]) toMeet(n int) int {
-	c, size := s.coming, s.pool.cfg.EntryTokens()
-	if c == nil || !c.load.Meets() {
-		return n
-	}
-	if border := (c.first + c.load.Between()) * size; border > s.Len() {
-		n = min(n, border-s.Len())
-	}
-	if end := (s.Len() + n) / size * size; end > s.Len() {
-		n = end - s.Len()
-	}
-	return n
-}
-
-// matched is what the sequence has of its prompt.
-func (s *Sequence[B]) matched() Match {
-	return Match{Cached: s.Len(), Uncached: max(s.text.Prompt()-s.Len(), 0), MissReason: prefix.NotLookedUp}
 }
 
 // Prefilled tells the pool what the runner computed: so many tokens of a prompt after a context of others, and how long that took.
