@@ -202,4 +202,3 @@ func (s *Sequence[B]) toMeet(n int) int {
 func (s *Sequence[B]) matched() Match {
 	return Match{Cached: s.Len(), Uncached: max(s.text.Prompt()-s.Len(), 0), MissReason: prefix.NotLookedUp}
 }
-
