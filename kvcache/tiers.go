@@ -62,6 +62,9 @@ func (p *Pool[B]) openTiers(be backend.Backend[B]) (err error) {
 		p.below.own = append(p.below.own, m)
 	}
 	if d := &t.Disk; d.Dir != "" {
+		if err := disk.Prepare(d.Dir); err != nil {
+			return err
+		}
 		n := disk.Namespace{Fingerprint: shape.Name, About: map[string]string{
 			"digest": fmt.Sprintf("%x", p.cfg.Model.Digest), "layers": fmt.Sprint(p.cfg.Model.Layers),
 			"keys": p.cfg.Storage.K.String(), "values": p.cfg.Storage.V.String(), "block tokens": fmt.Sprint(p.cfg.EntryTokens()),

@@ -2,6 +2,8 @@ package kvcache
 
 import (
 	"context"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -242,6 +244,23 @@ func TestDiskOutlivesThePool(t *testing.T) {
 	require.Equal(t, "Adapter.Version", bad.Name)
 	r.drop(x)
 	r.close()
+}
+
+// Nobody else may write where blocks are kept.
+func TestDirectoryOfOthers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("rights are those of the folder")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o770))
+	cfg := small(LayoutUnset)
+	cfg.Memory.BlockSize, cfg.Model.Digest, cfg.Tiers.Disk = 4, []byte("weights"), config.Disk{Dir: dir, Bytes: 1 << 20, Floor: 1}
+	be := openDevice(t)
+	_, err := NewPool(be, cfg)
+	require.ErrorAs(t, err, new(tier.ErrConfig))
+	require.ErrorContains(t, err, dir)
+	require.Zero(t, be.Info().Buffers)
+	require.NoError(t, be.Close())
 }
 
 // What cannot be is said before anything is allocated.

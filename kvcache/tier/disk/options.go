@@ -67,6 +67,10 @@ func Path(dir string, n Namespace) string {
 	return filepath.Join(dir, fmt.Sprintf("%x-%d", n.Fingerprint[:8], n.Group))
 }
 
+// Prepare makes a directory for those of namespaces, for its owner alone; tier.ErrConfig where it is another user's, or others may
+// write to it: they could put directories of theirs in the place of those.
+func Prepare(dir string) error { return machine{}.Prepare(dir) }
+
 // page is what slots are aligned to, and the size of the header.
 const page = 4096
 
