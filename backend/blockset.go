@@ -19,9 +19,9 @@ type BlockPlane[B Buffer] struct {
 // Copies beside the steps have a stream of their own: it waits for an event behind what wrote the blocks, packs, and records an
 // event by which the host knows that the bytes are there. Steps that read what was unpacked wait for such an event, too.
 //
-// A BlockSet may be used by several goroutines, each with its stream. With an error that comes before anything is copied,
-// as ErrArgument, ErrFreed, ErrCapture and ErrClosed do, nothing has changed. After any other some of what was to be written may be written,
-// also later on, until the stream has come so far.
+// A BlockSet may be used by several goroutines, each with its stream. An error about the arguments, or about what was freed, closed or
+// captured before the call, has changed nothing. After any other, some of what was to be written may be, also later on,
+// until the stream has come so far.
 type BlockSet interface {
 	BlockBytes() int64 // of a block of all planes
 
@@ -39,25 +39,28 @@ type BlockSet interface {
 // BlockIO is implemented by devices that have a way of their own for sets of blocks. Programs call the functions
 // NewBlockSet and HostAlloc.
 type BlockIO[B Buffer] interface {
-	// NewBlockSet is called with planes that were verified as far as package backend knows them.
 	NewBlockSet(planes []BlockPlane[B]) (BlockSet, error)
 	HostAlloc(n int64) (HostMemory, error)
 }
 
 // NewBlockSet returns planes as a set of blocks. They must have equally many blocks, and outlive the set.
 func NewBlockSet[B Buffer](be Backend[B], planes []BlockPlane[B]) (BlockSet, error) {
-	bytes, blocks, err := measurePlanes(planes)
+	bytes, blocks, err := CheckPlanes(planes)
 	if err != nil {
 		return nil, err
 	}
 	if d, ok := be.(BlockIO[B]); ok {
 		return d.NewBlockSet(planes)
 	}
-	return &blockSet[B]{be: be, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
+	access, ok := be.(BlockAccess[B])
+	if !ok {
+		access = transfers[B]{be}
+	}
+	return &blockSet[B]{access: access, planes: slices.Clone(planes), bytes: bytes, blocks: blocks}, nil
 }
 
-// measurePlanes returns the bytes of a block of all planes, and how many blocks they have.
-func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
+// CheckPlanes verifies what a set is made of. It returns the bytes of a block of all planes, and how many blocks they have.
+func CheckPlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, err error) {
 	bad := func(format string, args ...any) (int64, int, error) {
 		return 0, 0, ErrArgument{Op: "block set", What: fmt.Sprintf(format, args...)}
 	}
@@ -80,9 +83,9 @@ func measurePlanes[B Buffer](planes []BlockPlane[B]) (bytes int64, blocks int, e
 	return bytes, blocks, nil
 }
 
-// blockSet is a BlockSet by Upload and Download, of which the latter waits for the stream.
+// blockSet is a BlockSet whose copies are done when Pack and Unpack return.
 type blockSet[B Buffer] struct {
-	be     Backend[B]
+	access BlockAccess[B]
 	planes []BlockPlane[B]
 	bytes  int64
 	blocks int
@@ -101,8 +104,8 @@ func (b *blockSet[B]) Close() error {
 func closedSet(op string) error { return fmt.Errorf("backend: %s: block set %w", op, ErrClosed) }
 
 func (b *blockSet[B]) Pack(s Stream, blocks []uint32, to HostMemory, offset int64) error {
-	return b.each("pack", blocks, to, offset, func(p BlockPlane[B], block uint32, part []byte) error {
-		return b.be.Download(s, part, p.Buf, int(block)*p.Each)
+	return b.move("pack", blocks, to, offset, func(part []byte) error {
+		return b.access.ReadBlocks(s, part, b.planes, blocks)
 	})
 }
 
@@ -110,13 +113,13 @@ func (b *blockSet[B]) Unpack(s Stream, blocks []uint32, from HostMemory, offset 
 	if err := CheckDistinct("unpack", blocks); err != nil {
 		return err
 	}
-	return b.each("unpack", blocks, from, offset, func(p BlockPlane[B], block uint32, part []byte) error {
-		return b.be.Upload(s, p.Buf, int(block)*p.Each, part)
+	return b.move("unpack", blocks, from, offset, func(part []byte) error {
+		return b.access.WriteBlocks(s, b.planes, blocks, part)
 	})
 }
 
-// each calls f with every plane's part of every block, once all are known to be there.
-func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset int64, f func(BlockPlane[B], uint32, []byte) error) error {
+// move calls copies with the part of the host's memory that belongs to blocks, once all is known to be there.
+func (b *blockSet[B]) move(op string, blocks []uint32, host HostMemory, offset int64, copies func(part []byte) error) error {
 	if b.closed.Load() {
 		return closedSet(op)
 	}
@@ -129,17 +132,7 @@ func (b *blockSet[B]) each(op string, blocks []uint32, host HostMemory, offset i
 	if err := CheckBlocks(op, blocks, b.blocks, b.bytes, host, offset); err != nil {
 		return err
 	}
-	memory := host.Bytes()[offset:]
-	for _, block := range blocks {
-		for _, p := range b.planes {
-			n := int64(p.Each) * int64(p.Buf.DType().Bits()) / 8
-			if err := f(p, block, memory[:n]); err != nil {
-				return err
-			}
-			memory = memory[n:]
-		}
-	}
-	return nil
+	return copies(host.Bytes()[offset:][:int64(len(blocks))*b.bytes])
 }
 
 // CheckBlocks verifies what Pack and Unpack of a set of so many blocks are asked for.

@@ -95,7 +95,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err != nil {
 		return err
 	}
-	if c := seq.coming; c != nil && !a.again {
+	if c := seq.coming; c != nil && !a.again && !c.load.Meets() {
 		if c.must {
 			return ErrLoading{Tokens: c.want}
 		}

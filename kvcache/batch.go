@@ -358,6 +358,9 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 			err = failed
 		}
 	}
+	if c := s.coming; c != nil && c.load.Meets() {
+		err = cmp.Or(err, s.meet(f))
+	}
 	s.text.Computed(s.Len())
 	s.body.Used(f)
 	m.leave()

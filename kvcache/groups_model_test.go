@@ -87,7 +87,11 @@ func (w *grouped) act() {
 		return
 	}
 	s := w.seqs[w.rng.IntN(len(w.seqs))]
-	switch w.rng.IntN(9) {
+	switch w.rng.IntN(10) {
+	case 9:
+		if !w.away(s.seq) {
+			w.lost(s)
+		}
 	case 4:
 		w.thin(s)
 	case 0:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
@@ -292,10 +293,10 @@ func (w *grouped) state(layer int, asks []ask) {
 func (w *grouped) drop(s *told) {
 	w.t.Helper()
 	require.NoError(w.t, s.seq.Release())
-	for i := range w.seqs {
-		if w.seqs[i] == s {
-			w.seqs = append(w.seqs[:i], w.seqs[i+1:]...)
-			return
-		}
-	}
+	w.lost(s)
+}
+
+// lost notes that a sequence is over.
+func (w *grouped) lost(s *told) {
+	w.seqs = slices.DeleteFunc(w.seqs, func(o *told) bool { return o == s })
 }

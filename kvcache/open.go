@@ -41,6 +41,10 @@ type OpenOptions struct {
 	NoReuse bool
 	// MustWait makes Batch.Add return ErrLoading while tokens are on their way from tiers, instead of giving them up.
 	MustWait bool
+	// Overlap says that the runner can compute the beginning of a prompt while tiers bring its end, where that is fastest. It gives steps
+	// prompt[seq.Len():] in pieces (Sequence.Piece) as long as there is some: with a Commit Len may go on by more than the tokens that were
+	// added. Wait returns at once then.
+	Overlap bool
 	// NoPublish keeps the sequence's blocks out of the prefix tree: no other sequence finds
 	// them.
 	NoPublish bool
@@ -97,6 +101,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 			return nil, Match{}, err
 		}
 	}
+	more.Both = o.Overlap && p.cfg.Storage.Residual == 0
 	m.Loading = s.expect(more, found, o.MustWait)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)

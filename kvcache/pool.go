@@ -146,7 +146,11 @@ func (p *Pool[B]) retry(do func() error) error {
 	if p == nil {
 		return do() // refuses
 	}
-	return p.parts.Fences.Retry(do)
+	err := p.parts.Fences.Retry(do)
+	for errors.Is(err, ErrOutOfBlocks{}) && p.giveWay() {
+		err = p.parts.Fences.Retry(do)
+	}
+	return err
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -417,6 +421,9 @@ func (p *Pool[B]) Close() (err error) {
 	}
 	for s := range p.seqs {
 		s.body.FreeTables()
+		if s.body.Away != nil {
+			err = errors.Join(err, s.body.Discard())
+		}
 	}
 	err = errors.Join(err, p.parts.Close())
 	p.batches, p.seqs, p.spare = nil, nil, nil

@@ -61,7 +61,7 @@ func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
-// ErrClosed, ErrBusy while it is in an open step or another goroutine's call, or the device's error that left its
+// ErrClosed, ErrBusy while it is in an open step or another goroutine's call, ErrSuspended, or the device's error that left its
 // content undefined. It is nil if the sequence can be used.
 func (s *Sequence[B]) Err() (err error) {
 	defer naming("Sequence.Err", &err)
@@ -87,6 +87,8 @@ func (s *Sequence[B]) ready(busy bool) error {
 		err = ErrBusy
 	case s.body.Failed != nil:
 		err = s.body.Failed
+	case s.body.Away != nil:
+		err = ErrSuspended
 	default:
 		return nil
 	}
@@ -203,7 +205,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.body.Piece(n)
+		n = s.toMeet(s.body.Piece(n))
 	}
 	return s.text.Whole(s.Len(), n)
 }
@@ -224,11 +226,14 @@ func (s *Sequence[B]) Release() (err error) {
 	if failed && !s.released && p.shut() == nil && !s.busy && s.queries == 0 {
 		s.body.Failed = nil // a failed sequence can still be released
 	}
-	if err := s.idle(); err != nil {
+	away := s.body.Away != nil
+	if err := s.idle(); err != nil && !(away && errors.Is(err, ErrSuspended)) {
 		return err
 	}
 	s.forgo()
-	if !failed {
+	if away {
+		err = s.body.Discard()
+	} else if !failed {
 		err = cmp.Or(s.settleDraft(), s.publishEnd())
 	}
 	err = cmp.Or(err, s.alone(s.body.Release))

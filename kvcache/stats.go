@@ -23,6 +23,8 @@ type Stats struct {
 	BytesPerBlock int64 // keys, values, their scales, and scores, in all layers
 	BytesHeld     int64 // of the held blocks, with those of Storage.Residual
 	BytesShared   int64 // bytes that sharing saves: those of Logical − Held blocks
+	Suspended     int   // sequences that are suspended
+	BytesAway     int64 // host memory of those
 	// Prefix has the numbers of prefix reuse; its Blocks are those that Open can find.
 	Prefix prefix.Stats
 	Groups []GroupStats // of Model.Groups, those of kind none aside
@@ -75,6 +77,12 @@ func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
 		}
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
+	for s := range p.seqs {
+		if a := s.body.Away; a != nil {
+			stats.Suspended++
+			stats.BytesAway += a.Bytes()
+		}
+	}
 	if p.tree != nil {
 		stats.Prefix = p.tree.Stats()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -148,10 +149,10 @@ func (e ErrLoading) Is(target error) bool {
 
 // arrival is what a sequence waits for.
 type arrival struct {
-	load *offload.Load
-	want int // tokens
-	base int // the sequence's when it was opened
-	must bool
+	load  *offload.Load
+	want  int // tokens
+	first int // block of the sequence that it is for
+	must  bool
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
@@ -175,8 +176,8 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 	return w, n * size
 }
 
-// findWait is how long Open waits for tiers to say what they have.
-const findWait = 50 * time.Millisecond
+// findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
+var findWait = time.Second
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Want, found prefix.Match, must bool) (tokens int) {
@@ -190,7 +191,7 @@ func (s *Sequence[B]) expect(w offload.Want, found prefix.Match, must bool) (tok
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{l, len(w.Keys) * s.pool.cfg.EntryTokens(), s.Len(), must}
+	s.coming = &arrival{l, len(w.Keys) * s.pool.cfg.EntryTokens(), found.Blocks, must}
 	return s.coming.want
 }
 
@@ -215,7 +216,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		p.unlock()
 		return Match{}, err
 	}
-	if c == nil {
+	if c == nil || c.load.Meets() {
 		m = s.matched()
 		p.unlock()
 		return m, nil
@@ -249,6 +250,59 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 	}
 	m.Tiers = from
 	return m, err
+}
+
+// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
+func (p *Pool[B]) giveWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.below.offload != nil && p.below.offload.GiveWay()
+}
+
+// meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the
+// lock, and the sequence's step is committed.
+func (s *Sequence[B]) meet(f *residency.Fence) error {
+	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
+	first := c.first
+	at := s.Len() / size
+	if at >= first+c.want/size { // all of it is computed
+		s.forgo()
+		return nil
+	}
+	if s.Len()%size != 0 || s.text.Draft > 0 || s.text.Findable() != at {
+		return nil
+	}
+	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
+	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
+	tokens := s.text.Tokens()[s.Len() : (first+c.want/size)*size]
+	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
+		return nil // others write the same: later
+	}
+	blocks := p.below.offload.Meet(c.load, at-first)
+	if blocks == nil {
+		return nil
+	}
+	s.coming = nil
+	n, err := p.parts.Blocks.Publish(nil, nil, rest, tokens, blocks)
+	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
+	s.text.Extend(n, s.Len())
+	return err
+}
+
+// toMeet is how many of the next n tokens to compute so that the sequence can meet what tiers bring (OpenOptions.Overlap): up to where that
+// begins, and whole blocks.
+func (s *Sequence[B]) toMeet(n int) int {
+	c, size := s.coming, s.pool.cfg.EntryTokens()
+	if c == nil || !c.load.Meets() {
+		return n
+	}
+	if border := (c.first + c.load.Between()) * size; border > s.Len() {
+		n = min(n, border-s.Len())
+	}
+	if end := (s.Len() + n) / size * size; end > s.Len() {
+		n = end - s.Len()
+	}
+	return n
 }
 
 // matched is what the sequence has of its prompt.

@@ -270,3 +270,30 @@ func TestTiersThatCannotBe(t *testing.T) {
 	}
 	require.NoError(t, be.Close())
 }
+
+// On a device that is behind nothing is packed before it is written, and nothing is read before it is filled.
+func TestTiersOfALateDevice(t *testing.T) {
+	cfg := small(LayoutUnset)
+	cfg.Memory.BlockSize, cfg.Memory.Blocks, cfg.Memory.Prefix, cfg.Tiers = 4, 12, prefix.LRU, host(t)
+	r, dev, be := lateRig(t, cfg)
+	for range 5 {
+		prompt := sequence(1, 23)
+		x, m := r.read(prompt, OpenOptions{})
+		if m.Loading > 0 {
+			require.Equal(t, 20, x.wait(r).Cached)
+		}
+		require.NoError(t, r.prefill(r.s, x))
+		require.NoError(t, r.run(r.s, part[buffer]{x, sequence(500, 4)}))
+		require.NoError(t, x.seq.Suspend())
+		require.NoError(t, x.seq.Resume())
+		r.check(r.s, x)
+		require.NoError(t, x.seq.Release())
+		r.flush()
+		r.forget()
+		require.Zero(t, r.matched(prompt, OpenOptions{}))
+	}
+	st, err := r.pool.Stats()
+	require.NoError(t, err)
+	require.Zero(t, st.Held)
+	closeLate(t, r, dev, be)
+}

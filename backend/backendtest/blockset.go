@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,6 +19,8 @@ func blockSetChecks[B backend.Buffer]() []check[B] {
 		{"closing at once", checkBlockSetClose[B]},
 		{"several goroutines", checkBlockSetGoroutines[B]},
 		{"bad input", checkBlockSetRefuses[B]},
+		{"by the host", checkBlockAccess[B]},
+		{"a warm copy allocates nothing", checkWarmBlockSet[B]},
 	}
 }
 
@@ -200,14 +203,16 @@ func checkBlockSetClose[B backend.Buffer](r *rig[B]) {
 		require.ErrorIs(r, host.Close(), backend.ErrClosed)
 		r.verify()
 	}
-	host := r.hostMemory(1 << 10)
 	freed, err := r.be.Alloc(backend.F32, blocks)
 	require.NoError(r, err)
-	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{{Buf: freed, Each: 1}})
+	set, err := backend.NewBlockSet(r.be, []backend.BlockPlane[B]{planes[0], {Buf: freed, Each: 1}})
 	require.NoError(r, err)
+	host := r.hostMemory(set.BlockBytes())
 	require.NoError(r, r.be.Free(freed))
 	require.ErrorIs(r, set.Pack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	require.Equal(r, make([]byte, set.BlockBytes()), host.Bytes())
 	require.ErrorIs(r, set.Unpack(r.s, []uint32{1}, host, 0), backend.ErrFreed)
+	r.verify()
 	require.NoError(r, set.Close())
 	require.NoError(r, host.Close())
 }
@@ -306,4 +311,49 @@ func checkBlockSetRefuses[B backend.Buffer](r *rig[B]) {
 	r.verify()
 	require.NoError(r, set.Close())
 	require.NoError(r, host.Close())
+}
+
+// checkWarmBlockSet packs and unpacks with a set and memory that exist.
+func checkWarmBlockSet[B backend.Buffer](r *rig[B]) {
+	if race.Enabled {
+		r.skip("the race detector allocates")
+	}
+	_, planes := r.planes(8)
+	r.push()
+	set, err := backend.NewBlockSet(r.be, planes)
+	require.NoError(r, err)
+	blocks := []uint32{6, 1, 3}
+	host := r.hostMemory(3 * set.BlockBytes())
+	r.warm(map[string]func() error{
+		"pack":   func() error { return set.Pack(r.s, blocks, host, 0) },
+		"unpack": func() error { return set.Unpack(r.s, blocks, host, 0) },
+	})
+	require.NoError(r, set.Close())
+	require.NoError(r, host.Close())
+}
+
+// checkBlockAccess calls a device that copies by the host itself with what no set passes on.
+func checkBlockAccess[B backend.Buffer](r *rig[B]) {
+	access, ok := r.be.(backend.BlockAccess[B])
+	if !ok {
+		r.skip("the device has a queue's work for it, or transfers")
+	}
+	regions, planes := r.planes(4)
+	r.push()
+	each := len(blockOf(regions, 0, 4))
+	host := make([]byte, 2*each)
+	require.NoError(r, access.ReadBlocks(r.s, host, planes, []uint32{3, 1}))
+	require.Equal(r, append(blockOf(regions, 3, 4), blockOf(regions, 1, 4)...), host)
+	require.NoError(r, access.ReadBlocks(r.s, nil, planes, nil))
+	require.NoError(r, access.WriteBlocks(r.s, planes, nil, nil))
+	for name, call := range map[string]func() error{
+		"fewer bytes": func() error { return access.ReadBlocks(r.s, host[:2*each-1], planes, []uint32{3, 1}) },
+		"more bytes":  func() error { return access.WriteBlocks(r.s, planes, []uint32{3}, host) },
+		"no block":    func() error { return access.WriteBlocks(r.s, planes, []uint32{3, 4}, host) },
+		"no planes":   func() error { return access.ReadBlocks(r.s, nil, nil, nil) },
+		"no buffer":   func() error { return access.ReadBlocks(r.s, nil, []backend.BlockPlane[B]{{Each: 1}}, nil) },
+	} {
+		require.ErrorIs(r, call(), backend.ErrArgument{}, name)
+	}
+	r.verify()
 }

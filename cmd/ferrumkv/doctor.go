@@ -49,11 +49,13 @@ type backendStatus struct {
 	Units       int      `json:"units,omitempty"`
 	TotalMemory int64    `json:"total_memory,omitempty"`
 	FreeMemory  int64    `json:"free_memory,omitempty"`
+	PinnedLimit int64    `json:"pinned_limit,omitempty"` // bytes of host memory that the device copies by itself
 	KVTypes     []string `json:"kv_types,omitempty"`
 	Driver      string   `json:"driver,omitempty"`
 	Bus         string   `json:"bus,omitempty"`
 	Condition   string   `json:"condition,omitempty"`
 	StandIn     bool     `json:"stand_in,omitempty"`
+	Shared      bool     `json:"shared_memory,omitempty"` // the device is a GPU whose memory is the host's
 }
 
 func newDoctor() *cobra.Command {
@@ -65,14 +67,16 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
+Without flags it is the cache of generate, whose capacity is at most what the embedded
+model was made for; of another model only the shape is known, and its runner may
+lower the capacity too.
+
 With tiers below the device, of --host-bytes or the variables, the layout is paged, which
 its origin says; a device whose memory is the host's has none of host memory.
 
---disk writes some 128 MiB to a directory, reads them, and removes them, in blocks of the
-cache: below which rate of computing prompts it is faster to load them from there.
-Without flags it is the cache of generate, whose capacity is at most what the embedded
-model was made for; of another model only the shape is known, and its runner may
-lower the capacity too.`,
+--disk writes some 128 MiB to a directory in blocks of that cache, reads them and
+removes them. It says below which rate of computing prompts it is faster to load them
+from there, and refuses what a tier would refuse.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
 
@@ -143,7 +147,8 @@ func examine(e backend.Entry) backendStatus {
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
 			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.ComputeUnits, info.TotalMemory, info.FreeMemory
-			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
+			s.KVTypes, s.StandIn, s.PinnedLimit = heldTypes(be.Caps()), isStandIn(info), info.Host.Limit
+			s.Shared = info.HostVisible && e.Name != "cpu"
 			err = be.Close()
 		}
 	}
@@ -205,11 +210,17 @@ func (b backendStatus) details() []string {
 	if b.Driver != "" {
 		lines = append(lines, "driver: "+b.Driver)
 	}
+	if b.PinnedLimit > 0 {
+		lines = append(lines, "host memory: up to "+byteSize(b.PinnedLimit)+" is pinned for copies, more is copied twice")
+	}
 	if b.Condition != "" {
 		lines = append(lines, "condition: "+b.Condition)
 	}
 	if b.StandIn {
 		lines = append(lines, "not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests")
+	}
+	if b.Shared {
+		lines = append(lines, "no tier in host memory: it is the device's own, and what is kept there takes as much from it; a disk adds room")
 	}
 	return lines
 }

@@ -29,6 +29,8 @@ disk, `+regexp.QuoteMeta(dir)+`
 $`, r.stdout)
 	require.NoDirExists(t, filepath.Dir(dir))
 
+	require.Contains(t, succeeds(t, "doctor", "--help").stdout, "--disk DIR")
+
 	dir = t.TempDir()
 	model := filepath.Join(t.TempDir(), "some-model") // of groups: a token has keys and values in all layers
 	require.NoError(t, os.Mkdir(model, 0o700))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +65,7 @@ func TestWrongCounts(t *testing.T) {
 	simulated(t, tier.MoverOptions{Failures: 10}, func(r *rig) {
 		a := chain("a", 4)
 		require.Equal(t, 4, r.put(a).Blocks)
-		for i, wrong := range []int{-1, 5, 1 << 40} {
+		for i, wrong := range []int{-1, 5, math.MaxInt} {
 			r.fast.count = func(string, int) int { return wrong }
 			res := r.get(a)
 			require.Equal(t, []int{0, 4}, res.By)

@@ -87,6 +87,7 @@ func (o *Offload[B]) next() ([]going, *hold) {
 		if o.closed {
 			return nil, nil
 		}
+		o.blocks.Yield()
 		_ = o.blocks.Reclaim() // who uses the pool next is told of errors
 		if o.still == 0 {
 			if run, h := o.pick(); run != nil {

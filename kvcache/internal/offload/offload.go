@@ -40,17 +40,18 @@ type Offload[B backend.Buffer] struct {
 	filling sync.Mutex // the stream up
 
 	// Under the guard:
-	ready  []block.Block // written, and not stored yet
-	idle   bool          // the storer waits for more
-	held   *hold         // what it copies
-	still  int           // who wants it to copy nothing
-	closed bool
-	epoch  int // of Forget
-	wake   chan struct{}
-	calm   *sync.Cond // nothing is left to be stored
-	owned  map[*hold]struct{}
-	there  atomic.Int64 // Stats.There, counted without the guard
-	stats  Stats
+	ready   []block.Block // written, and not stored yet
+	idle    bool          // the storer waits for more
+	held    *hold         // what it copies
+	still   int           // who wants it to copy nothing
+	closed  bool
+	epoch   int // of Forget
+	wake    chan struct{}
+	calm    *sync.Cond // nothing is left to be stored
+	owned   map[*hold]struct{}
+	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
+	there   atomic.Int64       // Stats.There, counted without the guard
+	stats   Stats
 }
 
 // hold is blocks of which a copy or a load is an owner.
@@ -73,7 +74,7 @@ type Stats struct {
 
 // New returns the way from the blocks of a store, which the prefix tree of blocks knows, to tiers. They stay the caller's.
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, st *store.Store[B], tokens int, tiers []tier.Tier) (_ *Offload[B], err error) {
-	o := &Offload[B]{guard: guard, blocks: blocks, store: st, tokens: tokens, owned: map[*hold]struct{}{}, wake: make(chan struct{}, 1)}
+	o := &Offload[B]{guard: guard, blocks: blocks, store: st, tokens: tokens, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
 	o.stats.Tokens = make([]int64, len(tiers))
 	if o.set, o.free, err = st.BlockSet(be); err != nil {
@@ -194,8 +195,8 @@ type lane[B backend.Buffer] struct {
 	numbers []uint32
 }
 
-// parts of a lane: one is filled while another one is emptied.
-const laneParts = 2
+// laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
+const laneParts = 3
 
 func (l *lane[B]) open(be backend.Backend[B], blocks int, bytes int64) (err error) {
 	l.blocks, l.parts = blocks, make(chan backend.HostMemory, laneParts)

@@ -19,6 +19,7 @@ type Want struct {
 	Tokens []uint32 // of the blocks behind those, full ones
 	Keys   []tier.Key
 	Places []tier.Place
+	Both   bool // the sequence computes meanwhile, if that is best
 }
 
 // Find asks the tiers for blocks, and returns where the first of them are and how many that are.
@@ -43,14 +44,17 @@ type Load struct {
 	from    []int // how many came from each tier
 	epoch   int
 	dropped bool
-	ended   bool
+
+	// Of a load that meets: see meet.go.
+	meets         bool
+	wanted, front int   // blocks, and those that the sequence has computed
+	back          *hold // the last ones
+	begun         time.Time
+	computing     time.Duration // what computing all of them was expected to take
 }
 
 // Blocks is how many blocks the load has brought, and of each tier. The guard is held.
 func (l *Load) Blocks() (n int, from []int) { return len(l.path.blocks) - l.base, l.from }
-
-// Ended reports whether no more will come. The guard is held.
-func (l *Load) Ended() bool { return l.ended }
 
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
@@ -69,7 +73,11 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	}
 	l := &Load{Done: make(chan struct{}), path: &hold{append([]block.Block(nil), w.Have...)}, base: len(w.Have),
 		from: make([]int, len(o.stats.Tokens)), epoch: o.epoch}
-	o.owned[l.path] = struct{}{}
+	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.Keys), &hold{}, time.Now(), d.Computing
+	o.owned[l.path], o.owned[l.back] = struct{}{}, struct{}{}
+	if l.meets {
+		o.meeting[l] = struct{}{}
+	}
 	o.stats.Loading++
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
@@ -80,7 +88,8 @@ func (o *Offload[B]) Begin(w Want) *Load {
 
 // decide says what to do next of a load that has brought blocks and taken a while.
 func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
-	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Now: time.Now()}
+	q := planner.Prompt{BlockTokens: o.tokens, BlockBytes: o.bytes, Context: len(w.Have) * o.tokens, Loaded: loaded, Waited: waited, Both: w.Both && loaded == 0,
+		Now: time.Now()}
 	for _, p := range w.Places {
 		q.Pieces = append(q.Pieces, planner.Piece{Tier: p.Tier, Blocks: p.Blocks})
 	}
@@ -97,11 +106,15 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.going.Done()
 	begin, loaded := time.Now(), 0
 	var computing time.Duration
-	if computing = d.Computing; d.Blocks == 0 {
+	if computing = d.Computing; d.Blocks == 0 && d.Probe > 0 {
 		o.probe(ctx, &w, d.Probe)
 	}
+	if l.meets {
+		o.loadBack(ctx, l, &w)
+		d.Blocks, computing = 0, 0
+	}
 	for d.Blocks > 0 && ctx.Err() == nil {
-		n := o.bring(ctx, l, &w, loaded, min(d.Blocks, o.up.blocks), d.Wait)
+		n := o.bring(ctx, l, &w, loaded, d.Blocks, d.Wait)
 		loaded += n
 		if loaded == len(w.Keys) || n == 0 {
 			break
@@ -115,11 +128,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 	defer o.guard.Unlock()
 	o.stats.Loading--
 	o.stats.Reason = d.Why
-	l.ended = true
 	l.cancel()
-	if l.dropped {
-		o.give(l)
-	}
 	close(l.Done)
 }
 
@@ -130,37 +139,86 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return 0
-	}
-	released := make(chan struct{})
-	defer func() {
-		go func() { // a tier that hangs keeps it
-			<-released
-			o.up.parts <- memory
-		}()
-	}()
-	begin := time.Now()
-	r, err := o.read(ctx, w.Keys[at:at+n], memory, released)
-	if err != nil {
-		close(released)
-		return 0
-	}
-	if r.Blocks < n && errors.Is(r.Err, context.DeadlineExceeded) {
-		o.planner.Late(o.tierOf(w, at+r.Blocks), int64(n-r.Blocks)*o.bytes, time.Since(begin), time.Now())
-	}
-	if r.Blocks == 0 {
-		return 0
-	}
-	o.guard.Lock()
-	defer o.guard.Unlock()
-	brought := o.enter(l, w, at, r.Blocks, memory)
-	for i, k := 0, 0; i < len(r.By) && k < brought; i++ {
-		some := min(r.By[i], brought-k)
-		l.from[i], k = l.from[i]+some, k+some
+	begin, brought := time.Now(), 0
+	following := func(from int) []tier.Key { return w.Keys[from:min(from+o.up.blocks, at+n)] }
+	r := o.read(ctx, following(at), true)
+	for r != nil {
+		result := <-r.result
+		came, end := result.Blocks, at+brought+len(r.keys)
+		var next *reading
+		if came == len(r.keys) && end < at+n { // is read while these are copied to the device
+			next = o.read(ctx, following(end), false)
+		}
+		if came < len(r.keys) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			o.planner.Late(o.tierOf(w, at+brought+came), int64(at+n-end+len(r.keys)-came)*o.bytes, time.Since(begin), time.Now())
+		}
+		in := o.enter(l, w, at+brought, came, r.memory)
+		o.credit(l, result.By, in)
+		o.giveBack(r)
+		if brought += in; in < len(r.keys) {
+			if next != nil {
+				<-next.result
+				o.giveBack(next)
+			}
+			break
+		}
+		if r = next; r == nil && end < at+n {
+			r = o.read(ctx, following(end), true)
+		}
 	}
 	return brought
+}
+
+// credit notes of which tiers the first n blocks of a result are.
+func (o *Offload[B]) credit(l *Load, by []int, n int) {
+	o.guard.Lock()
+	defer o.guard.Unlock()
+	for i := range by {
+		some := min(by[i], n)
+		l.from[i], n = l.from[i]+some, n-some
+	}
+}
+
+// reading is a part of host memory that tiers fill with blocks.
+type reading struct {
+	keys     []tier.Key
+	memory   backend.HostMemory
+	result   chan tier.Result
+	released chan struct{}
+}
+
+// read has the tiers fill a part of host memory with blocks; nil: there will be none, or, unless wait is set, no part is free.
+func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, wait bool) *reading {
+	r := &reading{keys: keys, result: make(chan tier.Result, 1), released: make(chan struct{})}
+	if wait {
+		var err error
+		if r.memory, err = o.up.part(ctx); err != nil {
+			return nil
+		}
+	} else {
+		select { // who waits with a part of its own may wait for one that waits
+		case r.memory = <-o.up.parts:
+		default:
+			return nil
+		}
+	}
+	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
+	for i, k := range keys {
+		job.Blocks[i] = tier.Block{Key: k, Bytes: r.memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
+	}
+	if err := o.mover.Load(ctx, job); err != nil {
+		o.up.parts <- r.memory
+		return nil
+	}
+	return r
+}
+
+// giveBack lets go of a part once no tier uses it: it may be put into those further up, and one that hangs keeps it.
+func (o *Offload[B]) giveBack(r *reading) {
+	go func() {
+		<-r.released
+		o.up.parts <- r.memory
+	}()
 }
 
 // tierOf is the tier that a block was to come from.
@@ -173,75 +231,76 @@ func (o *Offload[B]) tierOf(w *Want, block int) int {
 	return -1
 }
 
-// read has the tiers fill memory, and returns what came.
-func (o *Offload[B]) read(ctx context.Context, keys []tier.Key, memory backend.HostMemory, released chan struct{}) (tier.Result, error) {
-	result := make(chan tier.Result, 1)
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(keys)), Done: func(r tier.Result) { result <- r }, Release: func() { close(released) }}
-	for i, k := range keys {
-		job.Blocks[i] = tier.Block{Key: k, Bytes: memory.Bytes()[int64(i)*o.bytes:][:o.bytes:o.bytes]}
-	}
-	if err := o.mover.Load(ctx, job); err != nil {
-		return tier.Result{}, err
-	}
-	return <-result, nil
-}
-
 // probe reads blocks for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	memory, err := o.up.part(ctx)
-	if err != nil {
-		return
+	if r := o.read(ctx, w.Keys[:min(n, o.up.blocks)], true); r != nil {
+		<-r.result
+		o.giveBack(r)
 	}
-	released := make(chan struct{})
-	if _, err := o.read(ctx, w.Keys[:min(n, o.up.blocks)], memory, released); err != nil {
-		close(released)
-	}
-	<-released
-	o.up.parts <- memory
 }
 
 // enter takes blocks, fills them from memory and puts them into the tree behind those of the load, and returns how many are there
-// then. The guard is held, and given up while blocks are filled.
+// then.
 func (o *Offload[B]) enter(l *Load, w *Want, at, n int, memory backend.HostMemory) int {
-	if l.epoch != o.epoch || l.dropped {
+	if n == 0 {
 		return 0
 	}
-	taken := &hold{}
-	var short block.ErrOutOfBlocks
-	for {
-		var claim block.Claim
-		var err error
-		if taken.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
-			break
-		}
-		if !errors.As(err, &short) || short.Free >= n || short.Free <= 0 {
-			return 0
-		}
-		n = short.Free
+	taken := o.take(l, w, n)
+	if taken == nil {
+		return 0
 	}
-	o.owned[taken] = struct{}{}
+	n = len(taken.blocks)
+	o.guard.Lock()
+	defer o.guard.Unlock()
 	defer delete(o.owned, taken)
 	var err error
 	_ = o.blocks.Lend(func() error { err = o.unpack(taken.blocks, memory); return nil })
-	if o.blocks.Observe(err) != nil || l.epoch != o.epoch {
+	if o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
 		_ = o.blocks.Retire(nil, taken.blocks)
 		return 0
 	}
 	path := w.Path
-	path.Parent = block.Block{}
 	if last := len(l.path.blocks) - 1; last >= 0 {
 		path.Parent = l.path.blocks[last]
 	}
 	path.Extra = path.Extra[min(at, len(path.Extra)):]
-	tokens := w.Tokens[at*o.tokens : (at+n)*o.tokens]
-	in, err := o.blocks.Publish(nil, nil, path, tokens, taken.blocks)
+	in, err := o.blocks.Publish(nil, nil, path, w.Tokens[at*o.tokens:(at+n)*o.tokens], taken.blocks)
 	if err != nil { // the tree was cleared meanwhile
 		in = 0
 	}
 	l.path.blocks = append(l.path.blocks, taken.blocks[:in]...)
 	o.stats.Loaded += int64(in)
 	_ = o.blocks.Retire(nil, taken.blocks[in:]) // what a quota does not admit
+	taken.blocks = taken.blocks[:0]
+	for i := max(len(l.path.blocks)-in, 0); i < len(l.path.blocks); i++ { // others may write the same
+		o.blocks.Settled(l.path.blocks[i])
+	}
 	return in
+}
+
+// take takes n blocks, or as many as there are, for a load; nil: there are none, or nobody wants them any more.
+func (o *Offload[B]) take(l *Load, w *Want, n int) (taken *hold) {
+	for {
+		err := o.blocks.Retry(func() (err error) {
+			if l.dropped || l.epoch != o.epoch {
+				n = 0
+			}
+			if n > 0 {
+				var claim block.Claim
+				h := &hold{}
+				if h.blocks, err = o.blocks.Take(&claim, w.Path.Root, nil, n); err == nil {
+					taken = h
+					o.owned[h] = struct{}{}
+				}
+			}
+			return err
+		})
+		var short block.ErrOutOfBlocks
+		if !errors.As(err, &short) || short.Free >= n {
+			return taken
+		}
+		n = short.Free
+	}
 }
 
 // unpack copies blocks from host memory to the device, and waits for that. The guard is not held.
@@ -271,15 +330,17 @@ func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block) {
 // Drop gives up what a load brought, and what it will bring. The guard is held.
 func (o *Offload[B]) Drop(l *Load) {
 	l.cancel()
-	if l.dropped = true; l.ended {
-		o.give(l)
-	}
+	l.dropped = true
+	o.give(l)
 }
 
 // give takes the load's ownership from its blocks.
 func (o *Offload[B]) give(l *Load) {
-	delete(o.owned, l.path)
-	_ = o.blocks.Retire(nil, l.path.blocks)
-	l.path.blocks = nil
+	for _, h := range []*hold{l.path, l.back} {
+		delete(o.owned, h)
+		_ = o.blocks.Retire(nil, h.blocks)
+		h.blocks = nil
+	}
 	l.base = 0
+	delete(o.meeting, l)
 }

@@ -46,6 +46,16 @@ func (p *Past) sift(fs *Fences, ask bool) {
 // Cut forgets the steps all of whose tokens the sequence gives up: it keeps n.
 func (p *Past) Cut(fs *Fences, n int) { p.keep(fs, func(s pastStep) bool { return s.from < n }) }
 
+// Failed is why a step of the past failed, once all of them are done; nil: none did.
+func (p *Past) Failed() error {
+	for _, s := range p.steps {
+		if s.fence.Reached() && s.fence.err != nil {
+			return s.fence.err
+		}
+	}
+	return nil
+}
+
 // CopyTo makes an empty past that of a sequence that begins as this one is.
 func (p *Past) CopyTo(c *Past) {
 	c.steps = append(c.steps[:0], p.steps...)

@@ -166,6 +166,13 @@ func (r *Blocks) AwaitWritten() bool {
 	return true
 }
 
+// Settled waits, without the guard, until no step writes an entry of the tree any more.
+func (r *Blocks) Settled(e block.Block) {
+	for w := r.writers[e.ID]; !w.Reached(); w = r.writers[e.ID] {
+		r.waitFor(w.Hold())
+	}
+}
+
 // Forget takes a block, and what hangs on it, out of the tree.
 func (r *Blocks) Forget(b block.Block) {
 	if r.cache != nil {

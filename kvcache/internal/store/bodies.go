@@ -27,9 +27,12 @@ type Bodies[B backend.Buffer] struct {
 	Marks group.Marks
 	// Failed is the device's error that left the content undefined.
 	Failed error
+	// Away is what a suspended sequence has instead of blocks; nil: it is not suspended.
+	Away *Away
 
-	all *Parts[B]
-	one [1]Body[B] // of a pool with one part
+	arriving []segmentOf[B] // blocks that are filled again
+	all      *Parts[B]
+	one      [1]Body[B] // of a pool with one part
 }
 
 // Begin makes s, which stays where it is, that of an empty sequence whose paths begin at root. It takes over the memory of
@@ -64,6 +67,9 @@ func (s *Bodies[B]) Drop() Lists {
 func (s *Bodies[B]) Len() int {
 	if s.Parts == nil { // of no pool
 		return 0
+	}
+	if s.Away != nil {
+		return s.Away.Tokens
 	}
 	return s.Parts[0].Total()
 }
@@ -128,6 +134,7 @@ func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	b := &s.Parts[0]
 	full := b.Full()
 	err := b.Stores.Kept.Cut(&b.Kept, full, b.Fence)
+	s.Past.Cut(&s.all.Fences, full*b.Stores.Config.BlockTokens())
 	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
 	b.Stores.Kept.Logical += len(blocks)
 	b.Len = len(b.Kept.Blocks) * b.Stores.Config.BlockTokens()
@@ -180,14 +187,17 @@ func (s *Bodies[B]) Fork(child *Bodies[B]) error {
 // Release gives everything back. The sequence is released also with an error.
 func (s *Bodies[B]) Release() error { return s.release(len(s.Parts)) }
 
-func (s *Bodies[B]) release(parts int) (err error) {
+func (s *Bodies[B]) release(parts int) error { return s.leave(parts, (*Body[B]).Release) }
+
+// leave has the first parts give up what they have, and the path after them.
+func (s *Bodies[B]) leave(parts int, part func(*Body[B]) error) (err error) {
 	var last *residency.Fence
 	if parts > 0 && len(s.Path) > 0 {
 		last = s.Parts[0].Fence.Hold()
 		defer s.all.Fences.Drop(last)
 	}
 	for i := range parts {
-		err = cmp.Or(err, s.Parts[i].Release())
+		err = cmp.Or(err, part(&s.Parts[i]))
 	}
 	s.forgetBehind()
 	s.Past.Cut(&s.all.Fences, 0)

@@ -51,6 +51,12 @@ func (t *Text) Extend(n, tokens int) {
 	t.Positions.Next = tokens
 }
 
+// Resumed notes that the sequence has other blocks now, with the same content, none of which is in the tree.
+func (t *Text) Resumed() {
+	t.published, t.offered = 0, 0
+	t.Silent = t.Silent || t.Fidelity != prefix.Exact // which of them are not exact is not known
+}
+
 // Findable is how many of the leading blocks are in the tree.
 func (t *Text) Findable() int { return t.published }
 

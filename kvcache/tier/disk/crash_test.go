@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -118,7 +119,15 @@ func history(t *testing.T, o Options, sys *memoryFS, numbers int) (points []sync
 		points = append(points, p)
 	}
 	for n := 1; n <= numbers; n++ {
+		before := maps.Clone(d.index.byKey)
 		require.NoError(t, d.Put(ctx, chainOf(n, 1+n%2)))
+		for m := 1; m < n && n%5 == 0; m++ {
+			_, was := before[keyOf(m)]
+			if _, is := d.index.byKey[keyOf(m)]; was && !is { // given up just now; nothing is synced yet
+				require.NoError(t, d.Delete(ctx, []tier.Key{keyOf(m)}))
+				deleted[m] = len(sys.log)
+			}
+		}
 		if n%4 == 0 {
 			require.NoError(t, d.Sync())
 		}

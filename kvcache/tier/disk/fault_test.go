@@ -165,71 +165,47 @@ func TestReadFails(t *testing.T) {
 	require.NoError(t, d.index.check())
 }
 
-// Delete and Clear that could not write say so, and do it when they are called again.
-func TestForgetFails(t *testing.T) {
-	for name, call := range map[string]func(*Tier) error{
-		"delete": func(d *Tier) error { return d.Delete(ctx, []tier.Key{keyOf(1)}) },
-		"clear":  func(d *Tier) error { return d.Clear(ctx, tier.Key{1, 7}) },
-		"all":    func(d *Tier) error { return d.Clear(ctx, tier.Key{}) },
-	} {
-		for _, kind := range []string{"write", "sync", "truncate"} {
-			if name == "all" && kind == "write" || name != "all" && kind == "truncate" {
-				continue // which it does not do
+// An Open that fails says so by its type, leaves no file open, and what was there is there.
+func TestOpenFails(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		o := options(newMemoryFS(), 4)
+		sys := o.system.(*memoryFS)
+		if !fresh {
+			d, _, _ := opened(t, o)
+			require.NoError(t, d.Put(ctx, chainOf(1, 4)))
+			require.NoError(t, d.Close())
+			o.Bytes = budget(3) // so that there is something to do
+		}
+		for _, kind := range []string{"read", "write", "whole", "truncate", "sync"} {
+			if fresh && kind == "read" {
+				continue // there is nothing to read
 			}
-			t.Run(name+kind, func(t *testing.T) {
-				o := options(newMemoryFS(), 8)
-				d, sys, now := opened(t, o)
-				require.NoError(t, d.Put(ctx, chainOf(1, 1)))
-				require.NoError(t, d.Sync())
-				sys.breaks(failing("table", kind, syscall.EIO, 0))
-				require.ErrorIs(t, call(d), syscall.EIO)
-				require.Empty(t, found(t, d, 1))
+			for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EROFS} {
+				hit := false
+				sys.breaks(func(o op) (int, error) {
+					if hit = hit || o.kind == kind; o.kind == kind {
+						return 0, errno
+					}
+					return 0, nil
+				})
+				d, err := Open(o)
 				sys.breaks(nil)
-				require.NoError(t, call(d))
-				now.pass(time.Minute)
-				o.system = sys.crash(len(sys.log), 512, func() bool { return false })
-				r, _, _ := opened(t, o)
-				require.Empty(t, found(t, r, 1), "not after a crash, either")
-				require.NoError(t, d.Put(ctx, chainOf(1, 3)))
-				require.Len(t, found(t, d, 3), 3)
-				require.NoError(t, d.index.check())
-			})
-		}
-	}
-}
-
-// What was given up for another block is forgotten for good by Delete and Clear, too, although the other block's entry was not synced.
-func TestForgetWhatWasGivenUp(t *testing.T) {
-	for name, call := range map[string]func(*Tier) error{
-		"delete": func(d *Tier) error { return d.Delete(ctx, []tier.Key{keyOf(1)}) },
-		"clear":  func(d *Tier) error { return d.Clear(ctx, tier.Key{1, 7}) },
-		"all":    func(d *Tier) error { return d.Clear(ctx, tier.Key{}) },
-	} {
-		for _, during := range []bool{false, true} {
-			o := options(newMemoryFS(), 1)
-			d, sys, _ := opened(t, o)
-			require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
-			require.NoError(t, d.Sync())
-			put := func() { require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)})) }
-			var begun, goOn = make(chan struct{}), make(chan struct{})
-			if during { // the first thing that is written is that the slot is free
-				var once sync.Once
-				sys.before(func() { once.Do(func() { close(begun); <-goOn }) })
-				ended := make(chan struct{})
-				go func() { defer close(ended); put() }()
-				<-begun
-				time.AfterFunc(20*time.Millisecond, func() { close(goOn) })
-				defer func() { <-ended }()
-			} else {
-				put()
+				if !hit {
+					require.NoError(t, err)
+					require.NoError(t, d.Close())
+					continue
+				}
+				require.ErrorIs(t, err, errno, "%s, fresh: %v", kind, fresh)
+				require.ErrorAs(t, err, new(tier.ErrFailed))
+				require.Zero(t, sys.open)
 			}
-			require.NoError(t, call(d))
-			sys.mu.Lock()
-			o.system = sys.crash(len(sys.log), 512, func() bool { return false })
-			sys.mu.Unlock()
-			r, _, _ := opened(t, o)
-			require.Empty(t, found(t, r, 1), "%s, in the middle: %v", name, during)
 		}
+		d, _, _ := opened(t, o)
+		if !fresh {
+			require.Len(t, found(t, d, 4), 3)
+		}
+		require.NoError(t, d.Put(ctx, chainOf(1, 3)))
+		require.Len(t, found(t, d, 4), 3)
 	}
 }
 

@@ -15,6 +15,29 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
+// What lies in memory is not taken for a disk.
+func TestMeasureMemory(t *testing.T) {
+	mount := t.TempDir()
+	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=64m,mode=0700"); err != nil {
+		t.Skip("no file system can be mounted here: ", err)
+	}
+	defer func() { require.NoError(t, unix.Unmount(mount, unix.MNT_DETACH)) }()
+	s, err := Measure(ctx, Options{Dir: mount, Payload: 20_000})
+	require.NoError(t, err)
+	require.False(t, s.Cold)
+	require.Equal(t, mostMeasured, s.Blocks)
+	s, err = Measure(ctx, Options{Dir: mount, Payload: 1 << 20})
+	require.NoError(t, err)
+	require.Less(t, s.Blocks, 62, "as far as there is room above the floor, of 128")
+	require.Greater(t, s.Blocks, 40)
+	_, err = Measure(ctx, Options{Dir: mount, Payload: 16 << 20})
+	require.ErrorAs(t, err, new(tier.ErrConfig))
+	require.ErrorContains(t, err, "no room for 8 blocks")
+	left, err := os.ReadDir(mount)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // A real file system that others fill: nothing fails but what cannot be written, what is found is right, and when there is room
 // again it is used. Only root may mount one.
 func TestFullFileSystem(t *testing.T) {

@@ -103,9 +103,8 @@ func (t *Tier) get(key tier.Key, dst []byte) (bool, error) {
 	t.index.forget(i)
 	t.index.quarantine(i)
 	s.marked = false
-	generation := s.generation
 	t.mu.Unlock()
-	t.markBad(i, generation)
+	_ = t.markBad(i)
 	return false, err
 }
 

@@ -33,6 +33,7 @@ func (t *Tier) load(fresh bool) error {
 		}
 		return t.start()
 	}
+	t.marks++                                                // what an earlier process overwrote may not be synced
 	slots := min((data+t.stride-1)/t.stride, int64(t.limit)) // a crash may have kept a part of the last one
 	t.index.grow(int(slots))
 	if err := t.cut(int(slots)); err != nil {
