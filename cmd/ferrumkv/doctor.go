@@ -67,12 +67,12 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
-With tiers below the device, of --host-bytes or the variables, the layout is paged, which
-its origin says; a device whose memory is the host's has none of host memory.
-
 Without flags it is the cache of generate, whose capacity is at most what the embedded
 model was made for; of another model only the shape is known, and its runner may
 lower the capacity too.
+
+With tiers below the device, of --host-bytes or the variables, the layout is paged, which
+its origin says; a device whose memory is the host's has none of host memory.
 
 --disk writes some 128 MiB to a directory in blocks of that cache, reads them and
 removes them. It says below which rate of computing prompts it is faster to load them
