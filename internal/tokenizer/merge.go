@@ -1,10 +1,6 @@
 package tokenizer
 
-import (
-	"cmp"
-	"container/heap"
-	"slices"
-)
+import "slices"
 
 // symbol is a part of a text that is, or may become a part of, a token.
 type symbol struct {
@@ -12,65 +8,57 @@ type symbol struct {
 	token      int // -1: none
 }
 
-// join is two neighbours that may become one symbol.
-type join struct {
-	rank     float64 // the lowest first
-	left     int     // number of the left symbol
-	mid, end int     // where the two ended when they were found
-	token    int
+// pair is a symbol and the next one.
+type pair struct {
+	prev, next int // numbers of the symbols beside this one
+	token      int // what the two become
+	rank       float64
+	joins      bool
 }
 
-// joins is a heap: of equal ranks the leftmost comes first.
-type joins []join
-
-func (h joins) Len() int { return len(h) }
-func (h joins) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].rank, h[j].rank), h[i].left-h[j].left) < 0
-}
-func (h joins) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *joins) Push(x any)   { *h = append(*h, x.(join)) }
-func (h *joins) Pop() any {
-	last := len(*h) - 1
-	j := (*h)[last]
-	*h = (*h)[:last]
-	return j
+// before reports whether p is joined before q: the lowest rank first, of equal ones the leftmost.
+func (p pair) before(q pair) bool {
+	return p.joins && (!q.joins || p.rank < q.rank || p.rank == q.rank && p.prev < q.prev)
 }
 
 // merge joins neighbours, the pair of the lowest rank first, until no pair has one,
 // in n log n steps for n symbols. It reuses symbols for its result.
 func merge(symbols []symbol, rank func(left, right symbol) (token int, rank float64, ok bool)) []symbol {
-	links := make([]struct{ prev, next int }, len(symbols))
-	var h joins
-	offer := func(left int) {
-		if left < 0 || links[left].next == len(symbols) {
-			return
+	n := len(symbols)
+	pairs := make([]pair, n)
+	winners := make([]int, 2*n) // a tournament of the pairs, which are from n on: i is the winner of 2i and 2i+1
+	play := func(left int) {
+		p := &pairs[left]
+		if p.joins = p.next < n; p.joins {
+			p.token, p.rank, p.joins = rank(symbols[left], symbols[p.next])
 		}
-		l, r := symbols[left], symbols[links[left].next]
-		if token, rank, ok := rank(l, r); ok {
-			heap.Push(&h, join{rank, left, l.end, r.end, token})
+		for i := (n + left) / 2; i > 0; i /= 2 {
+			winners[i] = winners[2*i]
+			if other := winners[2*i+1]; pairs[other].before(pairs[winners[i]]) {
+				winners[i] = other
+			}
 		}
 	}
 	for i := range symbols {
-		links[i].prev, links[i].next = i-1, i+1
+		pairs[i], winners[n+i] = pair{prev: i - 1, next: i + 1}, i
 	}
 	for i := range symbols {
-		offer(i)
+		play(i)
 	}
-	for h.Len() > 0 {
-		j := heap.Pop(&h).(join)
-		l, right := &symbols[j.left], links[j.left].next
-		if l.end != j.mid || right == len(symbols) || symbols[right].end != j.end {
-			continue // one of the two has been joined since
-		}
-		l.end, l.token = j.end, j.token
+	for n > 0 && pairs[winners[1]].joins {
+		left := winners[1]
+		p, right := &pairs[left], pairs[left].next
+		symbols[left].end, symbols[left].token = symbols[right].end, p.token
 		symbols[right].end = -1 // gone
-		after := links[right].next
-		links[j.left].next = after
-		if after < len(symbols) {
-			links[after].prev = j.left
+		p.next, pairs[right].next = pairs[right].next, n
+		if p.next < n {
+			pairs[p.next].prev = left
 		}
-		offer(links[j.left].prev)
-		offer(j.left)
+		for _, changed := range []int{p.prev, left, right} {
+			if changed >= 0 {
+				play(changed)
+			}
+		}
 	}
 	return slices.DeleteFunc(symbols, func(s symbol) bool { return s.end < 0 })
 }
