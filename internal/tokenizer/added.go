@@ -85,7 +85,7 @@ func isWord(r rune, size int) bool {
 }
 
 // added comes last: the tokens that are found in raw text, and in normalized text, which are normalized, too.
-func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(string) string) (raw, normal addedTokens) {
+func (r *jsonReader) added(tokens []addedToken, normalizers, decoders []step) (raw, normal addedTokens) {
 	for _, t := range tokens {
 		field := "added_tokens " + t.Content
 		id, there := r.model.vocab[t.Content]
@@ -102,16 +102,12 @@ func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(s
 		if r.err != nil {
 			return
 		}
-		list, s := &raw, span{text: t.Content}
-		if t.Normalized {
-			list = &normal
-			for _, step := range normalizer {
-				s = step(s)[0]
-			}
+		list := &raw
+		if t.find = t.Content; t.Normalized {
+			list, t.find = &normal, edited(t.Content, normalizers)
 		}
-		t.find = s.text
 		*list = append(*list, t)
-		if r.pieces[t.ID] = decode(t.find); t.Special {
+		if r.pieces[t.ID] = edited(t.find, decoders); t.Special {
 			r.pieces[t.ID] = ""
 		}
 	}

@@ -70,7 +70,7 @@ func (m *bpe) inBytes(text string) bool {
 }
 
 // readModel reads the vocabulary, and the text of every token.
-func (r *jsonReader) readModel(f *jsonFile, decode func(string) string) {
+func (r *jsonReader) readModel(f *jsonFile, decoders []step) {
 	m := &f.Model
 	if m.Dropout != 0 || m.SubwordPrefix != "" || m.WordSuffix != "" {
 		r.refuse("model", "dropout, continuing_subword_prefix or end_of_word_suffix")
@@ -81,7 +81,7 @@ func (r *jsonReader) readModel(f *jsonFile, decode func(string) string) {
 			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces)))
 			return
 		}
-		r.taken[id], r.pieces[id] = true, decode(text)
+		r.taken[id], r.pieces[id] = true, edited(text, decoders)
 	}
 	for i, pair := range m.Merges {
 		left, ok := m.Vocab[pair[0]]

@@ -1,48 +1,9 @@
 package tokenizer
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 )
-
-// decoder gives what makes the text of a token of its name in the vocabulary.
-func (r *jsonReader) decoder(p *part) func(string) string {
-	growth, fused := 1, false
-	var changes []func(string) string
-	if p == nil {
-		r.refuse("decoder", "none")
-	}
-	for _, p := range partsOf("decoder", p) {
-		switch {
-		case p.Type == "Strip" && fused && p.Start == 1 && p.Stop == 0:
-			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
-		case fused:
-			r.refuse(p.field, "%q after Fuse, other than of the first character,", p.Type)
-		case p.Type == "Fuse":
-			fused = true
-		case p.Type == "Replace":
-			changes = append(changes, r.replacement(p, &growth))
-		case p.Type == "ByteFallback":
-			changes = append(changes, func(name string) string { return cmp.Or(byteNames[name], name) })
-		case p.Type == "ByteLevel":
-			changes = append(changes, hidden)
-		case p.Type == "Metaspace":
-			if r.scheme(p) != "never" {
-				r.lead = func(piece string) string { return strings.ReplaceAll(piece, " ", "") }
-			}
-			changes = append(changes, func(name string) string { return strings.ReplaceAll(name, p.Replacement, " ") })
-		default:
-			r.refuse(p.field, "%q", p.Type)
-		}
-	}
-	return func(name string) string {
-		for _, change := range changes {
-			name = change(name)
-		}
-		return name
-	}
-}
 
 // byteNames is the byte of each name that SentencePiece gives to one.
 var byteNames = map[string]string{}
@@ -70,15 +31,15 @@ func init() {
 	visible = strings.NewReplacer(pairs...)
 }
 
-// hidden is the bytes that a token in the alphabet stands for. Other tokens, as added ones, are text.
-func hidden(token string) string {
+// hidden gives the bytes that a token in the alphabet stands for. Other tokens, as added ones, are text.
+func hidden(s *span) {
 	var out []byte
-	for _, r := range token {
+	for _, r := range s.text {
 		b, ok := alphabet[r]
 		if !ok {
-			return token
+			return
 		}
 		out = append(out, b)
 	}
-	return string(out)
+	s.text = string(out)
 }

@@ -1,0 +1,170 @@
+package tokenizer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// part is a normalizer, pre-tokenizer, post-processor or decoder. Each type has some of the settings.
+type part struct {
+	Type                                             string
+	Normalizers, Pretokenizers, Processors, Decoders []part // of a Sequence
+
+	Pattern          pattern
+	Content, Prepend string
+	Behavior         string
+	Invert           bool
+	Start, Stop      int
+	AddPrefixSpace   *bool  `json:"add_prefix_space"`
+	UseRegex         *bool  `json:"use_regex"`
+	IndividualDigits bool   `json:"individual_digits"`
+	PrependScheme    string `json:"prepend_scheme"`
+	Replacement      string
+	Split            *bool
+	Single           []struct {
+		SpecialToken, Sequence *struct{ ID string }
+	}
+	SpecialTokens map[string]struct{ IDs []uint32 } `json:"special_tokens"`
+
+	field string // where it is in the file
+}
+
+const (
+	maxGrowth = 64 // times that normalizers or decoders may make a text longer
+	maxBegin  = 16 // tokens before a text
+)
+
+// partsOf are the parts of a sequence in order, or the only one.
+func partsOf(field string, p *part) (list []part) {
+	if p == nil {
+		return nil
+	}
+	if p.Type != "Sequence" {
+		p.field = field
+		return []part{*p}
+	}
+	list = slices.Concat(p.Normalizers, p.Pretokenizers, p.Processors, p.Decoders)
+	for i := range list {
+		list[i].field = fmt.Sprintf("%s[%d]", field, i)
+	}
+	return list
+}
+
+// parts gives the steps of all parts of a kind, a field of the file, and takes what else they say.
+func (r *jsonReader) parts(kind string, p *part) (list []step) {
+	add := func(steps ...step) { list = append(list, steps...) }
+	all, growth, after := partsOf(kind, p), 1, ""
+	for i, p := range all {
+		switch kind + " " + p.Type {
+		case "normalizer NFC":
+			add(edit(nfc))
+		case "normalizer Replace", "decoder Replace":
+			old := p.Pattern.String
+			if old == nil || *old == "" {
+				r.refuse(p.field, "Replace of anything but a string")
+				continue
+			}
+			if growth *= 1 + len(p.Content)/len(*old); growth > maxGrowth {
+				r.refuse(p.field, "Replace that makes a text many times longer")
+			}
+			add(replace(*old, p.Content))
+		case "normalizer Prepend":
+			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
+				r.refuse(p.field, "a prefix of %d bytes", len(p.Prepend))
+			}
+			add(edit(func(s *span) { s.prefix(p.Prepend) }))
+
+		case "pre_tokenizer Split":
+			add(r.split(p.field, p.Pattern, p.Behavior, p.Invert))
+		case "pre_tokenizer Digits":
+			behavior := map[bool]string{true: "Isolated", false: "Contiguous"}[p.IndividualDigits]
+			add(r.split(p.field, pattern{Regex: new(`\p{N}`)}, behavior, false))
+		case "pre_tokenizer Metaspace": // makes spaces visible
+			scheme := r.scheme(p)
+			add(replace(" ", p.Replacement), edit(func(s *span) {
+				if scheme == "first" && !s.begins || scheme == "never" || strings.HasPrefix(s.text, p.Replacement) {
+					return
+				}
+				s.prefix(p.Replacement)
+			}))
+			if isTrue(p.Split) {
+				add(r.split(p.field, pattern{String: &p.Replacement}, "MergedWithNext", false))
+			}
+		case "pre_tokenizer ByteLevel": // makes every byte a character that can be seen
+			if i < len(all)-1 {
+				r.refuse(p.field, "a step after ByteLevel")
+			}
+			if isTrue(p.AddPrefixSpace) {
+				add(edit(func(s *span) {
+					if !strings.HasPrefix(s.text, " ") {
+						s.prefix(" ")
+					}
+				}))
+			}
+			if isTrue(p.UseRegex) {
+				words := `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + blanks
+				add(r.split(p.field, pattern{Regex: &words}, "Isolated", false))
+			}
+			add(edit(func(s *span) { s.text = visible.Replace(s.text) }))
+
+		case "post_processor ByteLevel": // is about offsets
+		case "post_processor TemplateProcessing":
+			r.template(p)
+
+		case "decoder ByteLevel":
+			add(edit(hidden))
+		case "decoder ByteFallback":
+			add(edit(func(s *span) { s.text = cmp.Or(byteNames[s.text], s.text) }))
+		case "decoder Metaspace":
+			if r.scheme(p) != "never" {
+				r.lead = func(piece string) string { return strings.ReplaceAll(piece, " ", "") }
+			}
+			add(replace(p.Replacement, " "))
+		case "decoder Fuse":
+			kind, after = "fused", " after Fuse"
+		case "fused Strip":
+			if p.Start != 1 || p.Stop != 0 {
+				r.refuse(p.field, `"Strip" after Fuse, other than of the first character,`)
+			}
+			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
+
+		default:
+			r.refuse(p.field, "%q%s", p.Type, after)
+		}
+	}
+	return list
+}
+
+// template reads what a text begins with.
+func (r *jsonReader) template(p part) {
+	for i, item := range p.Single {
+		switch {
+		case item.Sequence != nil && i == len(p.Single)-1:
+		case item.SpecialToken != nil && i < len(p.Single)-1:
+			ids := p.SpecialTokens[item.SpecialToken.ID].IDs
+			if len(ids) == 0 || len(r.begin)+len(ids) > maxBegin || uint64(slices.Max(ids)) >= uint64(len(r.pieces)) {
+				r.keep(r.bad(p.field, "%q is no token of the model's %d, or too many", item.SpecialToken.ID, len(r.pieces)))
+				return
+			}
+			r.begin = append(r.begin, ids...)
+		default:
+			r.refuse(p.field, "a template of anything but tokens before one text")
+		}
+	}
+}
+
+func isTrue(b *bool) bool { return b == nil || *b }
+
+// scheme says where Metaspace puts a space before a text.
+func (r *jsonReader) scheme(p part) string {
+	if utf8.RuneCountInString(p.Replacement) != 1 || !slices.Contains([]string{"", "always", "first", "never"}, p.PrependScheme) {
+		r.refuse(p.field, "replacement %q with prepend_scheme %q", p.Replacement, p.PrependScheme)
+	}
+	if p.PrependScheme == "" && !isTrue(p.AddPrefixSpace) { // as older files have it
+		return "never"
+	}
+	return p.PrependScheme
+}
