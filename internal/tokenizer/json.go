@@ -73,31 +73,62 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
 	var f jsonFile
 	err := json.Unmarshal(data, &f)
-	if kind := f.Model.Type; kind != "" && kind != "BPE" {
-		return nil, r.unsupported("model.type %q", kind)
-	}
-	if err != nil {
-		field := "JSON"
-		if typed := (*json.UnmarshalTypeError)(nil); errors.As(err, &typed) && typed.Field != "" {
-			field = strings.ToLower(typed.Field)
-		}
-		return nil, r.bad(field, "%v", err)
-	}
-	if f.Truncation != nil || f.Padding != nil {
+	switch m := &f.Model; {
+	case m.Type != "" && m.Type != "BPE":
+		return nil, r.unsupported("model.type %q", m.Type)
+	case err != nil:
+		typed := &json.UnmarshalTypeError{} // of no field, where the error is another one
+		errors.As(err, &typed)
+		return nil, r.bad(cmp.Or(strings.ToLower(typed.Field), "JSON"), "%v", err)
+	case f.Truncation != nil || f.Padding != nil:
 		return nil, r.unsupported("truncation or padding")
+	case m.Dropout != 0 || m.SubwordPrefix != "" || m.WordSuffix != "":
+		return nil, r.unsupported("model: dropout, continuing_subword_prefix or end_of_word_suffix")
+	case f.Decoder == nil:
+		return nil, r.unsupported("decoder: none")
 	}
 	normalizers, preTokenizers := r.parts("normalizer", f.Normalizer), r.parts("pre_tokenizer", f.PreTokenizer)
 	r.parts("post_processor", f.PostProcessor)
-	if f.Decoder == nil {
-		r.refuse("decoder", "none")
-	}
 	decoders := r.parts("decoder", f.Decoder)
 	if r.err == nil {
 		r.readModel(&f, decoders)
-	}
-	if r.err == nil {
 		raw, normal := r.added(f.AddedTokens, normalizers, decoders)
-		r.steps = slices.Concat([]step{raw.cut}, normalizers, []step{normal.cut}, preTokenizers)
+		r.steps = slices.Concat([]step{cutter(raw)}, normalizers, []step{cutter(normal)}, preTokenizers)
 	}
 	return r.Tokenizer, r.err
+}
+
+// readModel reads the vocabulary, and the text of every token.
+func (r *jsonReader) readModel(f *jsonFile, decoders []step) {
+	m := &f.Model
+	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{}, unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
+	for text, id := range m.Vocab {
+		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
+			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces)))
+			return
+		}
+		r.taken[id], r.pieces[id] = true, edited(text, decoders)
+	}
+	for i, pair := range m.Merges {
+		left, ok := m.Vocab[pair[0]]
+		right, ok2 := m.Vocab[pair[1]]
+		token, ok3 := m.Vocab[pair[0]+pair[1]]
+		if !ok || !ok2 || !ok3 {
+			r.keep(r.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", pair[0], pair[1], i))
+			return
+		}
+		r.model.merges[[2]int{int(left), int(right)}] = merged{int(token), i}
+	}
+	if m.UnkToken != nil {
+		id, ok := m.Vocab[*m.UnkToken]
+		if !ok {
+			r.keep(r.bad("model.unk_token", "%q is no token", *m.UnkToken))
+		}
+		r.model.unk = int(id)
+	}
+	for name, b := range byteNames {
+		if id, ok := m.Vocab[name]; ok && m.ByteFallback {
+			r.model.bytes[b[0]] = int(id)
+		}
+	}
 }

@@ -13,18 +13,16 @@ type part struct {
 	Type                                             string
 	Normalizers, Pretokenizers, Processors, Decoders []part // of a Sequence
 
-	Pattern          pattern
-	Content, Prepend string
-	Behavior         string
-	Invert           bool
-	Start, Stop      int
-	AddPrefixSpace   *bool  `json:"add_prefix_space"`
-	UseRegex         *bool  `json:"use_regex"`
-	IndividualDigits bool   `json:"individual_digits"`
-	PrependScheme    string `json:"prepend_scheme"`
-	Replacement      string
-	Split            *bool
-	Single           []struct {
+	Pattern                                 pattern
+	Content, Prepend, Behavior, Replacement string
+	Invert                                  bool
+	Start, Stop                             int
+	AddPrefixSpace                          *bool  `json:"add_prefix_space"`
+	UseRegex                                *bool  `json:"use_regex"`
+	IndividualDigits                        bool   `json:"individual_digits"`
+	PrependScheme                           string `json:"prepend_scheme"`
+	Split                                   *bool
+	Single                                  []struct {
 		SpecialToken, Sequence *struct{ ID string }
 	}
 	SpecialTokens map[string]struct{ IDs []uint32 } `json:"special_tokens"`
@@ -37,28 +35,22 @@ const (
 	maxBegin  = 16 // tokens before a text
 )
 
-// partsOf are the parts of a sequence in order, or the only one.
-func partsOf(field string, p *part) (list []part) {
-	if p == nil {
+// parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is the field of the file.
+func (r *jsonReader) parts(kind string, whole *part) (list []step) {
+	if whole == nil {
 		return nil
 	}
-	if p.Type != "Sequence" {
-		p.field = field
-		return []part{*p}
+	all, growth, after := []part{*whole}, 1, ""
+	if whole.Type == "Sequence" {
+		all = slices.Concat(whole.Normalizers, whole.Pretokenizers, whole.Processors, whole.Decoders)
 	}
-	list = slices.Concat(p.Normalizers, p.Pretokenizers, p.Processors, p.Decoders)
-	for i := range list {
-		list[i].field = fmt.Sprintf("%s[%d]", field, i)
-	}
-	return list
-}
-
-// parts gives the steps of all parts of a kind, a field of the file, and takes what else they say.
-func (r *jsonReader) parts(kind string, p *part) (list []step) {
 	add := func(steps ...step) { list = append(list, steps...) }
-	all, growth, after := partsOf(kind, p), 1, ""
 	for i, p := range all {
-		switch kind + " " + p.Type {
+		p.field = kind
+		if whole.Type == "Sequence" {
+			p.field = fmt.Sprintf("%s[%d]", kind, i)
+		}
+		switch kind + after + " " + p.Type {
 		case "normalizer NFC":
 			add(edit(nfc))
 		case "normalizer Replace", "decoder Replace":
@@ -75,7 +67,7 @@ func (r *jsonReader) parts(kind string, p *part) (list []step) {
 			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
 				r.refuse(p.field, "a prefix of %d bytes", len(p.Prepend))
 			}
-			add(edit(func(s *span) { s.prefix(p.Prepend) }))
+			add(edit(func(s *span) { s.prefix(p.Prepend, true) }))
 
 		case "pre_tokenizer Split":
 			add(r.split(p.field, p.Pattern, p.Behavior, p.Invert))
@@ -85,10 +77,9 @@ func (r *jsonReader) parts(kind string, p *part) (list []step) {
 		case "pre_tokenizer Metaspace": // makes spaces visible
 			scheme := r.scheme(p)
 			add(replace(" ", p.Replacement), edit(func(s *span) {
-				if scheme == "first" && !s.begins || scheme == "never" || strings.HasPrefix(s.text, p.Replacement) {
-					return
+				if scheme != "never" && (scheme != "first" || s.begins) {
+					s.prefix(p.Replacement, false)
 				}
-				s.prefix(p.Replacement)
 			}))
 			if isTrue(p.Split) {
 				add(r.split(p.field, pattern{String: &p.Replacement}, "MergedWithNext", false))
@@ -98,15 +89,10 @@ func (r *jsonReader) parts(kind string, p *part) (list []step) {
 				r.refuse(p.field, "a step after ByteLevel")
 			}
 			if isTrue(p.AddPrefixSpace) {
-				add(edit(func(s *span) {
-					if !strings.HasPrefix(s.text, " ") {
-						s.prefix(" ")
-					}
-				}))
+				add(edit(func(s *span) { s.prefix(" ", false) }))
 			}
 			if isTrue(p.UseRegex) {
-				words := `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + blanks
-				add(r.split(p.field, pattern{Regex: &words}, "Isolated", false))
+				add(r.split(p.field, pattern{Regex: new(words + blanks)}, "Isolated", false))
 			}
 			add(edit(func(s *span) { s.text = visible.Replace(s.text) }))
 
@@ -124,8 +110,8 @@ func (r *jsonReader) parts(kind string, p *part) (list []step) {
 			}
 			add(replace(p.Replacement, " "))
 		case "decoder Fuse":
-			kind, after = "fused", " after Fuse"
-		case "fused Strip":
+			after = " after Fuse"
+		case "decoder after Fuse Strip":
 			if p.Start != 1 || p.Stop != 0 {
 				r.refuse(p.field, `"Strip" after Fuse, other than of the first character,`)
 			}

@@ -51,6 +51,7 @@ const (
 	// blanks is how patterns end that leave the last of several spaces to the word
 	// behind it. Go's regular expressions cannot look ahead.
 	blanks = `|\s+(?!\S)|\s+`
+	words  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` // what GPT-2's pattern has before that
 	// maxPatterns bounds what compiled patterns need: \p{L} has hundreds of ranges.
 	maxPatterns = 4096
 
@@ -64,7 +65,6 @@ const (
 var (
 	escape  = regexp.MustCompile(escapes)
 	element = regexp.MustCompile(elements)
-	sound   = regexp.MustCompile(`^(?:` + elements + `)*$`)
 	inSet   = map[string]string{`\s`: space, `\d`: `\p{Nd}`}
 	outside = map[string]string{`\s`: "[" + space + "]", `\S`: "[^" + space + "]", `\d`: `\p{Nd}`, "$": "(?m:$)"}
 )
@@ -92,7 +92,7 @@ func (r *jsonReader) find(field string, p pattern) func(text string) (before, si
 		translated += "|([" + space + "]+)"
 	}
 	r.patterns += len(*p.Regex)
-	if r.patterns > maxPatterns || !sound.MatchString(source) || strings.Contains(source, "){") || strings.Contains(source, "&&") {
+	if r.patterns > maxPatterns || element.ReplaceAllString(source, "") != "" || strings.Contains(source, "){") || strings.Contains(source, "&&") {
 		translated = "" // refused below, as all that can match nothing
 	}
 	expression, err := regexp.Compile(translated)
