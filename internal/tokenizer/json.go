@@ -37,21 +37,18 @@ type mergePair [2]string
 func (m *mergePair) UnmarshalJSON(data []byte) error {
 	var text string
 	var list []string
-	into := any(&text)
+	var err error
 	if data[0] == '[' {
-		into = &list
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return err
-	}
-	if list == nil {
+		err = json.Unmarshal(data, &list)
+	} else {
+		err = json.Unmarshal(data, &text)
 		list = strings.Split(text, " ")
 	}
-	if len(list) != 2 {
-		return fmt.Errorf("merge %s has %d tokens, need 2", data, len(list))
+	if err == nil && len(list) != 2 {
+		err = fmt.Errorf("merge %s has %d tokens, need 2", data, len(list))
 	}
-	*m = mergePair(list)
-	return nil
+	copy(m[:], list)
+	return err
 }
 
 // jsonReader makes a tokenizer of a tokenizer.json. The first failure stays in err.
@@ -59,14 +56,15 @@ type jsonReader struct {
 	file
 	*Tokenizer
 	taken    []bool // those in the vocabulary
+	field    string // of the part that is read
 	patterns int    // length of the regular expressions
 	err      error
 }
 
 func (r *jsonReader) keep(err error) { r.err = cmp.Or(r.err, err) }
 
-func (r *jsonReader) refuse(field, format string, a ...any) {
-	r.keep(r.unsupported("%s: "+format, append([]any{field}, a...)...))
+func (r *jsonReader) refuse(format string, a ...any) {
+	r.keep(r.unsupported("%s: "+format, append([]any{r.field}, a...)...))
 }
 
 func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
@@ -91,7 +89,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	r.parts("post_processor", f.PostProcessor)
 	decoders := r.parts("decoder", f.Decoder)
 	if r.err == nil {
-		r.readModel(&f, decoders)
+		r.keep(r.readModel(&f, decoders))
 		raw, normal := r.added(f.AddedTokens, normalizers, decoders)
 		r.steps = slices.Concat([]step{cutter(raw)}, normalizers, []step{cutter(normal)}, preTokenizers)
 	}
@@ -99,13 +97,12 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 }
 
 // readModel reads the vocabulary, and the text of every token.
-func (r *jsonReader) readModel(f *jsonFile, decoders []step) {
+func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 	m := &f.Model
 	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{}, unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
 	for text, id := range m.Vocab {
 		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
-			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces)))
-			return
+			return r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces))
 		}
 		r.taken[id], r.pieces[id] = true, edited(text, decoders)
 	}
@@ -114,15 +111,14 @@ func (r *jsonReader) readModel(f *jsonFile, decoders []step) {
 		right, ok2 := m.Vocab[pair[1]]
 		token, ok3 := m.Vocab[pair[0]+pair[1]]
 		if !ok || !ok2 || !ok3 {
-			r.keep(r.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", pair[0], pair[1], i))
-			return
+			return r.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", pair[0], pair[1], i)
 		}
 		r.model.merges[[2]int{int(left), int(right)}] = merged{int(token), i}
 	}
 	if m.UnkToken != nil {
 		id, ok := m.Vocab[*m.UnkToken]
 		if !ok {
-			r.keep(r.bad("model.unk_token", "%q is no token", *m.UnkToken))
+			return r.bad("model.unk_token", "%q is no token", *m.UnkToken)
 		}
 		r.model.unk = int(id)
 	}
@@ -131,4 +127,5 @@ func (r *jsonReader) readModel(f *jsonFile, decoders []step) {
 			r.model.bytes[b[0]] = int(id)
 		}
 	}
+	return nil
 }

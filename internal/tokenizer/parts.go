@@ -22,12 +22,8 @@ type part struct {
 	IndividualDigits                        bool   `json:"individual_digits"`
 	PrependScheme                           string `json:"prepend_scheme"`
 	Split                                   *bool
-	Single                                  []struct {
-		SpecialToken, Sequence *struct{ ID string }
-	}
-	SpecialTokens map[string]struct{ IDs []uint32 } `json:"special_tokens"`
-
-	field string // where it is in the file
+	Single                                  []map[string]*struct{ ID string }
+	SpecialTokens                           map[string]struct{ IDs []uint32 } `json:"special_tokens"`
 }
 
 const (
@@ -37,18 +33,16 @@ const (
 
 // parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is the field of the file.
 func (r *jsonReader) parts(kind string, whole *part) (list []step) {
-	if whole == nil {
-		return nil
-	}
+	whole = cmp.Or(whole, &part{Type: "Sequence"}) // of no parts
 	all, growth, after := []part{*whole}, 1, ""
 	if whole.Type == "Sequence" {
 		all = slices.Concat(whole.Normalizers, whole.Pretokenizers, whole.Processors, whole.Decoders)
 	}
 	add := func(steps ...step) { list = append(list, steps...) }
 	for i, p := range all {
-		p.field = kind
+		r.field = kind
 		if whole.Type == "Sequence" {
-			p.field = fmt.Sprintf("%s[%d]", kind, i)
+			r.field = fmt.Sprintf("%s[%d]", kind, i)
 		}
 		switch kind + after + " " + p.Type {
 		case "normalizer NFC":
@@ -56,24 +50,24 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 		case "normalizer Replace", "decoder Replace":
 			old := p.Pattern.String
 			if old == nil || *old == "" {
-				r.refuse(p.field, "Replace of anything but a string")
+				r.refuse("Replace of anything but a string")
 				continue
 			}
 			if growth *= 1 + len(p.Content)/len(*old); growth > maxGrowth {
-				r.refuse(p.field, "Replace that makes a text many times longer")
+				r.refuse("Replace that makes a text many times longer")
 			}
 			add(replace(*old, p.Content))
 		case "normalizer Prepend":
 			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
-				r.refuse(p.field, "a prefix of %d bytes", len(p.Prepend))
+				r.refuse("a prefix of %d bytes", len(p.Prepend))
 			}
 			add(edit(func(s *span) { s.prefix(p.Prepend, true) }))
 
 		case "pre_tokenizer Split":
-			add(r.split(p.field, p.Pattern, p.Behavior, p.Invert))
+			add(r.split(p.Pattern, p.Behavior, p.Invert))
 		case "pre_tokenizer Digits":
 			behavior := map[bool]string{true: "Isolated", false: "Contiguous"}[p.IndividualDigits]
-			add(r.split(p.field, pattern{Regex: new(`\p{N}`)}, behavior, false))
+			add(r.split(pattern{Regex: new(`\p{N}`)}, behavior, false))
 		case "pre_tokenizer Metaspace": // makes spaces visible
 			scheme := r.scheme(p)
 			add(replace(" ", p.Replacement), edit(func(s *span) {
@@ -82,17 +76,17 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 				}
 			}))
 			if isTrue(p.Split) {
-				add(r.split(p.field, pattern{String: &p.Replacement}, "MergedWithNext", false))
+				add(r.split(pattern{String: &p.Replacement}, "MergedWithNext", false))
 			}
 		case "pre_tokenizer ByteLevel": // makes every byte a character that can be seen
 			if i < len(all)-1 {
-				r.refuse(p.field, "a step after ByteLevel")
+				r.refuse("a step after ByteLevel")
 			}
 			if isTrue(p.AddPrefixSpace) {
 				add(edit(func(s *span) { s.prefix(" ", false) }))
 			}
 			if isTrue(p.UseRegex) {
-				add(r.split(p.field, pattern{Regex: new(words + blanks)}, "Isolated", false))
+				add(r.split(pattern{Regex: new(words + blanks)}, "Isolated", false))
 			}
 			add(edit(func(s *span) { s.text = visible.Replace(s.text) }))
 
@@ -113,12 +107,12 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 			after = " after Fuse"
 		case "decoder after Fuse Strip":
 			if p.Start != 1 || p.Stop != 0 {
-				r.refuse(p.field, `"Strip" after Fuse, other than of the first character,`)
+				r.refuse(`"Strip" after Fuse, other than of the first character,`)
 			}
 			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
 
 		default:
-			r.refuse(p.field, "%q%s", p.Type, after)
+			r.refuse("%q%s", p.Type, after)
 		}
 	}
 	return list
@@ -127,17 +121,18 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 // template reads what a text begins with.
 func (r *jsonReader) template(p part) {
 	for i, item := range p.Single {
+		token, last := item["SpecialToken"], i == len(p.Single)-1
 		switch {
-		case item.Sequence != nil && i == len(p.Single)-1:
-		case item.SpecialToken != nil && i < len(p.Single)-1:
-			ids := p.SpecialTokens[item.SpecialToken.ID].IDs
+		case last && item["Sequence"] != nil:
+		case !last && token != nil:
+			ids := p.SpecialTokens[token.ID].IDs
 			if len(ids) == 0 || len(r.begin)+len(ids) > maxBegin || uint64(slices.Max(ids)) >= uint64(len(r.pieces)) {
-				r.keep(r.bad(p.field, "%q is no token of the model's %d, or too many", item.SpecialToken.ID, len(r.pieces)))
+				r.keep(r.bad(r.field, "%q is no token of the model's %d, or too many", token.ID, len(r.pieces)))
 				return
 			}
 			r.begin = append(r.begin, ids...)
 		default:
-			r.refuse(p.field, "a template of anything but tokens before one text")
+			r.refuse("a template of anything but tokens before one text")
 		}
 	}
 }
@@ -147,7 +142,7 @@ func isTrue(b *bool) bool { return b == nil || *b }
 // scheme says where Metaspace puts a space before a text.
 func (r *jsonReader) scheme(p part) string {
 	if utf8.RuneCountInString(p.Replacement) != 1 || !slices.Contains([]string{"", "always", "first", "never"}, p.PrependScheme) {
-		r.refuse(p.field, "replacement %q with prepend_scheme %q", p.Replacement, p.PrependScheme)
+		r.refuse("replacement %q with prepend_scheme %q", p.Replacement, p.PrependScheme)
 	}
 	if p.PrependScheme == "" && !isTrue(p.AddPrefixSpace) { // as older files have it
 		return "never"

@@ -65,12 +65,10 @@ func nfc(s *span) {
 	}
 }
 
-// byteNames is the byte of each name that SentencePiece gives to one.
-var byteNames = map[string]string{}
-
-// visible writes bytes in the alphabet of byte-level vocabularies, in which each is a
-// character: itself if it can be seen, else one from U+0100 on. alphabet is the way back.
 var (
+	byteNames = map[string]string{} // the byte of each name that SentencePiece gives to one
+	// visible writes bytes in the alphabet of byte-level vocabularies, in which each is a
+	// character: itself if it can be seen, else one from U+0100 on. alphabet is the way back.
 	visible  *strings.Replacer
 	alphabet = map[rune]byte{}
 )

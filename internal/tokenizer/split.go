@@ -20,10 +20,10 @@ var together = map[string]func(match, next bool) bool{
 }
 
 // split is a step that divides spans at the matches of a pattern.
-func (r *jsonReader) split(field string, p pattern, behavior string, invert bool) step {
-	next, joined := r.find(field, p), together[behavior]
+func (r *jsonReader) split(p pattern, behavior string, invert bool) step {
+	next, joined := r.find(p), together[behavior]
 	if joined == nil {
-		r.refuse(field, "behavior %q", behavior)
+		r.refuse("behavior %q", behavior)
 	}
 	return func(s span) (out []span) {
 		at, matched := 0, false // the end of the part before, and whether that is a match
@@ -70,7 +70,7 @@ var (
 )
 
 // find gives what finds the first match of a pattern in a text: how much is before it, and how long it is.
-func (r *jsonReader) find(field string, p pattern) func(text string) (before, size int) {
+func (r *jsonReader) find(p pattern) func(text string) (before, size int) {
 	if literal := p.String; literal != nil && *literal != "" {
 		return func(text string) (int, int) {
 			before, _, _ := strings.Cut(text, *literal)
@@ -78,7 +78,7 @@ func (r *jsonReader) find(field string, p pattern) func(text string) (before, si
 		}
 	}
 	if p.Regex == nil {
-		r.refuse(field, "no pattern")
+		r.refuse("no pattern")
 		return nil
 	}
 	source, looks := strings.CutSuffix(*p.Regex, blanks)
@@ -97,7 +97,7 @@ func (r *jsonReader) find(field string, p pattern) func(text string) (before, si
 	}
 	expression, err := regexp.Compile(translated)
 	if err != nil || expression.MatchString("") {
-		r.refuse(field, "the regular expression %q", *p.Regex)
+		r.refuse("the regular expression %q", *p.Regex)
 		return nil
 	}
 	return func(text string) (int, int) {
