@@ -28,8 +28,8 @@ var inWords = []*unicode.RangeTable{
 	unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control,
 }
 
-// longest is the number of the longest of sorted tokens with which text begins, negative if there is none. Whatever lies
-// between that one and text in order begins with it, too.
+// longest is the number of the longest of sorted tokens with which text begins, negative if there is none.
+// Whatever lies between that one and text in order begins with it, too.
 func longest(tokens []addedToken, text string) int {
 	i := sort.Search(len(tokens), func(i int) bool { return tokens[i].find > text }) - 1
 	for i >= 0 && !strings.HasPrefix(text, tokens[i].find) {
@@ -38,8 +38,8 @@ func longest(tokens []addedToken, text string) int {
 	return i
 }
 
-// cutter is a step that divides a span into tokens and the text between them, as Hugging Face's library does: those that
-// begin in white space which the token before took are found, too.
+// cutter is a step that divides a span into tokens and the text between them, as Hugging Face's library does:
+// those that begin in white space which the token before took are found, too.
 func cutter(tokens []addedToken) step {
 	slices.SortStableFunc(tokens, func(a, b addedToken) int { return cmp.Compare(a.find, b.find) })
 	for i := range tokens {

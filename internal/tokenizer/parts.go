@@ -31,7 +31,7 @@ const (
 	maxBegin  = 16 // tokens before a text
 )
 
-// parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is the field of the file.
+// parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is its field.
 func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 	whole = cmp.Or(whole, &part{Type: "Sequence"}) // of no parts
 	all, growth, after := []part{*whole}, 1, ""

@@ -65,6 +65,7 @@ const (
 var (
 	escape  = regexp.MustCompile(escapes)
 	element = regexp.MustCompile(elements)
+	nested  = regexp.MustCompile(`\)\{|&&`)
 	inSet   = map[string]string{`\s`: space, `\d`: `\p{Nd}`}
 	outside = map[string]string{`\s`: "[" + space + "]", `\S`: "[^" + space + "]", `\d`: `\p{Nd}`, "$": "(?m:$)"}
 )
@@ -92,7 +93,7 @@ func (r *jsonReader) find(p pattern) func(text string) (before, size int) {
 		translated += "|([" + space + "]+)"
 	}
 	r.patterns += len(*p.Regex)
-	if r.patterns > maxPatterns || element.ReplaceAllString(source, "") != "" || strings.Contains(source, "){") || strings.Contains(source, "&&") {
+	if r.patterns > maxPatterns || element.ReplaceAllString(source, "") != "" || nested.MatchString(source) {
 		translated = "" // refused below, as all that can match nothing
 	}
 	expression, err := regexp.Compile(translated)
