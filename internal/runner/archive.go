@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -18,10 +19,14 @@ type archive struct {
 	*reader
 	tensors map[string]tensor
 	files   [][]byte // that the tensors are in
+	names   *strings.Replacer
 }
 
+// huggingFace is what most files call weights: as Hugging Face's Llama does.
+var huggingFace = strings.NewReplacer()
+
 func newArchive(f file) *archive {
-	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}}
+	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}, huggingFace}
 }
 
 // tensor is an array of a file as it is stored.
@@ -86,9 +91,18 @@ func (a *archive) disjoint() {
 	}
 }
 
-// floats decodes a tensor that must have the given shape, unless something has failed.
-func (a *archive) floats(name string, shape ...int) []float32 {
-	field := "tensor " + name
+// dense is a tensor, decoded; without elements where reading has failed.
+type dense struct {
+	shape  []int
+	data   []float32
+	dtype  backend.DType // that has the same elements
+	scales []float32     // of Int8
+}
+
+// dense decodes a tensor that must have the given shape, unless something has failed.
+func (a *archive) dense(name string, shape ...int) dense {
+	name = a.names.Replace(name)
+	field, out := "tensor "+name, dense{shape: shape}
 	t, there := a.tensors[name]
 	e, known := encodings[t.encoding]
 	switch {
@@ -100,29 +114,20 @@ func (a *archive) floats(name string, shape ...int) []float32 {
 		a.keep(a.unsupported("tensor type %s (of %s)", t.encoding, name))
 	}
 	if a.err != nil {
-		return nil
+		return out
 	}
-	out := make([]float32, len(t.data)/e.bytes*e.group)
-	for i := 0; i < len(out); i += e.group {
-		e.decode(out[i:], t.data[i/e.group*e.bytes:])
+	out.data, out.dtype = make([]float32, len(t.data)/e.bytes*e.group), e.dtype
+	for i := 0; i < len(out.data); i += e.group {
+		group := t.data[i/e.group*e.bytes:]
+		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
+			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
+		}
 	}
-	for i, v := range out {
+	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
 			a.fail(field, "element %d is %v", i, v)
-			return nil
+			return dense{shape: shape}
 		}
 	}
 	return out
-}
-
-// stored is the type that has the elements of a tensor that floats has decoded, and their scales if it is Int8.
-func (a *archive) stored(name string) (dtype backend.DType, scales []float32) {
-	t := a.tensors[name]
-	e := encodings[t.encoding]
-	if e.dtype == backend.Int8 {
-		for group := range slices.Chunk(t.data, e.bytes) {
-			scales = append(scales, quant.FromF16(le.Uint16(group)))
-		}
-	}
-	return e.dtype, scales
 }

@@ -37,24 +37,24 @@ func parseCheckpoint(f file) (Config, *archive) {
 	}
 	each := func(part string, shape ...int) {
 		for l := 0; l < c.Layers && a.err == nil; l++ {
-			add(fmt.Sprintf(huggingFace.layer, l, part)+".weight", shape...)
+			add(fmt.Sprintf("model.layers.%d.%s.weight", l, part), shape...)
 		}
 	}
-	n, kv := huggingFace, c.KVHeads*c.HeadDim
-	add(n.embed+".weight", c.Vocab, c.Dim)
-	each(n.attnNorm, c.Dim)
-	each(n.q, c.Dim, c.Dim)
-	each(n.k, kv, c.Dim)
-	each(n.v, kv, c.Dim)
-	each(n.o, c.Dim, c.Dim)
-	each(n.ffnNorm, c.Dim)
-	each(n.ffn+n.gate, c.Hidden, c.Dim)
-	each(n.ffn+n.down, c.Dim, c.Hidden)
-	each(n.ffn+n.up, c.Hidden, c.Dim)
-	add(n.norm+".weight", c.Dim)
+	kv := c.KVHeads * c.HeadDim
+	add("model.embed_tokens.weight", c.Vocab, c.Dim)
+	each("input_layernorm", c.Dim)
+	each("self_attn.q_proj", c.Dim, c.Dim)
+	each("self_attn.k_proj", kv, c.Dim)
+	each("self_attn.v_proj", kv, c.Dim)
+	each("self_attn.o_proj", c.Dim, c.Dim)
+	each("post_attention_layernorm", c.Dim)
+	each("mlp.gate_proj", c.Hidden, c.Dim)
+	each("mlp.down_proj", c.Dim, c.Hidden)
+	each("mlp.up_proj", c.Hidden, c.Dim)
+	add("model.norm.weight", c.Dim)
 	add("rotations", c.Context, c.HeadDim) // tables that nobody needs
 	if !c.Tied {
-		add(n.output+".weight", c.Vocab, c.Dim)
+		add("lm_head.weight", c.Vocab, c.Dim)
 	}
 	if a.left() != 0 {
 		a.fail("size", "%d bytes follow the weights that the header describes", a.left())

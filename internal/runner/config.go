@@ -17,12 +17,13 @@ type Config struct {
 	Context    int // tokens the model was made for
 	Eps        float32
 	UnitNorm   bool     // the weights of norms are stored less 1
+	PostNorms  bool     // what sublayers add is normed, too
+	FFN        string   // in front of the names of feed-forward weights
 	EmbedScale float32  // factor of embeddings; 0: 1
 	LogitCap   float32  // > 0: logit = LogitCap·tanh(logit/LogitCap)
 	Tied       bool     // the output matrix is the embedding
 	BOS        uint32   // begins a text; NoToken: nothing does
 	EOS        []uint32 // each ends a text
-	Names      naming   // of the weights
 	Block               // what layers are
 	Blocks     []Block  // each layer, where not all are Block
 }

@@ -12,8 +12,9 @@ type experts struct {
 	Count, Top int // experts, and those of a token
 	Hidden     int // elements inside of one
 	Route      route
-	Shared     int  // elements inside of an expert that all tokens have; 0: there is none
-	SharedGate bool // that one's output is multiplied by the sigmoid of a projection
+	Shared     int    // elements inside of an expert that all tokens have; 0: there is none
+	SharedGate bool   // that one's output is multiplied by the sigmoid of a projection
+	Router     string // what a file calls it
 	Bias       bool
 	Packed     packing
 }
@@ -43,46 +44,43 @@ type expertWeights struct {
 }
 
 func (w *loader) experts(b *Block, out *Layer) {
-	e, n, dim := &b.Experts, &w.cfg.Names, w.cfg.Dim
-	out.Experts.Router = w.matrix(n.ffn+n.router, e.Count, dim, e.Bias)
+	e, dim, ffn := &b.Experts, w.cfg.Dim, w.cfg.FFN
+	out.Experts.Router = w.matrix(ffn+e.Router, e.Count, dim, e.Bias)
 	if e.Shared > 0 {
-		out.FFN = w.feedForward(n.ffn+n.shared, e.Shared)
+		out.FFN = w.feedForward(ffn+"shared_expert.", e.Shared)
 	}
 	if e.SharedGate {
-		out.Experts.SharedGate = w.matrix(n.ffn+n.sharedGate, 1, dim, false)
+		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
 	}
 	if e.Packed == apart {
 		for i := 0; i < e.Count && w.err == nil; i++ {
-			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%s%s%d.", n.ffn, n.expert, i), e.Hidden))
+			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Hidden))
 		}
 		return
 	}
-	both, down := w.packed(n.ffn+n.expert+"gate_up_proj", e, dim, 2*e.Hidden), w.packed(n.ffn+n.expert+n.down, e, e.Hidden, dim)
-	heads, gate, up := 1, [2]int{0, e.Hidden}, [2]int{e.Hidden, 2 * e.Hidden}
+	heads := 1 // each of a part of the gates and of the ups
 	if e.Packed == interleaved {
-		heads, gate, up = e.Hidden, [2]int{0, 1}, [2]int{1, 2}
+		heads = e.Hidden
 	}
-	for i := 0; i < len(both) && i < len(down); i++ {
-		out.Experts.Each = append(out.Experts.Each, FeedForward{both[i].rows(heads, gate).pack(), both[i].rows(heads, up).pack(), down[i].pack()})
+	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)
+	down, downBias := w.packed(ffn+"experts.down_proj", e, e.Hidden, dim)
+	for i := 0; i < e.Count && w.err == nil; i++ {
+		m, bias, half := both.at(i).transposed(), bothBias.at(i), e.Hidden/heads
+		out.Experts.Each = append(out.Experts.Each, FeedForward{
+			Gate: m.rows(heads, 0, half).pack(bias.rows(heads, 0, half)),
+			Up:   m.rows(heads, half, 2*half).pack(bias.rows(heads, half, 2*half)),
+			Down: down.at(i).transposed().pack(downBias.at(i)),
+		})
 	}
 }
 
-// packed is the matrices of all experts from one tensor [experts, inputs, outputs].
-func (w *loader) packed(name string, e *experts, in, out int) (all []dense) {
-	data := w.raw(name, e.Count, in, out)
-	dtype, scales := w.stored(w.name(name))
-	var bias []float32
+// packed is a tensor [experts, inputs, outputs] of the matrices of all experts, and that of their biases.
+func (w *loader) packed(name string, e *experts, in, out int) (m, bias dense) {
+	m, bias = w.raw(name, e.Count, in, out), dense{shape: []int{e.Count, out}}
 	if e.Bias {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
-	for i := 0; i < e.Count && w.err == nil; i++ {
-		m := dense{Rows: in, Cols: out, Type: dtype, Scales: scales, Data: data[i*in*out : (i+1)*in*out]}.transposed()
-		if e.Bias {
-			m.Bias = bias[i*out : (i+1)*out]
-		}
-		all = append(all, m)
-	}
-	return all
+	return m, bias
 }
 
 // choose leaves of scores those of the chosen experts, as what their route makes of them, and zeros.

@@ -28,9 +28,9 @@ func chunksBetween(s *settings, layer int) string {
 
 func llama4(s *settings, c *Config) {
 	c.RoPE.Pairing = backend.Interleaved
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Route: sigmoidInputs, Packed: halves}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Route: sigmoidInputs, Router: "router", Packed: halves}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
-	c.Hidden, c.Names.ffn = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
+	c.Hidden, c.FFN = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
 }
 
 func llama4Layer(s *settings, layer int, b *Block) {

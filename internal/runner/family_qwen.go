@@ -25,12 +25,11 @@ func qwen3Next(s *settings, c *Config) {
 		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
 	if n := s.size("num_experts", 1<<12, 0); n > 0 {
 		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
-			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true, Route: softmaxAll}
+			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true, Router: "gate", Route: softmaxAll}
 	}
 	if get(s, "norm_topk_prob", false) {
 		c.Experts.Route = softmaxChosen
 	}
-	c.Names.router = "gate"
 }
 
 // qwen3NextLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.

@@ -34,6 +34,7 @@ const ggufString, ggufArray = 8, 9
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
+	a.names = ggml
 	r := a.reader
 	if string(r.bytes("magic", 4)) != "GGUF" {
 		r.fail("magic", "is not that of a GGUF file")
@@ -135,21 +136,27 @@ var ggufNames = map[string]string{
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
 
+// ggml is what GGUF calls the weights of Llama.
+var ggml = strings.NewReplacer("model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
+	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v",
+	"self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
+	"mlp.down_proj", "ffn_down")
+
 // ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
 // in the order that pairs neighbours, also where the original paired halves.
 func ggufConfig(meta *settings, a *archive) Config {
-	if shape := a.tensors[ggml.embed+".weight"].shape; len(shape) == 2 {
+	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
 	}
-	_, untied := a.tensors[ggml.output+".weight"]
-	_, biased := a.tensors[fmt.Sprintf(ggml.layer, 0, ggml.q)+".bias"] // no setting says so
+	_, untied := a.tensors["output.weight"]
+	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
 	if name := get[string](meta, "model_type"); name != "llama" {
 		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
 	}
 	c := meta.config()
-	c.Names, c.RoPE.Pairing, c.RoPE.Dims = ggml, backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
+	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
 	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
 		meta.keep(meta.unsupported("a value length other than the key length"))
 	}

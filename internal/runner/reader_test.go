@@ -69,7 +69,7 @@ func TestFormatsAgree(t *testing.T) {
 			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
 				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
 			})
-			cfg.RoPE.Dims, cfg.Names = cfg.HeadDim, ggml
+			cfg.RoPE.Dims = cfg.HeadDim
 			require.Equal(t, cfg, m.Config)
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
 		}
@@ -163,9 +163,9 @@ func TestHostileSafetensors(t *testing.T) {
 
 	// Types that are not decoded may be listed, as long as nobody needs them.
 	a := parseSafetensors(file{"m", withHeader(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`, make([]byte, 12))})
-	require.Equal(t, []float32{0}, a.floats("b"))
+	require.Equal(t, []float32{0}, a.dense("b").data)
 	require.NoError(t, a.err)
-	require.Nil(t, a.floats("a", 1))
+	require.Nil(t, a.dense("a", 1).data)
 	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type I64 (of a)"}, a.err)
 }
 
@@ -290,7 +290,7 @@ func TestHostileGGUF(t *testing.T) {
 	for name, kind := range map[string]string{"a": "Q4_K", "b": "number 99"} {
 		_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
 		require.NoError(t, a.err)
-		require.Nil(t, a.floats(name, 1))
+		require.Nil(t, a.dense(name, 1).data)
 		require.EqualError(t, a.err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
 	}
 }
@@ -300,9 +300,9 @@ func TestBiasesOfGGUF(t *testing.T) {
 	cfg := craftConfig(4)
 	list, biases := craftArrays(cfg, ggml), map[string][]float32{}
 	for l := range cfg.Layers {
-		for _, part := range []string{ggml.q, ggml.k, ggml.v, ggml.o} {
-			a := array{fmt.Sprintf(ggml.layer, l, part) + ".bias", []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
-			if part == ggml.k || part == ggml.v {
+		for _, part := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
+			a := array{fmt.Sprintf("blk.%d.%s.bias", l, part), []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
+			if part == "attn_k" || part == "attn_v" {
 				a.shape, a.data = []int{2}, a.data[:2]
 			}
 			list, biases[a.name] = append(list, a), a.data
@@ -311,8 +311,8 @@ func TestBiasesOfGGUF(t *testing.T) {
 	m, _, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), list, "F32")}), "m.gguf")
 	require.NoError(t, err)
 	for l, w := range m.Layers {
-		for part, have := range map[string]Matrix{ggml.q: w.Q, ggml.k: w.K, ggml.v: w.V, ggml.o: w.O} {
-			name := fmt.Sprintf(ggml.layer, l, part) + ".bias"
+		for part, have := range map[string]Matrix{"attn_q": w.Q, "attn_k": w.K, "attn_v": w.V, "attn_output": w.O} {
+			name := fmt.Sprintf("blk.%d.%s.bias", l, part)
 			require.Equal(t, biases[name], have.Bias, name)
 		}
 	}

@@ -87,6 +87,9 @@ func (a *archive) entry(name, kind string, shape, offsets []int) {
 		a.fail(field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
 		return
 	}
+	if kind == "Q8_0" { // is GGUF's
+		a.keep(a.unsupported("tensor type %s in safetensors (of %s)", kind, name))
+	}
 	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
 	if t := a.tensors[name]; t.data != nil && len(t.data) != o[1]-o[0] {
 		a.fail(field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(t.data), o)
