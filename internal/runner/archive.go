@@ -66,12 +66,10 @@ func (a *archive) add(t tensor) {
 		n, ok := backend.Mul(t.shape...)
 		if !ok || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
 			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
-			return
 		}
 		size, ok := backend.Mul(n/e.group, e.bytes)
 		if t.begin < 0 || t.begin > len(a.data) || !ok || size > len(a.data)-t.begin {
 			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
-			return
 		}
 		t.data = a.data[t.begin : t.begin+size]
 	}
@@ -91,7 +89,7 @@ func (a *archive) disjoint() {
 	}
 }
 
-// dense is a tensor, decoded; without elements where reading has failed.
+// dense is a tensor, decoded.
 type dense struct {
 	shape  []int
 	data   []float32
@@ -99,10 +97,10 @@ type dense struct {
 	scales []float32     // of Int8
 }
 
-// dense decodes a tensor that must have the given shape, unless something has failed.
+// dense decodes a tensor that must have the given shape.
 func (a *archive) dense(name string, shape ...int) dense {
 	name = a.names.Replace(name)
-	field, out := "tensor "+name, dense{shape: shape}
+	field := "tensor " + name
 	t, there := a.tensors[name]
 	e, known := encodings[t.encoding]
 	switch {
@@ -111,12 +109,9 @@ func (a *archive) dense(name string, shape ...int) dense {
 	case !slices.Equal(t.shape, shape):
 		a.fail(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
 	case !known:
-		a.keep(a.unsupported("tensor type %s (of %s)", t.encoding, name))
+		a.refuse("tensor type %s (of %s)", t.encoding, name)
 	}
-	if a.err != nil {
-		return out
-	}
-	out.data, out.dtype = make([]float32, len(t.data)/e.bytes*e.group), e.dtype
+	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:]
 		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
@@ -126,7 +121,6 @@ func (a *archive) dense(name string, shape ...int) dense {
 	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
 			a.fail(field, "element %d is %v", i, v)
-			return dense{shape: shape}
 		}
 	}
 	return out

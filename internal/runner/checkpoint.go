@@ -12,10 +12,10 @@ import (
 func parseCheckpoint(f file) (Config, *archive) {
 	a := newArchive(f)
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
-		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
+		f.refuse("version %d of the llama2.c checkpoint", a.u32("version"))
 	}
 	a.at = 0
-	s := &settings{reader: a.reader, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
+	s := &settings{file: f, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
 	for _, key := range []string{"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
 		"vocab_size", "max_position_embeddings"} {
 		s.values[key] = float64(number[int32](a.reader, key))
@@ -27,16 +27,14 @@ func parseCheckpoint(f file) (Config, *archive) {
 	if c.HeadDim*c.Heads != c.Dim {
 		s.fail("header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
 	}
-	if s.check(&c); s.err != nil {
-		return c, a
-	}
+	s.check(&c)
 
 	add := func(name string, shape ...int) {
 		a.add(tensor{name: name, encoding: "F32", shape: shape, begin: a.at})
 		a.at += len(a.tensors[name].data)
 	}
 	each := func(part string, shape ...int) {
-		for l := 0; l < c.Layers && a.err == nil; l++ {
+		for l := range c.Layers {
 			add(fmt.Sprintf("model.layers.%d.%s.weight", l, part), shape...)
 		}
 	}

@@ -108,7 +108,7 @@ func (s *settings) check(c *Config) {
 			s.fail("special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)
 		}
 	}
-	for l := 0; l < max(len(c.Blocks), 1) && s.err == nil; l++ {
+	for l := range max(len(c.Blocks), 1) {
 		b := c.block(l)
 		if b.Heads%b.KVHeads != 0 {
 			s.fail("key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)

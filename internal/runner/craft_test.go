@@ -253,3 +253,10 @@ func typed(t testing.TB, err error) {
 		require.Fail(t, "untyped error", "%T %v", err, err)
 	}
 }
+
+// failed is what a reader gives up a file for.
+func failed(read func()) (err error) {
+	defer caught(&err)
+	read()
+	return nil
+}

@@ -53,7 +53,7 @@ func (w *loader) experts(b *Block, out *Layer) {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
 	}
 	if e.Packed == apart {
-		for i := 0; i < e.Count && w.err == nil; i++ {
+		for i := range e.Count {
 			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Hidden))
 		}
 		return
@@ -64,7 +64,7 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)
 	down, downBias := w.packed(ffn+"experts.down_proj", e, e.Hidden, dim)
-	for i := 0; i < e.Count && w.err == nil; i++ {
+	for i := range e.Count {
 		m, bias, half := both.at(i).transposed(), bothBias.at(i), e.Hidden/heads
 		out.Experts.Each = append(out.Experts.Each, FeedForward{
 			Gate: m.rows(heads, 0, half).pack(bias.rows(heads, 0, half)),

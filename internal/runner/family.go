@@ -38,7 +38,7 @@ var families = map[string]family{
 // between is a type in all layers but each n-th, where n is a setting.
 func between(kind, setting string, n int) func(*settings, int) string {
 	return func(s *settings, layer int) string {
-		if n := s.int(setting, n); n > 0 && (layer+1)%n == 0 {
+		if n := get(s, setting, n); n > 0 && (layer+1)%n == 0 {
 			return "full_attention"
 		}
 		return kind
@@ -67,8 +67,7 @@ func (s *settings) config() Config {
 	name := get[string](s, "model_type")
 	f, known := families[name]
 	if !known { // or missing
-		s.keep(s.unsupported("model_type %s", name))
-		return Config{}
+		s.refuse("model_type %s", name)
 	}
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[cmp.Or(f.class, name)])
@@ -78,13 +77,8 @@ func (s *settings) config() Config {
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
-	for _, list := range []map[string]any{everywhere, f.only} {
-		for key, value := range list {
-			if _, have := s.lookup(key); have != nil && have != value {
-				s.keep(s.unsupported("%s %v", key, have))
-			}
-		}
-	}
+	s.only(everywhere)
+	s.only(f.only)
 	c := Config{
 		Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
 		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), FFN: "mlp.",
@@ -101,14 +95,12 @@ func (s *settings) config() Config {
 		act = "hidden_act"
 	}
 	if b.Act = get(s, act, "silu"); activations[b.Act] == nil || b.Act == clampedSwiGLU {
-		s.keep(s.unsupported("%s %s", act, b.Act))
+		s.refuse("%s %s", act, b.Act)
 	}
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
-	if s.err == nil {
-		c.lay(s, f)
-	}
+	c.lay(s, f)
 	return c
 }
 
@@ -119,7 +111,7 @@ func (c *Config) lay(s *settings, f family) {
 		s.fail(field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
 	}
 	c.Blocks = make([]Block, 0, c.Layers)
-	for l := 0; l < c.Layers && s.err == nil; l++ {
+	for l := range c.Layers {
 		kind := "full_attention"
 		if kinds != nil {
 			kind = fmt.Sprint(kinds[l])
@@ -137,7 +129,7 @@ func (c *Config) lay(s *settings, f family) {
 		c.Blocks = append(c.Blocks, b)
 		alike = alike && b == c.Blocks[0]
 	}
-	if alike && s.err == nil {
+	if alike {
 		c.Block, c.Blocks = c.Blocks[0], nil
 	}
 }
@@ -160,9 +152,9 @@ func (s *settings) see(b *Block, kind, field string) {
 	}
 	switch {
 	case !known:
-		s.keep(s.unsupported("%s %s", field, kind))
+		s.refuse("%s %s", field, kind)
 	case t.kind == group.State && b.Delta == (delta{}):
-		s.keep(s.unsupported("%s %s in this family", field, kind))
+		s.refuse("%s %s in this family", field, kind)
 	case t.kind == group.State || b.Span != 0:
 		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}

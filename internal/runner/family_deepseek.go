@@ -20,7 +20,7 @@ func deepSeek(s *settings, c *Config) {
 		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
 		c.Scale *= float32(m * m)
 	}
-	if first, n := s.int("first_k_dense_replace", 0), s.int("n_routed_experts", 0); n > 0 && first < c.Layers {
-		s.keep(s.unsupported("n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first))
+	if first, n := get(s, "first_k_dense_replace", 0), get(s, "n_routed_experts", 0); n > 0 && first < c.Layers {
+		s.refuse("n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first)
 	}
 }

@@ -10,11 +10,11 @@ import (
 // rotates reports whether a layer has a rotary embedding.
 func rotates(s *settings, layer int) bool {
 	if flags := get(s, "no_rope_layers", []any(nil)); len(flags) > layer { // 1 of those that have one, in spite of its name
-		return s.truth(fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
+		return as[bool](s, fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
 	} else if len(flags) > 0 {
 		s.fail("no_rope_layers", "has %d flags, layer %d has none", len(flags), layer)
 	}
-	n := s.int("no_rope_layer_interval", 0)
+	n := get(s, "no_rope_layer_interval", 0)
 	return n < 1 || (layer+1)%n != 0
 }
 
@@ -38,10 +38,10 @@ func llama4Layer(s *settings, layer int, b *Block) {
 		if get(s, "use_qk_norm", true) {
 			b.QKNorm = plainQK
 		}
-	} else if b.NoRoPE = true; s.truth(s.lookup("attn_temperature_tuning")) { // 4 in files of transformers 4
+	} else if b.NoRoPE = true; get(s, "attn_temperature_tuning", false) { // 4 in files of transformers 4
 		b.Warm = temperature{Floor: s.size("floor_scale", maxContext), Scale: get[float64](s, "attn_scale")}
 	}
-	moe, step := get(s, "moe_layers", []any(nil)), s.int("interleave_moe_layer_step")
+	moe, step := get(s, "moe_layers", []any(nil)), get[int](s, "interleave_moe_layer_step")
 	if moe != nil && !slices.Contains(moe, any(float64(layer))) || moe == nil && (step < 1 || (layer+1)%step != 0) {
 		b.Experts = experts{}
 	}

@@ -7,7 +7,7 @@ func windows(*settings, int) string { return "sliding_attention" }
 
 // upperWindows is a window in the layers from max_window_layers on.
 func upperWindows(s *settings, layer int) string {
-	if layer >= s.int("max_window_layers", 0) {
+	if layer >= get(s, "max_window_layers", 0) {
 		return "sliding_attention"
 	}
 	return "full_attention"
@@ -34,7 +34,7 @@ func qwen3Next(s *settings, c *Config) {
 
 // qwen3NextLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
 func qwen3NextLayer(s *settings, layer int, b *Block) {
-	step := max(s.int("decoder_sparse_step", 1), 1)
+	step := max(get(s, "decoder_sparse_step", 1), 1)
 	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || (layer+1)%step != 0 {
 		b.Experts = experts{}
 	}

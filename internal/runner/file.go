@@ -15,12 +15,36 @@ type file struct {
 	data []byte
 }
 
+// failure is what the readers of a file panic with where it is wrong, so that they go on with nothing but what is right.
+type failure struct{ error }
+
+// caught makes the failure of a reader the error that its caller returns.
+func caught(err *error) {
+	switch failed := recover().(type) {
+	case nil:
+	case failure:
+		*err = failed.error
+	default:
+		panic(failed)
+	}
+}
+
+// fail gives the file up.
+func (f file) fail(field, format string, a ...any) {
+	panic(failure{modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)}})
+}
+
+// refuse gives a sound file up.
+func (f file) refuse(format string, a ...any) {
+	panic(failure{modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}})
+}
+
 // open reads a regular file.
-func open(fsys fs.FS, name string) (file, error) {
+func open(fsys fs.FS, name string) file {
 	f := file{name: name}
 	info, err := fs.Stat(fsys, name)
 	if err == nil && !info.Mode().IsRegular() {
-		return f, f.bad("type", "is not a regular file")
+		f.fail("type", "is not a regular file")
 	}
 	if err == nil {
 		f.data, err = fs.ReadFile(fsys, name)
@@ -28,31 +52,16 @@ func open(fsys fs.FS, name string) (file, error) {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
 		err = fmt.Errorf("%s: %w", name, failed.Err)
 	}
-	return f, err
+	if err != nil {
+		panic(failure{err})
+	}
+	return f
 }
 
-func (f file) bad(field, format string, a ...any) error {
-	return modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)}
-}
-
-func (f file) unsupported(format string, a ...any) error {
-	return modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}
-}
-
-// reader reads little-endian fields one after another. The first failure of
-// whatever is made of them stays in err; from then on every read gives zeros.
+// reader reads little-endian fields one after another.
 type reader struct {
 	file
-	at  int
-	err error
-}
-
-func (r *reader) fail(field, format string, a ...any) { r.keep(r.bad(field, format, a...)) }
-
-func (r *reader) keep(err error) {
-	if r.err == nil {
-		r.err = err
-	}
+	at int
 }
 
 func (r *reader) left() int { return len(r.data) - r.at }
@@ -61,9 +70,6 @@ func (r *reader) left() int { return len(r.data) - r.at }
 func (r *reader) bytes(field string, n uint64) []byte {
 	if n > uint64(r.left()) {
 		r.fail(field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
-	}
-	if r.err != nil {
-		return nil
 	}
 	r.at += int(n)
 	return r.data[r.at-int(n) : r.at]
@@ -74,7 +80,7 @@ type numeric interface {
 }
 
 func number[T numeric](r *reader, field string) (v T) {
-	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), le, &v) // fails where bytes has failed
+	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), le, &v)
 	return v
 }
 

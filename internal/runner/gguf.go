@@ -3,7 +3,6 @@ package runner
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -40,11 +39,11 @@ func parseGGUF(f file) (*settings, *archive) {
 		r.fail("magic", "is not that of a GGUF file")
 	}
 	if version := r.u32("version"); version != 2 && version != 3 {
-		r.keep(f.unsupported("GGUF version %d", version))
+		f.refuse("GGUF version %d", version)
 	}
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
-	meta := &settings{reader: r, section: "metadata", values: map[string]any{}, names: ggufNames}
-	for i := uint64(0); i < keys && r.err == nil; i++ {
+	meta := &settings{file: f, section: "metadata", values: map[string]any{}, names: ggufNames}
+	for range keys {
 		key := r.string("metadata key")
 		field := "metadata " + key
 		if _, twice := meta.values[key]; twice {
@@ -53,10 +52,10 @@ func parseGGUF(f file) (*settings, *archive) {
 		meta.values[key] = r.value(field, r.u32(field))
 	}
 	var list []tensor // which begin from where the data do, known at the end
-	for i := uint64(0); i < tensors && r.err == nil; i++ {
+	for range tensors {
 		list = append(list, r.tensor())
 	}
-	align := meta.int("general.alignment", 32)
+	align := get(meta, "general.alignment", 32)
 	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
 		r.fail("metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
 	}
@@ -82,7 +81,6 @@ func (r *reader) value(field string, kind uint32) any {
 		return r.string(field)
 	case kind != ggufArray:
 		r.fail(field, "has unknown type %d", kind)
-		return nil
 	}
 	kind, n := r.u32(field), r.u64(field)
 	if kind == ggufArray {
@@ -92,7 +90,7 @@ func (r *reader) value(field string, kind uint32) any {
 		r.fail(field, "is an array of %d elements, the file has %d bytes left", n, r.left())
 	}
 	var list []any
-	for ; n > 0 && r.err == nil; n-- {
+	for range n {
 		list = append(list, r.value(field, kind))
 	}
 	return list
@@ -108,7 +106,7 @@ func (r *reader) tensor() tensor {
 	if dims > 4 {
 		r.fail(field, "has %d dimensions, at most 4 are accepted", dims)
 	}
-	for i := uint32(0); i < dims && r.err == nil; i++ {
+	for range dims {
 		t.shape = append(t.shape, size())
 	}
 	slices.Reverse(t.shape)
@@ -153,28 +151,19 @@ func ggufConfig(meta *settings, a *archive) Config {
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
 	if name := get[string](meta, "model_type"); name != "llama" {
-		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
+		meta.refuse("model_type %s in a GGUF file", name)
 	}
 	c := meta.config()
-	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
-	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
-		meta.keep(meta.unsupported("a value length other than the key length"))
+	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
+	if get(meta, "llama.attention.value_length", c.HeadDim) != c.HeadDim {
+		meta.refuse("a value length other than the key length")
 	}
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.sliding_window": 0.0})
 	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
-		meta.keep(meta.unsupported("rope_freqs.weight"))
+		meta.refuse("rope_freqs.weight")
 	}
 	meta.check(&c)
 	return c
-}
-
-// only refuses settings that are there and say something else than is computed.
-func (s *settings) only(plain map[string]any) {
-	for _, key := range slices.Sorted(maps.Keys(plain)) {
-		if v := s.values[key]; v != nil && v != plain[key] {
-			s.keep(s.unsupported("%s %v", key, v))
-		}
-	}
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
@@ -183,9 +172,6 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
 	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
 	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)
-	if meta.err != nil {
-		return nil, meta.err
-	}
 	pieces := make([]tokenizer.Piece, vocab)
 	for i, text := range texts {
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}

@@ -34,6 +34,7 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 }
 
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+	defer caught(&err)
 	there := func(name string) bool {
 		_, err := fs.Stat(fsys, name)
 		return err == nil
@@ -44,10 +45,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 			name = index
 		}
 	}
-	f, err := open(fsys, name)
-	if err != nil {
-		return nil, nil, err
-	}
+	f := open(fsys, name)
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
@@ -58,7 +56,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		} else {
 			a = parseSafetensors(f)
 		}
-		cfg, err = readConfig(fsys, folder)
+		cfg = readConfig(fsys, folder)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
 			if file = path.Join(folder, file); vocabulary == "" && there(file) {
 				vocabulary = file
@@ -70,19 +68,13 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	default:
-		err = f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
+		f.refuse("a model that is no folder and does not end in .safetensors, .gguf or .bin")
 	}
-	if err == nil {
-		m, err = a.model(cfg)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
+	m = a.model(cfg)
 	switch {
 	case vocabulary != "":
-		if f, err = open(fsys, vocabulary); err == nil {
-			t, err = tokenizer.Read(f.name, f.data, m.Vocab)
-		}
+		f := open(fsys, vocabulary)
+		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	case meta == nil && isByteLevel(cfg):
@@ -92,37 +84,29 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 }
 
 // LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
-func LoadConfig(folder string) (Config, error) { return readConfig(disk{}, filepath.ToSlash(folder)) }
+func LoadConfig(folder string) (c Config, err error) {
+	defer caught(&err)
+	return readConfig(disk{}, filepath.ToSlash(folder)), nil
+}
 
-func readConfig(fsys fs.FS, folder string) (Config, error) {
-	f, err := open(fsys, path.Join(folder, "config.json"))
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := parseConfig(f)
+func readConfig(fsys fs.FS, folder string) Config {
+	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
 	name := path.Join(folder, "generation_config.json")
-	if _, absent := fs.Stat(fsys, name); absent != nil || err != nil {
-		return c, err
+	if _, absent := fs.Stat(fsys, name); absent == nil {
+		c.endAt(open(fsys, name))
 	}
-	if f, err = open(fsys, name); err != nil {
-		return Config{}, err
-	}
-	return c, c.endAt(f)
+	return c
 }
 
 // endAt adds the tokens that generation_config.json ends texts at: what ends a turn is often there alone.
-func (c *Config) endAt(f file) error {
-	s, err := parseSettings(f, "generation")
-	if err != nil {
-		return err
-	}
+func (c *Config) endAt(f file) {
+	s := parseSettings(f, "generation")
 	for _, token := range s.tokens("eos_token_id") {
 		if !slices.Contains(c.EOS, token) {
 			c.EOS = append(c.EOS, token)
 		}
 	}
 	s.check(c)
-	return s.err
 }
 
 // isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right behind them: such a model

@@ -44,7 +44,7 @@ func (s *settings) rope(b *Block, layers string, context int) {
 	kind := get(s, prefix+key, "")
 	scaling, known := scalings[kind]
 	if !known {
-		s.keep(s.unsupported("%s%s %s", prefix, key, kind))
+		s.refuse("%s%s %s", prefix, key, kind)
 	}
 	if scaling == backend.NoScaling {
 		return
@@ -52,7 +52,7 @@ func (s *settings) rope(b *Block, layers string, context int) {
 	r.Scaling, r.Factor, r.AttentionFactor = scaling, number("factor"), number("attention_factor")
 	r.BetaFast, r.BetaSlow = number("beta_fast"), number("beta_slow")
 	r.LowFreqFactor, r.HighFreqFactor = number("low_freq_factor"), number("high_freq_factor")
-	r.OriginalContext = s.int(prefix+"original_max_position_embeddings", context)
+	r.OriginalContext = get(s, prefix+"original_max_position_embeddings", context)
 	if scaling == backend.YaRNScaling {
 		if r.Factor == 0 && r.OriginalContext > 0 {
 			r.Factor = float64(context) / float64(r.OriginalContext)

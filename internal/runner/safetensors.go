@@ -20,7 +20,7 @@ func parseSafetensors(f file) *archive {
 	if t, err := header.Token(); err != nil || t != json.Delim('{') {
 		a.fail("header", "is no JSON object")
 	}
-	for a.err == nil && header.More() {
+	for header.More() {
 		var entry struct {
 			DType   string `json:"dtype"`
 			Shape   []int  `json:"shape"`
@@ -56,12 +56,9 @@ func parseShards(fsys fs.FS, index file) *archive {
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
 		if name != path.Base(name) {
 			all.fail("weight_map", "names %q, need a file beside the index", name)
-			break
 		}
-		f, err := open(fsys, path.Join(path.Dir(index.name), name))
-		a := parseSafetensors(f)
-		all.keep(cmp.Or(err, a.err))
-		all.files = append(all.files, f.data)
+		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
+		all.files = append(all.files, a.data)
 		for name, t := range a.tensors {
 			if _, twice := all.tensors[name]; twice {
 				all.fail("tensor "+name, "is in two files")
@@ -85,10 +82,9 @@ func (a *archive) entry(name, kind string, shape, offsets []int) {
 	field, o := "tensor "+name, offsets
 	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > a.left() {
 		a.fail(field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
-		return
 	}
 	if kind == "Q8_0" { // is GGUF's
-		a.keep(a.unsupported("tensor type %s in safetensors (of %s)", kind, name))
+		a.refuse("tensor type %s in safetensors (of %s)", kind, name)
 	}
 	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
 	if t := a.tensors[name]; t.data != nil && len(t.data) != o[1]-o[0] {

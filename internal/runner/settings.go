@@ -11,7 +11,7 @@ import (
 // settings are what a file says of its model: config.json, or the metadata of a GGUF file. Values are as encoding/json makes
 // them: float64, string, bool, []any and map[string]any, and nil for one that is absent.
 type settings struct {
-	*reader
+	file
 	section string            // what an error calls the place that they stand in
 	values  map[string]any    // by the file's own names
 	names   map[string]string // the file's names of settings of config.json; absent: the same
@@ -25,47 +25,46 @@ func (s *settings) lookup(key string) (field string, value any) {
 func (s *settings) own(key string) string { return cmp.Or(s.names[key], key) }
 
 // get is a setting of type T; without a default, it must be there.
-func get[T any](s *settings, key string, def ...T) (v T) {
+func get[T any](s *settings, key string, def ...T) T {
 	field, value := s.lookup(key)
-	if value == nil && len(def) > 0 {
+	switch {
+	case value != nil:
+	case len(def) > 0:
 		return def[0]
+	default:
+		s.fail(field, "is missing")
+	}
+	return as[T](s, field, value)
+}
+
+// as is a value as one of type T. Integers have 32 bits, and numbers may stand for booleans, as Python has it.
+func as[T any](s *settings, field string, value any) (v T) {
+	number, isNumber := value.(float64)
+	switch any(v).(type) {
+	case int:
+		if !isNumber || number != math.Trunc(number) || math.Abs(number) > math.MaxInt32 {
+			s.fail(field, "is %v, need an integer of 32 bits", value)
+		}
+		value = int(number)
+	case bool:
+		if isNumber {
+			value = number != 0
+		}
 	}
 	v, ok := value.(T)
-	if value == nil {
-		s.fail(field, "is missing")
-	} else if !ok {
+	if !ok {
 		s.fail(field, "has type %T, need %T", value, v)
 	}
 	return v
 }
 
-// integer is v, which must be one of 32 bits.
-func (s *settings) integer(field string, v any) int {
-	f, ok := v.(float64)
-	if !ok || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
-		s.fail(field, "is %v, need an integer of 32 bits", v)
+// only refuses settings that are there and say something else than is computed.
+func (s *settings) only(plain map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(plain)) {
+		if _, v := s.lookup(key); v != nil && v != plain[key] {
+			s.refuse("%s %v", key, v)
+		}
 	}
-	return int(f)
-}
-
-// truth is v, which must be a boolean or, as Python has it, a number.
-func (s *settings) truth(field string, v any) bool {
-	if number, ok := v.(float64); ok {
-		return number != 0
-	}
-	flag, ok := v.(bool)
-	if !ok && v != nil {
-		s.fail(field, "is %v, need true or false", v)
-	}
-	return flag
-}
-
-func (s *settings) int(key string, def ...int) int {
-	field, value := s.lookup(key)
-	if value == nil && len(def) > 0 {
-		return def[0]
-	}
-	return s.integer(field, get[any](s, key))
 }
 
 // assume gives settings that the file does not have the values of a configuration class. One that is null stays so.
@@ -79,7 +78,7 @@ func (s *settings) assume(class map[string]any) {
 
 // size is a setting from 1 to most, or the default.
 func (s *settings) size(key string, most int, def ...int) int {
-	v := s.int(key, def...)
+	v := get(s, key, def...)
 	if v > most || v < 1 && !slices.Contains(def, v) {
 		field, _ := s.lookup(key)
 		s.fail(field, "have %d, need 1 to %d", v, most)
@@ -95,7 +94,7 @@ func (s *settings) tokens(key string) (all []uint32) {
 		several = []any{value}
 	}
 	for _, token := range several {
-		all = append(all, uint32(s.integer(field, token)))
+		all = append(all, uint32(as[int](s, field, token)))
 	}
 	return all
 }
@@ -114,27 +113,24 @@ var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word
 var larger = []string{"gemma3", "llama4"}
 
 // parseSettings reads a JSON object.
-func parseSettings(f file, section string) (*settings, error) {
-	s := &settings{reader: &reader{file: f}, section: section}
+func parseSettings(f file, section string) *settings {
+	s := &settings{file: f, section: section}
 	if err := json.Unmarshal(f.data, &s.values); err != nil {
-		return nil, f.bad(section, "%v", err)
+		f.fail(section, "%v", err)
 	}
 	if s.values == nil {
-		return nil, f.bad(section, "is no JSON object")
+		f.fail(section, "is no JSON object")
 	}
-	return s, nil
+	return s
 }
 
 // parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
-func parseConfig(f file) (Config, error) {
-	s, err := parseSettings(f, "configuration")
-	if err != nil {
-		return Config{}, err
-	}
+func parseConfig(f file) Config {
+	s := parseSettings(f, "configuration")
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
 		if name := get(s, "model_type", ""); !slices.Contains(larger, name) { // whose text may see in other ways, as PaliGemma's does
-			return Config{}, s.unsupported("model_type %s with a text_config", name)
+			s.refuse("model_type %s with a text_config", name)
 		}
 		s.section, s.values = "configuration text_config", text
 		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
@@ -142,5 +138,5 @@ func parseConfig(f file) (Config, error) {
 	}
 	c := s.config()
 	s.check(&c)
-	return c, s.err
+	return c
 }

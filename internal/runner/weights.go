@@ -15,11 +15,8 @@ type Matrix struct {
 	Bias []float32
 }
 
-// pack is the matrix as the runner multiplies by it; an empty one where loading has failed.
+// pack is the matrix as the runner multiplies by it.
 func (m dense) pack(bias dense) Matrix {
-	if m.data == nil {
-		return Matrix{}
-	}
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
 }
 
@@ -49,7 +46,7 @@ func (m dense) transposed() dense {
 	return out
 }
 
-// loader decodes weights until one is missing or has another shape. They are named as in Hugging Face's Llama.
+// loader decodes weights. They are named as in Hugging Face's Llama.
 type loader struct {
 	*archive
 	cfg   *Config
@@ -112,16 +109,15 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs, unless reading the archive or the configuration has failed. Layers are reserved one
-// by one, so a file that claims more than it holds fails at the first one missing.
-func (a *archive) model(cfg Config) (*Model, error) {
+// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at the first one missing.
+func (a *archive) model(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
 	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
 	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
 	if m.Output = m.Embed; !cfg.Tied {
 		m.Output = w.matrix("lm_head", cfg.Vocab, cfg.Dim, false).Matrix
 	}
-	for i := 0; i < cfg.Layers && w.err == nil; i++ {
+	for i := range cfg.Layers {
 		w.layer = fmt.Sprintf("model.layers.%d.", i)
 		b, l, ffnNorm := cfg.block(i), Layer{AttnNorm: w.norm("input_layernorm", cfg.Dim)}, "post_attention_layernorm"
 		if cfg.PostNorms {
@@ -144,9 +140,6 @@ func (a *archive) model(cfg Config) (*Model, error) {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	if w.err != nil {
-		return nil, w.err
-	}
 	h := sha256.New() // of all files: decoding them has taken longer
 	fmt.Fprintf(h, "%+v\n", cfg)
 	for _, data := range a.files {
@@ -154,5 +147,5 @@ func (a *archive) model(cfg Config) (*Model, error) {
 		h.Write(data)
 	}
 	m.Digest = h.Sum(nil)
-	return m, nil
+	return m
 }
