@@ -51,15 +51,16 @@ func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens in
 	g.report.Matches = make([]kvcache.Match, len(prompts))
 	err := g.begin(prompts, s)
 	if err == nil {
-		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
-	}
-	for _, run := range g.runs {
-		if err == nil && run.seq != nil {
-			err = g.next(run, run.logits)
-		}
+		g.report.Prefill, err = g.drain(ctx, func(run *run[B], logits []float32) error {
+			run.logits = slices.Clone(logits)
+			return nil
+		})
 	}
 	if err == nil {
-		g.report.DecodeTokens, g.report.Decode, err = g.drain(ctx, g.next)
+		err = g.share()
+	}
+	if err == nil {
+		g.report.Decode, err = g.drain(ctx, g.next)
 	}
 	for _, run := range g.runs {
 		err = cmp.Or(err, g.end(run))
@@ -86,7 +87,7 @@ type run[B backend.Buffer] struct {
 	logits  []float32            // behind the prompt, once that is computed
 	pending []uint32             // tokens that are not in the cache yet
 	sampler *Sampler
-	chosen  []uint32 // tokens of the step that are to be emitted
+	chosen  []uint32 // what a tree of guesses found to follow
 	text    []uint32 // the prompt, and what was emitted
 }
 
@@ -143,24 +144,22 @@ func (g *generation[B]) later(r *run[B]) bool {
 }
 
 // drain runs steps until no run has pending tokens, and calls use with the logits
-// behind the last one of a run. It returns how many tokens it computed.
-func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (tokens int, took time.Duration, err error) {
-	start := time.Now()
-	for n := -1; n != 0 && err == nil; {
-		n, err = g.advance(ctx, use)
-		tokens += n
+// behind the last one of a run. It returns how long that took.
+func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (time.Duration, error) {
+	start, more, err := time.Now(), true, error(nil)
+	for more && err == nil {
+		if err = cmp.Or(ctx.Err(), g.admit()); err == nil {
+			more, err = g.advance(use)
+		}
 	}
-	return tokens, time.Since(start), err
+	return time.Since(start), err
 }
 
-// advance runs one step and returns how many tokens it computed.
-func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
-	if err := cmp.Or(ctx.Err(), g.admit()); err != nil {
-		return 0, err
-	}
+// advance runs one step, unless no run has pending tokens.
+func (g *generation[B]) advance(use func(*run[B], []float32) error) (more bool, err error) {
 	var work []Work[B]
 	var in []*run[B]
-	trees := false // all of a step, or none
+	n, trees := 0, false // trees: all of a step, or none
 	for _, run := range g.runs {
 		if k := min(len(run.pending), g.rows-n); k > 0 {
 			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
@@ -173,59 +172,49 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 		}
 	}
 	if n == 0 {
-		return 0, nil
+		return false, nil
 	}
 	logits, err := g.Forward(work, trees)
 	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
-		for i := range work { // there may be room for what is certain
-			work[i] = Work[B]{Seq: work[i].Seq, Tokens: work[i].Tokens[:1]}
+		for i, run := range in { // there may be room for what is certain
+			work[i], run.chosen = Work[B]{Seq: run.seq, Tokens: work[i].Tokens[:1]}, nil
 		}
 		logits, err = g.Forward(work, false)
 	}
-	if err != nil {
-		return 0, err
-	}
-	n = 0
 	for i, run := range in {
-		tree := work[i].Right != nil
-		if n += len(work[i].Tokens); tree {
-			n += len(run.chosen) - len(work[i].Tokens) // without wrong guesses
-		}
-		switch {
-		case err != nil || len(run.pending) > 0:
-		case tree:
-			err = g.take(run, run.chosen...)
-		default:
+		if err == nil && len(run.pending) == 0 {
 			err = use(run, logits.Row(i))
 		}
 	}
-	return n, err
+	return true, err
 }
 
-// share forks a run behind its prompt for every other run that has the same one.
-// No token is chosen yet: no sequence may end while others still need its cache.
-func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
-	source.logits = slices.Clone(logits)
-	for _, run := range g.runs {
-		if run.source == source && run != source {
+// share forks the sequence of a prompt for every other run that has the same one, and chooses the first token of each: not
+// before, as no sequence may end while others still need its cache.
+func (g *generation[B]) share() (err error) {
+	for i, run := range g.runs {
+		if source := run.source; source != run && source.seq != nil {
 			if run.seq, err = source.seq.Fork(); err != nil {
 				return err
 			}
-			run.logits = source.logits
-			g.report.Matches[run.number] = kvcache.Match{Cached: len(run.prompt.Tokens)}
+			g.report.Matches[i] = kvcache.Match{Cached: len(run.prompt.Tokens)}
 		}
 	}
-	return nil
+	for _, run := range g.runs {
+		if err == nil && run.seq != nil {
+			err = g.next(run, run.source.logits)
+		}
+	}
+	return err
 }
 
-// next samples a token of a run and takes it.
+// next emits the tokens that a tree of guesses found for a run, or else samples one, and puts the last one in line for the next
+// step, or ends the run.
 func (g *generation[B]) next(run *run[B], logits []float32) error {
-	return g.take(run, run.sampler.Sample(logits))
-}
-
-// take emits the tokens that were chosen for a run and puts the last one in line for the next step, or ends the run.
-func (g *generation[B]) take(run *run[B], tokens ...uint32) error {
-	for _, token := range tokens {
+	if len(run.chosen) == 0 {
+		run.chosen = append(run.chosen, run.sampler.Sample(logits))
+	}
+	for _, token := range run.chosen {
 		if g.model.Stops(token) {
 			return g.end(run)
 		}
@@ -237,7 +226,7 @@ func (g *generation[B]) take(run *run[B], tokens ...uint32) error {
 	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
 		return g.end(run)
 	}
-	run.pending = run.text[len(run.text)-1:]
+	run.pending, run.chosen = run.text[len(run.text)-1:], run.chosen[:0]
 	return nil
 }
 
@@ -253,7 +242,9 @@ func (g *generation[B]) end(run *run[B]) error {
 	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
 		g.report.Cache = stats
 	}
-	seq := run.seq
+	n, prompt, seq := run.seq.Len(), len(run.prompt.Tokens), run.seq
+	g.report.PrefillTokens += min(n, prompt) - g.report.Matches[run.number].Cached
+	g.report.DecodeTokens += max(n-prompt, 0)
 	run.seq = nil
 	return errors.Join(err, seq.Release())
 }

@@ -39,7 +39,7 @@ func (g *generation[B]) guess(run *run[B], w *Work[B]) {
 	}
 	nodes := 1 + min(g.guesses, capacity-have-1, g.maxTokens-run.emitted()-1)
 	tree := lookUp(run.text, nodes, deep)
-	w.Tokens, w.Parents, run.chosen = tree.tokens, tree.parents, run.chosen[:0]
+	w.Tokens, w.Parents = tree.tokens, tree.parents
 	w.Right = func(nodes Logits) (path []int) {
 		for node := 0; node >= 0; {
 			token := Greedy(nodes.Row(node))
