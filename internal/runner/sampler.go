@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Sampling says how the next token is chosen. The zero value is greedy.
@@ -83,4 +85,30 @@ func (s *Sampler) Sample(logits []float32) uint32 {
 		}
 	}
 	return s.order[len(s.order)-1].token // rounding left a remainder
+}
+
+// Prompt is a text to continue.
+type Prompt struct {
+	Tokens []uint32
+	// Salt separates tenants: what prompts of one salt compute is not reused for those of another. nil is a salt of its own.
+	Salt []byte
+}
+
+func (p Prompt) options() kvcache.OpenOptions {
+	return kvcache.OpenOptions{Scope: prefix.Scope{Salt: p.Salt}}
+}
+
+// common is the number of tokens with which both prompts begin and that they may share.
+func (p Prompt) common(o Prompt) (n int) {
+	if (p.Salt == nil) != (o.Salt == nil) || !bytes.Equal(p.Salt, o.Salt) {
+		return 0
+	}
+	for n < min(len(p.Tokens), len(o.Tokens)) && p.Tokens[n] == o.Tokens[n] {
+		n++
+	}
+	return n
+}
+
+func (p Prompt) equal(o Prompt) bool {
+	return len(p.Tokens) == len(o.Tokens) && p.common(o) == len(p.Tokens)
 }
