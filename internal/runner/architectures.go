@@ -22,10 +22,10 @@ func upperWindows(s *settings, layer int) string {
 // qwen2 has biases in three of four projections.
 func qwen2(_ *settings, c *Config) { c.QKVBias, c.OBias = true, false }
 
-func qwen3(_ *settings, c *Config) { c.QKNorm = weightedQK }
+func qwen3(_ *settings, c *Config) { c.QKNorm = true }
 
 func qwen3Next(s *settings, c *Config) {
-	c.UnitNorm, c.QKNorm, c.Gated = true, weightedQK, true
+	c.UnitNorm, c.QKNorm, c.Gated = true, true, true
 	c.Delta = delta{KeyHeads: s.size("linear_num_key_heads", 1<<10), ValueHeads: s.size("linear_num_value_heads", 1<<10),
 		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10),
 		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
@@ -55,7 +55,7 @@ func gemma(s *settings, c *Config) {
 
 func gemma3(s *settings, c *Config) {
 	gemma(s, c)
-	c.QKNorm = weightedQK
+	c.QKNorm = true
 }
 
 var swiglu = map[string]any{"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "hidden_act": "silu"}
@@ -63,7 +63,7 @@ var swiglu = map[string]any{"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "hidden_
 // gptOSS has sinks in all layers, and experts with biases.
 func gptOSS(s *settings, c *Config) {
 	c.Sinks, c.Act = true, clampedSwiGLU
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router", Packed: interleaved}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router", Packed: true, ByTurns: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 }
 
@@ -88,16 +88,14 @@ func chunksBetween(s *settings, layer int) string {
 
 func llama4(s *settings, c *Config) {
 	c.RoPE.Pairing = backend.Interleaved
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Route: sigmoidInputs, Router: "router", Packed: halves}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Route: sigmoidInputs, Router: "router", Packed: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 	c.Hidden, c.FFN = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
 }
 
 func llama4Layer(s *settings, layer int, b *Block) {
 	if rotates(s, layer) {
-		if get(s, "use_qk_norm", true) {
-			b.QKNorm = plainQK
-		}
+		b.QKNorm, b.PlainQK = get(s, "use_qk_norm", true), true
 	} else if b.NoRoPE = true; get(s, "attn_temperature_tuning", false) { // 4 in files of transformers 4
 		b.Warm = temperature{Floor: s.size("floor_scale", maxContext), Scale: get[float64](s, "attn_scale")}
 	}

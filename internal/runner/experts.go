@@ -16,7 +16,9 @@ type experts struct {
 	SharedGate bool   // that one's output is multiplied by the sigmoid of a projection
 	Router     string // what a file calls it
 	Bias       bool
-	Packed     packing
+	// Packed is one tensor [experts, inputs, outputs] of all, gates and ups in one; else each has matrices [outputs, inputs].
+	Packed  bool
+	ByTurns bool // of packed ones: a gate and an up by turns, else all gates first
 }
 
 // route says what the scores of the chosen experts become.
@@ -26,15 +28,6 @@ const (
 	softmaxChosen route = iota // weights of the outputs, softmax over the chosen ones
 	softmaxAll                 // the same over all experts
 	sigmoidInputs              // factors of the inputs, as in Llama 4
-)
-
-// packing says how the experts' weights lie in a file.
-type packing uint8
-
-const (
-	apart       packing = iota // a matrix [outputs, inputs] for each
-	halves                     // one tensor [experts, inputs, outputs], gates before ups
-	interleaved                // the same, gates and ups by turns
 )
 
 // expertWeights are the weights of experts.
@@ -52,14 +45,14 @@ func (w *loader) experts(b *Block, out *Layer) {
 	if e.SharedGate {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
 	}
-	if e.Packed == apart {
+	if !e.Packed {
 		for i := range e.Count {
 			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Hidden))
 		}
 		return
 	}
 	heads := 1 // each of a part of the gates and of the ups
-	if e.Packed == interleaved {
+	if e.ByTurns {
 		heads = e.Hidden
 	}
 	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)

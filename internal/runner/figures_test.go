@@ -109,7 +109,7 @@ var mistakes = map[string]func(m *Model) bool{
 	}),
 	"cap":          inBlocks(func(b *Block) bool { return b.SoftCap != 0 && change(&b.SoftCap, b.SoftCap/5) }),
 	"temperature":  inBlocks(func(b *Block) bool { return b.Warm.Floor > 0 && change(&b.Warm, temperature{}) }),
-	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm != 0 && change(&b.QKNorm, noQKNorm) }),
+	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm && change(&b.QKNorm, false) }),
 	"route":        inBlocks(func(b *Block) bool { return b.Experts.Count > 0 && change(&b.Experts.Top, b.Experts.Top+1) }),
 	"activation": inBlocks(func(b *Block) bool {
 		return change(&b.Act, map[bool]string{true: "gelu_pytorch_tanh", false: "silu"}[b.Act == "silu"])

@@ -117,20 +117,13 @@ func (r *reader) tensor() tensor {
 
 // ggufNames is what GGUF's metadata call the settings of config.json.
 var ggufNames = map[string]string{
-	"model_type":              "general.architecture",
-	"hidden_size":             "llama.embedding_length",
-	"intermediate_size":       "llama.feed_forward_length",
-	"num_hidden_layers":       "llama.block_count",
-	"num_attention_heads":     "llama.attention.head_count",
-	"num_key_value_heads":     "llama.attention.head_count_kv",
-	"head_dim":                "llama.attention.key_length",
-	"max_position_embeddings": "llama.context_length",
-	"rms_norm_eps":            "llama.attention.layer_norm_rms_epsilon",
-	"bos_token_id":            "tokenizer.ggml.bos_token_id",
-	"eos_token_id":            "tokenizer.ggml.eos_token_id",
-	"rope_theta":              "llama.rope.freq_base",
-	"rope_scaling.rope_type":  "llama.rope.scaling.type",
-	"rope_scaling.factor":     "llama.rope.scaling.factor",
+	"model_type": "general.architecture", "max_position_embeddings": "llama.context_length",
+	"hidden_size": "llama.embedding_length", "intermediate_size": "llama.feed_forward_length",
+	"num_hidden_layers": "llama.block_count", "num_attention_heads": "llama.attention.head_count",
+	"num_key_value_heads": "llama.attention.head_count_kv", "head_dim": "llama.attention.key_length",
+	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
+	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
+	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
 

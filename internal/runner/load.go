@@ -96,21 +96,17 @@ func LoadConfig(folder string) (c Config, err error) {
 func readConfig(fsys fs.FS, folder string) Config {
 	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
 	name := path.Join(folder, "generation_config.json")
-	if _, absent := fs.Stat(fsys, name); absent == nil {
-		c.endAt(open(fsys, name))
+	if _, absent := fs.Stat(fsys, name); absent != nil {
+		return c
 	}
-	return c
-}
-
-// endAt adds the tokens that generation_config.json ends texts at: what ends a turn is often there alone.
-func (c *Config) endAt(f file) {
-	s := parseSettings(f, "generation")
-	for _, token := range s.tokens("eos_token_id") {
+	s := parseSettings(open(fsys, name), "generation")
+	for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
 		if !slices.Contains(c.EOS, token) {
 			c.EOS = append(c.EOS, token)
 		}
 	}
-	s.check(c)
+	s.check(&c)
+	return c
 }
 
 // isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right behind them: such a model

@@ -47,7 +47,8 @@ type Block struct {
 	Warm     temperature // of queries far out
 	QKVBias  bool
 	OBias    bool
-	QKNorm   qkNorm
+	QKNorm   bool   // of queries and keys, head by head, before they rotate
+	PlainQK  bool   // without weights
 	Sinks    bool   // a logit for each head that has no value (attention sinks of gpt-oss)
 	Gated    bool   // outputs are multiplied by the sigmoid of a projection
 	Latent   latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
@@ -56,15 +57,6 @@ type Block struct {
 	Act      string
 	Experts  experts
 }
-
-// qkNorm says how queries and keys are normed, head by head, before they rotate.
-type qkNorm uint8
-
-const (
-	noQKNorm   qkNorm = iota
-	weightedQK        // RMSNorm with weights
-	plainQK           // without
-)
 
 // temperature multiplies the query at position p by 1 + Scale·ln(1 + ⌊(p+1)/Floor⌋), as Llama 4 does in layers
 // without positions; 0: not.

@@ -38,7 +38,7 @@ func (s *settings) rope(b *Block, layers string, context int) {
 		r.Dims = int(float64(b.HeadDim) * part)
 	}
 	key := "rope_type"
-	if _, there := s.lookup(prefix + key); there == nil {
+	if get[any](s, prefix+key, nil) == nil {
 		key = "type"
 	}
 	kind := get(s, prefix+key, "")

@@ -98,10 +98,9 @@ func (w *loader) attention(b *Block, out *Layer) {
 	} else {
 		out.Q = w.matrix("self_attn.q_proj", q, dim, b.QKVBias)
 	}
-	out.K = w.matrix("self_attn.k_proj", kv, dim, b.QKVBias)
-	out.V = w.matrix("self_attn.v_proj", b.KVHeads*b.valueDim(), dim, b.QKVBias)
-	out.O = w.matrix("self_attn.o_proj", dim, b.Heads*b.valueDim(), b.OBias)
-	if b.QKNorm == weightedQK {
+	out.K, out.V = w.matrix("self_attn.k_proj", kv, dim, b.QKVBias), w.matrix("self_attn.v_proj", kv, dim, b.QKVBias)
+	out.O = w.matrix("self_attn.o_proj", dim, q, b.OBias)
+	if b.QKNorm && !b.PlainQK {
 		out.QNorm, out.KNorm = w.norm("self_attn.q_norm", b.HeadDim), w.norm("self_attn.k_norm", b.HeadDim)
 	}
 	if b.Sinks {
