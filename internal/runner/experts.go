@@ -126,25 +126,25 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32, n int, score func(t int) float32) {
 	dim := r.model.Dim
 	rows, out := r.floats("rows", n*dim), r.floats("out", n*dim)
-	var of []int
+	var of []int     // the rows
+	var by []float32 // what their outputs are multiplied by
 	for t := range n {
-		if s := score(t); s != 0 {
-			row := rows[len(of)*dim : (len(of)+1)*dim]
-			copy(row, in[t*dim:])
-			if of = append(of, t); b.Experts.Route == sigmoidInputs {
-				scale(row, s)
-			}
+		s := score(t)
+		if s == 0 {
+			continue
 		}
+		row := rows[len(of)*dim : (len(of)+1)*dim]
+		if copy(row, in[t*dim:]); b.Experts.Route == sigmoidInputs {
+			scale(row, s)
+			s = 1
+		}
+		of, by = append(of, t), append(by, s)
 	}
 	if len(of) == 0 {
 		return
 	}
 	r.feedForward(out, false, b.Act, w, rows, len(of))
 	for i, t := range of {
-		s := score(t)
-		if b.Experts.Route == sigmoidInputs {
-			s = 1
-		}
-		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], s)
+		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], by[i])
 	}
 }

@@ -15,10 +15,9 @@ type family struct {
 	shape func(s *settings, c *Config)           // adds what all layers have
 	layer func(s *settings, layer int, b *Block) // adds what one of them has
 	only  map[string]any                         // what the runner has no other value for
-	class string                                 // whose defaults it has, if not those of its own name
 }
 
-// families are the architectures by model_type. Larger models name that of their text part too.
+// families are the architectures by model_type.
 var families = map[string]family{
 	"llama":       {},
 	"mistral":     {kind: windows},
@@ -26,10 +25,8 @@ var families = map[string]family{
 	"qwen3":       {kind: upperWindows, shape: qwen3},
 	"qwen3_next":  {kind: between("linear_attention", "full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
 	"gemma2":      {kind: windowsBetween, shape: gemma},
-	"gemma3":      {kind: windowsBetween, shape: gemma3, class: "gemma3_text"},
 	"gemma3_text": {kind: windowsBetween, shape: gemma3},
 	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
-	"llama4":      {kind: chunksBetween, shape: llama4, layer: llama4Layer, class: "llama4_text"},
 	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
 	"deepseek_v2": {shape: deepSeek},
 	"deepseek_v3": {shape: deepSeek},
@@ -65,12 +62,13 @@ var classesJSON []byte
 // config is the shape of the model.
 func (s *settings) config() Config {
 	name := get[string](s, "model_type")
+	name = cmp.Or(larger[name], name)
 	f, known := families[name]
-	if !known { // or missing
+	if !known {
 		s.refuse("model_type %s", name)
 	}
 	if s.names == nil { // a GGUF file has all that it needs
-		s.assume(classes[cmp.Or(f.class, name)])
+		s.assume(classes[name])
 	}
 	s.flatten("rope_scaling")
 	s.flatten("rope_parameters")

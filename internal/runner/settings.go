@@ -109,8 +109,8 @@ func (s *settings) flatten(key string) {
 // inherited are settings of a larger model that count for its text model, too.
 var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
 
-// larger are the models whose text models are those of a family.
-var larger = []string{"gemma3", "llama4"}
+// larger are the models whose text models are those of a family, which may have their names.
+var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
 
 // parseSettings reads a JSON object.
 func parseSettings(f file, section string) *settings {
@@ -129,7 +129,7 @@ func parseConfig(f file) Config {
 	s := parseSettings(f, "configuration")
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
-		if name := get(s, "model_type", ""); !slices.Contains(larger, name) { // whose text may see in other ways, as PaliGemma's does
+		if name := get(s, "model_type", ""); larger[name] == "" { // whose text may see in other ways, as PaliGemma's does
 			s.refuse("model_type %s with a text_config", name)
 		}
 		s.section, s.values = "configuration text_config", text
