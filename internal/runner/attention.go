@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -10,11 +9,12 @@ import (
 
 // attention is a layer's attention over the cache, of the n rows of r.h into r.out. This is all that a runner
 // does with the cache in a layer.
-func (r *Runner[B]) attention(l, n int) error {
+func (r *Runner[B]) attention(l, n int) {
 	b, w := r.model.block(l), &r.model.Layers[l]
 	switch {
 	case b.Kind == group.State:
-		return r.delta(l, n)
+		r.delta(l, n)
+		return
 	case b.Latent != (latent{}):
 		r.latent(b, w, n)
 	default:
@@ -32,10 +32,9 @@ func (r *Runner[B]) attention(l, n int) error {
 			scale(r.q.host[t*b.Heads*b.HeadDim:(t+1)*b.Heads*b.HeadDim], float32(warm))
 		}
 	}
-	err := errors.Join(r.q.send(r.stream, n*b.Heads*b.HeadDim), r.k.send(r.stream, n*b.KVHeads*b.keyDim()), r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
-	if err != nil {
-		return err
-	}
+	check(r.q.send(r.stream, n*b.Heads*b.HeadDim))
+	check(r.k.send(r.stream, n*b.KVHeads*b.keyDim()))
+	check(r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
 
 	step, layer := r.steps[0], l
 	if len(r.steps) > 1 {
@@ -43,16 +42,9 @@ func (r *Runner[B]) attention(l, n int) error {
 	}
 	io := kvcache.Dense(r.q.buf, r.k.buf, r.v.buf, r.out.buf)
 	io.Rotate = !b.NoRoPE
-	if err := step.Append(layer, io); err != nil {
-		return err
-	}
-	if err := step.Attend(layer, io); err != nil {
-		return err
-	}
-	width := b.Heads * b.valueDim()
-	if err := r.out.receive(r.stream, n*width); err != nil {
-		return err
-	}
+	check(step.Append(layer, io))
+	check(step.Attend(layer, io))
+	check(r.out.receive(r.stream, n*b.Heads*b.valueDim()))
 	if b.Latent != (latent{}) {
 		out := r.floats("values", n*b.Heads*b.Latent.Value)
 		r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)
@@ -63,5 +55,4 @@ func (r *Runner[B]) attention(l, n int) error {
 			r.out.host[i] *= sigmoid(g)
 		}
 	}
-	return nil
 }

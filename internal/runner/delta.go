@@ -48,21 +48,17 @@ func (w *loader) delta(b *Block, out *Layer) {
 
 // delta computes a layer of a gated delta net for the n rows of r.h into r.out. Each sequence's state is read from the cache
 // and written back.
-func (r *Runner[B]) delta(l, n int) error {
+func (r *Runner[B]) delta(l, n int) {
 	b, w := r.model.block(l), &r.model.Layers[l]
 	d, c := &b.Delta, b.Delta.channels()
 	qkv, z := r.project("qkv", &w.Delta.QKV, r.h, n), r.project("z", &w.Delta.Z, r.h, n)
 	beta, decay := r.project("beta", &w.Delta.Beta, r.h, n), r.project("decay", &w.Delta.Decay, r.h, n)
 	view, err := r.steps[0].State(l)
-	if err != nil {
-		return err
-	}
+	check(err)
 	state, at := r.floats("state", d.state()), 0
 	for _, call := range view.Calls {
 		word := int(view.Offsets[call.Seq] / 4)
-		if err := backend.Download(r.be, r.stream, state, view.Buf, word); err != nil {
-			return err
-		}
+		check(backend.Download(r.be, r.stream, state, view.Buf, word))
 		for t := at; t < at+call.Rows; t++ {
 			out := r.out.host[t*len(w.Delta.Norm)*d.ValueHeads:][:w.Delta.Z.Rows]
 			w.Delta.token(d, state, qkv[t*c:(t+1)*c], beta[t*d.ValueHeads:(t+1)*d.ValueHeads], decay[t*d.ValueHeads:], out)
@@ -73,11 +69,8 @@ func (r *Runner[B]) delta(l, n int) error {
 			}
 		}
 		at += call.Rows
-		if err := backend.Upload(r.be, r.stream, view.Buf, word, state); err != nil {
-			return err
-		}
+		check(backend.Upload(r.be, r.stream, view.Buf, word, state))
 	}
-	return nil
 }
 
 // token goes on with a state by one token, whose inputs of the convolution are x, and writes the output of each value head.

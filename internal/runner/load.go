@@ -121,28 +121,14 @@ type file struct {
 	data []byte
 }
 
-// failure is what the readers of a file panic with where it is wrong, so that they go on with nothing but what is right.
-type failure struct{ error }
-
-// caught makes the failure of a reader the error that its caller returns.
-func caught(err *error) {
-	switch failed := recover().(type) {
-	case nil:
-	case failure:
-		*err = failed.error
-	default:
-		panic(failed)
-	}
-}
-
 // fail gives the file up.
 func (f file) fail(field, format string, a ...any) {
-	panic(failure{modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)}})
+	check(modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)})
 }
 
 // refuse gives a sound file up.
 func (f file) refuse(format string, a ...any) {
-	panic(failure{modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}})
+	check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
 }
 
 // open reads a regular file.
@@ -158,9 +144,7 @@ func open(fsys fs.FS, name string) file {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
 		err = fmt.Errorf("%s: %w", name, failed.Err)
 	}
-	if err != nil {
-		panic(failure{err})
-	}
+	check(err)
 	return f
 }
 

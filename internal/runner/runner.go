@@ -175,3 +175,23 @@ func (p *port[B]) receive(s backend.Stream, n int) error {
 	}
 	return backend.Download(p.be, s, p.host[:n], p.buf, 0)
 }
+
+// failure is what check panics with, in the functions below Load and Forward, which go on with nothing but what is right.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// caught makes the failure of a check the error that Load or Forward returns.
+func caught(err *error) {
+	switch failed := recover().(type) {
+	case nil:
+	case failure:
+		*err = failed.error
+	default:
+		panic(failed)
+	}
+}
