@@ -46,26 +46,20 @@ func (r *Report) Add(o Report) {
 // right cost no step of their own. The text is the same.
 //
 // It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
-func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
-	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit}
-	g.report.Matches = make([]kvcache.Match, len(prompts))
-	err := g.begin(prompts, s)
-	if err == nil {
-		g.report.Prefill, err = g.drain(ctx, func(run *run[B], logits []float32) error {
-			run.logits = slices.Clone(logits)
-			return nil
-		})
-	}
-	if err == nil {
-		err = g.share()
-	}
-	if err == nil {
-		g.report.Decode, err = g.drain(ctx, g.next)
-	}
-	for _, run := range g.runs {
-		err = cmp.Or(err, g.end(run))
-	}
-	return g.report, err
+func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (report Report, err error) {
+	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report}
+	report.Matches = make([]kvcache.Match, len(prompts))
+	defer func() {
+		for _, run := range g.runs {
+			err = cmp.Or(err, g.end(run))
+		}
+	}()
+	defer caught(&err)
+	g.begin(prompts, s)
+	g.drain(ctx, &report.Prefill, func(run *run[B], logits []float32) { run.logits = slices.Clone(logits) })
+	g.share()
+	g.drain(ctx, &report.Decode, g.next)
+	return report, nil
 }
 
 // generation is the state of a Generate.
@@ -74,7 +68,7 @@ type generation[B backend.Buffer] struct {
 	runs      []*run[B]
 	maxTokens int
 	emit      func(seq int, token uint32) error
-	report    Report
+	report    *Report
 }
 
 // run is one sequence of a generation.
@@ -92,41 +86,36 @@ type run[B backend.Buffer] struct {
 }
 
 // begin makes a run of every prompt. Those that differ from all before them wait for a sequence.
-func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
+func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
 	if g.guesses > 0 && s.Temperature > 0 {
-		return kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "with Guesses the likeliest token is chosen: accepts 0"}
+		check(kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "with Guesses the likeliest token is chosen: accepts 0"})
 	}
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {
-			return misused("generate", "prompt %d has no tokens, not even BOS", i)
+			check(misused("generate", "prompt %d has no tokens, not even BOS", i))
 		}
-		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens)}
-		g.runs = append(g.runs, run)
 		// The turns of a conversation differ in length: they draw differently, too.
-		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
-			return err
-		}
+		sampler, err := NewSampler(s, uint64(i)<<32|uint64(n))
+		check(err)
+		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens), sampler: sampler}
+		g.runs = append(g.runs, run)
 		run.source = g.runs[slices.IndexFunc(prompts, prompt.equal)]
 		run.waiting = run.source == run && g.maxTokens > 0
 	}
-	return nil
 }
 
 // admit opens a sequence for every run that waits for no earlier one.
-func (g *generation[B]) admit() error {
+func (g *generation[B]) admit() {
 	for i, run := range g.runs {
 		if !run.waiting || g.later(run) {
 			continue
 		}
 		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
-		if err != nil {
-			return err
-		}
+		check(err)
 		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
 		run.pending = run.prompt.Tokens[match.Cached:]
 	}
-	return nil
 }
 
 // later reports whether an earlier run is going to compute blocks that this one can use and
@@ -143,20 +132,19 @@ func (g *generation[B]) later(r *run[B]) bool {
 	})
 }
 
-// drain runs steps until no run has pending tokens, and calls use with the logits
-// behind the last one of a run. It returns how long that took.
-func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (time.Duration, error) {
-	start, more, err := time.Now(), true, error(nil)
-	for more && err == nil {
-		if err = cmp.Or(ctx.Err(), g.admit()); err == nil {
-			more, err = g.advance(use)
-		}
+// drain runs steps until no run has pending tokens, and calls use with the logits behind the last one of a run. It tells how
+// long that took.
+func (g *generation[B]) drain(ctx context.Context, took *time.Duration, use func(*run[B], []float32)) {
+	start := time.Now()
+	defer func() { *took = time.Since(start) }()
+	for more := true; more; more = g.advance(use) {
+		check(ctx.Err())
+		g.admit()
 	}
-	return time.Since(start), err
 }
 
-// advance runs one step, unless no run has pending tokens.
-func (g *generation[B]) advance(use func(*run[B], []float32) error) (more bool, err error) {
+// advance runs one step, and reports whether a run had pending tokens.
+func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 	var work []Work[B]
 	var in []*run[B]
 	n, trees := 0, false // trees: all of a step, or none
@@ -172,7 +160,7 @@ func (g *generation[B]) advance(use func(*run[B], []float32) error) (more bool, 
 		}
 	}
 	if n == 0 {
-		return false, nil
+		return false
 	}
 	logits, err := g.Forward(work, trees)
 	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
@@ -181,53 +169,51 @@ func (g *generation[B]) advance(use func(*run[B], []float32) error) (more bool, 
 		}
 		logits, err = g.Forward(work, false)
 	}
+	check(err)
 	for i, run := range in {
-		if err == nil && len(run.pending) == 0 {
-			err = use(run, logits.Row(i))
+		if len(run.pending) == 0 {
+			use(run, logits.Row(i))
 		}
 	}
-	return true, err
+	return true
 }
 
 // share forks the sequence of a prompt for every other run that has the same one, and chooses the first token of each: not
 // before, as no sequence may end while others still need its cache.
-func (g *generation[B]) share() (err error) {
+func (g *generation[B]) share() {
 	for i, run := range g.runs {
 		if source := run.source; source != run && source.seq != nil {
-			if run.seq, err = source.seq.Fork(); err != nil {
-				return err
-			}
-			g.report.Matches[i] = kvcache.Match{Cached: len(run.prompt.Tokens)}
+			fork, err := source.seq.Fork()
+			check(err)
+			run.seq, g.report.Matches[i] = fork, kvcache.Match{Cached: len(run.prompt.Tokens)}
 		}
 	}
 	for _, run := range g.runs {
-		if err == nil && run.seq != nil {
-			err = g.next(run, run.source.logits)
+		if run.seq != nil {
+			g.next(run, run.source.logits)
 		}
 	}
-	return err
 }
 
 // next emits the tokens that a tree of guesses found for a run, or else samples one, and puts the last one in line for the next
 // step, or ends the run.
-func (g *generation[B]) next(run *run[B], logits []float32) error {
+func (g *generation[B]) next(run *run[B], logits []float32) {
 	if len(run.chosen) == 0 {
 		run.chosen = append(run.chosen, run.sampler.Sample(logits))
 	}
 	for _, token := range run.chosen {
 		if g.model.Stops(token) {
-			return g.end(run)
+			check(g.end(run))
+			return
 		}
-		if err := g.emit(run.number, token); err != nil {
-			return err
-		}
+		check(g.emit(run.number, token))
 		run.text = append(run.text, token)
 	}
 	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
-		return g.end(run)
+		check(g.end(run))
+		return
 	}
 	run.pending, run.chosen = run.text[len(run.text)-1:], run.chosen[:0]
-	return nil
 }
 
 // emitted is how many tokens a run has behind its prompt.

@@ -10,23 +10,21 @@ import (
 )
 
 // takesGuesses checks Options.Guesses for a device that takes trees of so many words of 32 nodes.
-func (m *Model) takesGuesses(opt Options, words int) error {
-	why := ""
+func (m *Model) takesGuesses(opt Options, words int) {
+	refuse := func(format string, a ...any) {
+		check(kvcache.ErrConfig{Name: "Guesses", Value: fmt.Sprint(opt.Guesses), Why: fmt.Sprintf(format, a...)})
+	}
 	if most := max(32*words-1, 0); opt.Guesses < 0 || opt.Guesses > most {
-		why = fmt.Sprintf("accepts 0 to %d on this device", most)
+		refuse("accepts 0 to %d on this device", most)
 	}
 	if opt.Guesses > 0 && opt.Cache.Storage.Residual > 0 {
-		why = "does not go with a residual window: blocks of guesses would be quantized that may be wrong"
+		refuse("does not go with a residual window: blocks of guesses would be quantized that may be wrong")
 	}
-	for l := 0; l < m.Config.Layers && opt.Guesses > 0 && why == ""; l++ {
-		if kind := m.block(l).Kind; kind > group.Window {
-			why = fmt.Sprintf("layer %d is of kind %v, which has no trees of guesses", l, kind)
+	for l := range m.Config.Layers {
+		if kind := m.block(l).Kind; opt.Guesses > 0 && kind > group.Window {
+			refuse("layer %d is of kind %v, which has no trees of guesses", l, kind)
 		}
 	}
-	if why == "" {
-		return nil
-	}
-	return kvcache.ErrConfig{Name: "Guesses", Value: fmt.Sprint(opt.Guesses), Why: why}
 }
 
 // guess makes a run's token the root of a tree: behind it are guesses of what follows, as many as the cache has room for.

@@ -49,18 +49,15 @@ type Runner[B backend.Buffer] struct {
 
 // New makes a runner of m on be. Both stay the caller's and must outlive it.
 // Errors are those of kvcache.NewPool and of the device.
-func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runner[B], error) {
+func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (_ *Runner[B], err error) {
+	defer caught(&err)
 	cfg, err := m.Complete(opt.Cache, func(layer int) []float32 { return m.Layers[layer].Sinks })
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	cfg.Model.Digest = m.Digest
 	if opt.LayerPools && cfg.Model.Groups != nil {
-		return nil, misused("runner", "layer pools: the layers of this model are not alike")
+		check(misused("runner", "layer pools: the layers of this model are not alike"))
 	}
-	if err := m.takesGuesses(opt, be.Caps().TreeWords); err != nil {
-		return nil, err
-	}
+	m.takesGuesses(opt, be.Caps().TreeWords)
 	r := &Runner[B]{be: be, model: m, threads: cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)), guesses: opt.Guesses, large: m.Size > cacheSize,
 		temporaries: map[string][]float32{}}
 	if err := r.allocate(cfg, opt); err != nil {
@@ -75,15 +72,14 @@ func misused(op, format string, a ...any) error {
 }
 
 func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
+	defer caught(&err)
 	m, pools := r.model, 1
 	if opt.LayerPools {
 		pools, cfg.Model.Layers = cfg.Model.Layers, 1
 	}
 	for range pools {
 		pool, err := kvcache.NewPool(r.be, cfg)
-		if err != nil {
-			return err
-		}
+		check(err)
 		step := pool.NewBatch()
 		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step, pool)
 	}
@@ -91,19 +87,14 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
 	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
 	if widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out); r.rows > (1<<30)/widest {
-		return misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
+		check(misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest))
 	}
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
-	if r.stream, err = r.be.NewStream(); err != nil {
-		return err
-	}
+	r.stream, err = r.be.NewStream()
+	check(err)
 	r.owned = append(r.owned, r.stream)
-	var errs [4]error
-	r.q, errs[0] = r.port(q)
-	r.k, errs[1] = r.port(b.KVHeads * b.keyDim())
-	r.v, errs[2] = r.port(b.KVHeads * b.valueDim())
-	r.out, errs[3] = r.port(out)
-	return errors.Join(errs[:]...)
+	r.q, r.k, r.v, r.out = r.port(q), r.port(b.KVHeads*b.keyDim()), r.port(b.KVHeads*b.valueDim()), r.port(out)
+	return nil
 }
 
 // Pools are the caches of the layers, with Options.LayerPools, else one of all. The runner keeps ownership.
@@ -139,21 +130,20 @@ type port[B backend.Buffer] struct {
 	shared bool
 }
 
-func (r *Runner[B]) port(width int) (*port[B], error) {
+func (r *Runner[B]) port(width int) *port[B] {
 	buf, err := r.be.Alloc(backend.F32, r.rows*width)
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	p := &port[B]{be: r.be, buf: buf}
 	r.owned = append(r.owned, p)
 	access, shared := backend.HostAccessOf(r.be)
 	if p.shared = shared; !shared {
 		p.host = make([]float32, r.rows*width)
-		return p, nil
+		return p
 	}
 	bytes, err := access.HostBytes(buf)
+	check(err)
 	p.host = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
-	return p, err
+	return p
 }
 
 // Close frees the device's part.
@@ -176,7 +166,7 @@ func (p *port[B]) receive(s backend.Stream, n int) error {
 	return backend.Download(p.be, s, p.host[:n], p.buf, 0)
 }
 
-// failure is what check panics with, in the functions below Load and Forward, which go on with nothing but what is right.
+// failure is what check panics with, in the functions below those that defer caught, which go on with nothing but what is right.
 type failure struct{ error }
 
 func check(err error) {
@@ -185,7 +175,7 @@ func check(err error) {
 	}
 }
 
-// caught makes the failure of a check the error that Load or Forward returns.
+// caught makes the failure of a check the error that its caller returns.
 func caught(err *error) {
 	switch failed := recover().(type) {
 	case nil:
