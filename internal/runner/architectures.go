@@ -69,10 +69,9 @@ func gptOSS(s *settings, c *Config) {
 
 // rotates reports whether a layer has a rotary embedding.
 func rotates(s *settings, layer int) bool {
-	if flags := get(s, "no_rope_layers", []any(nil)); len(flags) > layer { // 1 of those that have one, in spite of its name
+	if flags := get(s, "no_rope_layers", []any(nil)); len(flags) > 0 { // 1 of those that have one, in spite of its name
+		s.need(len(flags) > layer, "no_rope_layers", "has %d flags, layer %d has none", len(flags), layer)
 		return as[bool](s, fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
-	} else if len(flags) > 0 {
-		s.fail("no_rope_layers", "has %d flags, layer %d has none", len(flags), layer)
 	}
 	n := get(s, "no_rope_layer_interval", 0)
 	return n < 1 || (layer+1)%n != 0
@@ -119,7 +118,7 @@ func deepSeek(s *settings, c *Config) {
 		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
 		c.Scale *= float32(m * m)
 	}
-	if first, n := get(s, "first_k_dense_replace", 0), get(s, "n_routed_experts", 0); n > 0 && first < c.Layers {
-		s.refuse("n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first)
-	}
+	first, n := get(s, "first_k_dense_replace", 0), get(s, "n_routed_experts", 0)
+	s.support(n <= 0 || first >= c.Layers,
+		"n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first)
 }

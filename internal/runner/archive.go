@@ -59,18 +59,15 @@ var le = binary.LittleEndian
 // add lists a tensor without its data, whose size follows from shape and encoding. One that cannot be decoded has none.
 func (a *archive) add(t tensor) {
 	field := "tensor " + t.name
-	if _, twice := a.tensors[t.name]; twice {
-		a.fail(field, "is there twice")
-	}
+	_, twice := a.tensors[t.name]
+	a.need(!twice, field, "is there twice")
 	if e, known := encodings[t.encoding]; known {
 		n, ok := backend.Mul(t.shape...)
-		if !ok || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
-			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
-		}
+		whole := ok && n%e.group == 0 && (len(t.shape) == 0 || t.shape[len(t.shape)-1]%e.group == 0)
+		a.need(whole, field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
 		size, ok := backend.Mul(n/e.group, e.bytes)
-		if t.begin < 0 || t.begin > len(a.data) || !ok || size > len(a.data)-t.begin {
-			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
-		}
+		a.need(t.begin >= 0 && t.begin <= len(a.data) && ok && size <= len(a.data)-t.begin, field,
+			"shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
 		t.data = a.data[t.begin : t.begin+size]
 	}
 	a.tensors[t.name] = t
@@ -82,9 +79,8 @@ func (a *archive) disjoint() {
 	for _, t := range slices.SortedFunc(maps.Values(a.tensors), func(s, t tensor) int {
 		return cmp.Or(s.begin-t.begin, len(s.data)-len(t.data))
 	}) {
-		if t.begin < before.begin+len(before.data) {
-			a.fail("tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
-		}
+		inside := t.begin < before.begin+len(before.data)
+		a.need(!inside, "tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
 		before = t
 	}
 }
@@ -103,14 +99,9 @@ func (a *archive) dense(name string, shape ...int) dense {
 	field := "tensor " + name
 	t, there := a.tensors[name]
 	e, known := encodings[t.encoding]
-	switch {
-	case !there:
-		a.fail(field, "is missing")
-	case !slices.Equal(t.shape, shape):
-		a.fail(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
-	case !known:
-		a.refuse("tensor type %s (of %s)", t.encoding, name)
-	}
+	a.need(there, field, "is missing")
+	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.support(known, "tensor type %s (of %s)", t.encoding, name)
 	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:]
@@ -120,7 +111,7 @@ func (a *archive) dense(name string, shape ...int) dense {
 	}
 	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
-			a.fail(field, "element %d is %v", i, v)
+			a.need(false, field, "element %d is %v", i, v)
 		}
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 func parseCheckpoint(f file) (Config, *archive) {
 	a := newArchive(f)
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
-		f.refuse("version %d of the llama2.c checkpoint", a.u32("version"))
+		f.support(false, "version %d of the llama2.c checkpoint", a.u32("version"))
 	}
 	a.at = 0
 	s := &settings{file: f, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
@@ -24,9 +24,7 @@ func parseCheckpoint(f file) (Config, *archive) {
 	s.values["vocab_size"], s.values["tie_word_embeddings"] = math.Abs(vocab), vocab > 0
 	c := s.config()
 	c.RoPE.Pairing = backend.Interleaved
-	if c.HeadDim*c.Heads != c.Dim {
-		s.fail("header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
-	}
+	s.need(c.HeadDim*c.Heads == c.Dim, "header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
 	s.check(&c)
 
 	add := func(name string, shape ...int) {
@@ -54,8 +52,6 @@ func parseCheckpoint(f file) (Config, *archive) {
 	if !c.Tied {
 		add("lm_head.weight", c.Vocab, c.Dim)
 	}
-	if a.left() != 0 {
-		a.fail("size", "%d bytes follow the weights that the header describes", a.left())
-	}
+	a.need(a.left() == 0, "size", "%d bytes follow the weights that the header describes", a.left())
 	return c, a
 }

@@ -64,9 +64,7 @@ func (s *settings) config() Config {
 	name := get[string](s, "model_type")
 	name = cmp.Or(larger[name], name)
 	f, known := families[name]
-	if !known {
-		s.refuse("model_type %s", name)
-	}
+	s.support(known, "model_type %s", name)
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[name])
 	}
@@ -92,9 +90,8 @@ func (s *settings) config() Config {
 	if s.values[act] == nil {
 		act = "hidden_act"
 	}
-	if b.Act = get(s, act, "silu"); activations[b.Act] == nil || b.Act == clampedSwiGLU {
-		s.refuse("%s %s", act, b.Act)
-	}
+	b.Act = get(s, act, "silu")
+	s.support(activations[b.Act] != nil && b.Act != clampedSwiGLU, "%s %s", act, b.Act)
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
@@ -105,9 +102,8 @@ func (s *settings) config() Config {
 // lay describes each layer.
 func (c *Config) lay(s *settings, f family) {
 	kinds, alike := get(s, "layer_types", []any(nil)), true
-	if field, _ := s.lookup("layer_types"); kinds != nil && len(kinds) != c.Layers {
-		s.fail(field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
-	}
+	field, _ := s.lookup("layer_types")
+	s.need(kinds == nil || len(kinds) == c.Layers, field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
 	c.Blocks = make([]Block, 0, c.Layers)
 	for l := range c.Layers {
 		kind := "full_attention"
@@ -148,12 +144,9 @@ func (s *settings) see(b *Block, kind, field string) {
 	if t.span != "" && get(s, "use_sliding_window", !asks) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
-	switch {
-	case !known:
-		s.refuse("%s %s", field, kind)
-	case t.kind == group.State && b.Delta == (delta{}):
-		s.refuse("%s %s in this family", field, kind)
-	case t.kind == group.State || b.Span != 0:
+	s.support(known, "%s %s", field, kind)
+	s.support(t.kind != group.State || b.Delta != (delta{}), "%s %s in this family", field, kind)
+	if t.kind == group.State || b.Span != 0 {
 		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}
 }

@@ -35,20 +35,16 @@ func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
 	a.names = ggml
 	r := a.reader
-	if string(r.bytes("magic", 4)) != "GGUF" {
-		r.fail("magic", "is not that of a GGUF file")
-	}
-	if version := r.u32("version"); version != 2 && version != 3 {
-		f.refuse("GGUF version %d", version)
-	}
+	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
+	version := r.u32("version")
+	f.support(version == 2 || version == 3, "GGUF version %d", version)
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
 	meta := &settings{file: f, section: "metadata", values: map[string]any{}, names: ggufNames}
 	for range keys {
 		key := r.string("metadata key")
 		field := "metadata " + key
-		if _, twice := meta.values[key]; twice {
-			r.fail(field, "is there twice")
-		}
+		_, twice := meta.values[key]
+		r.need(!twice, field, "is there twice")
 		meta.values[key] = r.value(field, r.u32(field))
 	}
 	var list []tensor // which begin from where the data do, known at the end
@@ -56,14 +52,11 @@ func parseGGUF(f file) (*settings, *archive) {
 		list = append(list, r.tensor())
 	}
 	align := get(meta, "general.alignment", 32)
-	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
-		r.fail("metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
-	}
+	aligns := align >= 1 && align <= 1<<20 && align&(align-1) == 0
+	r.need(aligns, "metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
 	start := (r.at + align - 1) &^ (align - 1)
 	for _, t := range list {
-		if t.begin&(align-1) != 0 {
-			r.fail("tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
-		}
+		r.need(t.begin&(align-1) == 0, "tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
 		t.begin += start
 		a.add(t)
 	}
@@ -79,16 +72,12 @@ func (r *reader) value(field string, kind uint32) any {
 		return read(r, field)
 	case kind == ggufString:
 		return r.string(field)
-	case kind != ggufArray:
-		r.fail(field, "has unknown type %d", kind)
 	}
+	r.need(kind == ggufArray, field, "has unknown type %d", kind)
 	kind, n := r.u32(field), r.u64(field)
-	if kind == ggufArray {
-		r.fail(field, "is an array of the nested type %d", kind)
-	}
-	if n > uint64(r.left()) { // an element is at least a byte
-		r.fail(field, "is an array of %d elements, the file has %d bytes left", n, r.left())
-	}
+	r.need(kind != ggufArray, field, "is an array of the nested type %d", kind)
+	// An element is at least a byte.
+	r.need(n <= uint64(r.left()), field, "is an array of %d elements, the file has %d bytes left", n, r.left())
 	var list []any
 	for range n {
 		list = append(list, r.value(field, kind))
@@ -103,9 +92,7 @@ func (r *reader) tensor() tensor {
 	// What no file holds stays far from overflow.
 	size := func() int { return int(min(r.u64(field), math.MaxInt/2)) }
 	dims := r.u32(field)
-	if dims > 4 {
-		r.fail(field, "has %d dimensions, at most 4 are accepted", dims)
-	}
+	r.need(dims <= 4, field, "has %d dimensions, at most 4 are accepted", dims)
 	for range dims {
 		t.shape = append(t.shape, size())
 	}
@@ -143,18 +130,14 @@ func ggufConfig(meta *settings, a *archive) Config {
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
-	if name := get[string](meta, "model_type"); name != "llama" {
-		meta.refuse("model_type %s in a GGUF file", name)
-	}
+	name := get[string](meta, "model_type")
+	meta.support(name == "llama", "model_type %s in a GGUF file", name)
 	c := meta.config()
 	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
-	if get(meta, "llama.attention.value_length", c.HeadDim) != c.HeadDim {
-		meta.refuse("a value length other than the key length")
-	}
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.sliding_window": 0.0})
-	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
-		meta.refuse("rope_freqs.weight")
-	}
+	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
+	meta.support(!scaled, "rope_freqs.weight")
 	meta.check(&c)
 	return c
 }
@@ -180,9 +163,6 @@ func elements[T any](meta *settings, key string, n int) []T {
 			list = append(list, t)
 		}
 	}
-	if len(list) != n {
-		var zero T
-		meta.fail("metadata "+key, "has %d values of type %T, need %d", len(list), zero, n)
-	}
+	meta.need(len(list) == n, "metadata "+key, "has %d values of type %T, need %d", len(list), *new(T), n)
 	return list
 }

@@ -72,7 +72,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	default:
-		f.refuse("a model that is no folder and does not end in .safetensors, .gguf or .bin")
+		f.support(false, "a model that is no folder and does not end in .safetensors, .gguf or .bin")
 	}
 	m = a.model(cfg)
 	switch {
@@ -121,24 +121,26 @@ type file struct {
 	data []byte
 }
 
-// fail gives the file up.
-func (f file) fail(field, format string, a ...any) {
-	check(modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)})
+// need gives the file up unless a field of it is right.
+func (f file) need(right bool, field, format string, a ...any) {
+	if !right {
+		check(modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)})
+	}
 }
 
-// refuse gives a sound file up.
-func (f file) refuse(format string, a ...any) {
-	check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+// support gives a sound file up unless the runner has what it asks for.
+func (f file) support(has bool, format string, a ...any) {
+	if !has {
+		check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+	}
 }
 
 // open reads a regular file.
 func open(fsys fs.FS, name string) file {
 	f := file{name: name}
 	info, err := fs.Stat(fsys, name)
-	if err == nil && !info.Mode().IsRegular() {
-		f.fail("type", "is not a regular file")
-	}
 	if err == nil {
+		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
 		f.data, err = fs.ReadFile(fsys, name)
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
@@ -158,8 +160,8 @@ func (r *reader) left() int { return len(r.data) - r.at }
 
 // bytes is the next n bytes, a part of the file.
 func (r *reader) bytes(field string, n uint64) []byte {
-	if n > uint64(r.left()) {
-		r.fail(field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
+	if n > uint64(r.left()) { // what need says would take memory for each field
+		r.need(false, field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
 	}
 	r.at += int(n)
 	return r.data[r.at-int(n) : r.at]

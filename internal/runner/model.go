@@ -90,31 +90,21 @@ const maxContext = 1 << 24
 // check fails for what no model can have, of sizes that are in their ranges. Afterwards products of two sizes of a layer do
 // not overflow.
 func (s *settings) check(c *Config) {
-	if !(c.Eps > 0 && c.Eps < 1) {
-		s.fail("norm epsilon", "have %v, need a number between 0 and 1", c.Eps)
-	}
-	if cap := min(c.SoftCap, c.LogitCap); !(cap >= 0) {
-		s.fail("soft cap", "have %v, need a positive number", cap)
-	}
+	s.need(c.Eps > 0 && c.Eps < 1, "norm epsilon", "have %v, need a number between 0 and 1", c.Eps)
+	cap := min(c.SoftCap, c.LogitCap)
+	s.need(cap >= 0, "soft cap", "have %v, need a positive number", cap)
 	for _, token := range append([]uint32{c.BOS}, c.EOS...) {
-		if uint64(token) >= uint64(c.Vocab) && token != NoToken {
-			s.fail("special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)
-		}
+		known := uint64(token) < uint64(c.Vocab) || token == NoToken
+		s.need(known, "special tokens", "have token %d in a vocabulary of %d", token, c.Vocab)
 	}
 	for l := range max(len(c.Blocks), 1) {
 		b := c.block(l)
-		if b.Heads%b.KVHeads != 0 {
-			s.fail("key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
-		}
-		if d := &b.Delta; d.ValueHeads%max(d.KeyHeads, 1) != 0 {
-			s.fail("linear value heads", "have %d, no multiple of the %d key heads", d.ValueHeads, d.KeyHeads)
-		}
-		if !(b.Scale >= 0) || math.IsInf(float64(b.Scale), 0) {
-			s.fail("scale of attention", "have %v, need a positive number", b.Scale)
-		}
-		if _, err := b.RoPE.Resolve(b.HeadDim); err != nil && !b.NoRoPE {
-			s.fail("rope", "%v", err)
-		}
+		d := &b.Delta
+		s.need(b.Heads%b.KVHeads == 0, "key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
+		s.need(d.ValueHeads%max(d.KeyHeads, 1) == 0, "linear value heads", "have %d, no multiple of the %d key heads", d.ValueHeads, d.KeyHeads)
+		s.need(b.Scale >= 0 && !math.IsInf(float64(b.Scale), 0), "scale of attention", "have %v, need a positive number", b.Scale)
+		_, err := b.RoPE.Resolve(b.HeadDim)
+		s.need(err == nil || b.NoRoPE, "rope", "%v", err)
 	}
 }
 

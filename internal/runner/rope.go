@@ -43,9 +43,7 @@ func (s *settings) rope(b *Block, layers string, context int) {
 	}
 	kind := get(s, prefix+key, "")
 	scaling, known := scalings[kind]
-	if !known {
-		s.refuse("%s%s %s", prefix, key, kind)
-	}
+	s.support(known, "%s%s %s", prefix, key, kind)
 	if scaling == backend.NoScaling {
 		return
 	}

@@ -17,9 +17,8 @@ func parseSafetensors(f file) *archive {
 	a := newArchive(f)
 	// Decoding into a map would not see a name that is there twice.
 	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
-	if t, err := header.Token(); err != nil || t != json.Delim('{') {
-		a.fail("header", "is no JSON object")
-	}
+	first, err := header.Token()
+	a.need(err == nil && first == json.Delim('{'), "header", "is no JSON object")
 	for header.More() {
 		var entry struct {
 			DType   string `json:"dtype"`
@@ -33,13 +32,10 @@ func parseSafetensors(f file) *archive {
 		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
 			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
 		}
-		if err != nil {
-			a.fail("header", "%v", err)
-		}
+		a.need(err == nil, "header", "%v", err)
 	}
-	if _, err := header.Token(); err != nil {
-		a.fail("header", "%v", err)
-	}
+	_, err = header.Token()
+	a.need(err == nil, "header", "%v", err)
 	a.disjoint()
 	return a
 }
@@ -50,19 +46,15 @@ func parseShards(fsys fs.FS, index file) *archive {
 	var names struct {
 		Of map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(index.data, &names); err != nil {
-		all.fail("index", "%v", err)
-	}
+	err := json.Unmarshal(index.data, &names)
+	all.need(err == nil, "index", "%v", err)
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
-		if name != path.Base(name) {
-			all.fail("weight_map", "names %q, need a file beside the index", name)
-		}
+		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
 		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
 		all.files = append(all.files, a.data)
 		for name, t := range a.tensors {
-			if _, twice := all.tensors[name]; twice {
-				all.fail("tensor "+name, "is in two files")
-			}
+			_, twice := all.tensors[name]
+			all.need(!twice, "tensor "+name, "is in two files")
 			all.tensors[name] = t
 		}
 	}
@@ -80,14 +72,10 @@ func textModel(name string) string {
 // entry adds a tensor whose data, from where the header ends, are in the range of offsets.
 func (a *archive) entry(name, kind string, shape, offsets []int) {
 	field, o := "tensor "+name, offsets
-	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > a.left() {
-		a.fail(field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
-	}
-	if kind == "Q8_0" { // is GGUF's
-		a.refuse("tensor type %s in safetensors (of %s)", kind, name)
-	}
+	within := len(o) == 2 && o[0] >= 0 && o[1] >= o[0] && o[1] <= a.left()
+	a.need(within, field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
+	a.support(kind != "Q8_0", "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
 	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
-	if t := a.tensors[name]; t.data != nil && len(t.data) != o[1]-o[0] {
-		a.fail(field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(t.data), o)
-	}
+	data := a.tensors[name].data
+	a.need(data == nil || len(data) == o[1]-o[0], field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(data), o)
 }

@@ -27,13 +27,10 @@ func (s *settings) own(key string) string { return cmp.Or(s.names[key], key) }
 // get is a setting of type T; without a default, it must be there.
 func get[T any](s *settings, key string, def ...T) T {
 	field, value := s.lookup(key)
-	switch {
-	case value != nil:
-	case len(def) > 0:
+	if value == nil && len(def) > 0 {
 		return def[0]
-	default:
-		s.fail(field, "is missing")
 	}
+	s.need(value != nil, field, "is missing")
 	return as[T](s, field, value)
 }
 
@@ -42,9 +39,8 @@ func as[T any](s *settings, field string, value any) (v T) {
 	number, isNumber := value.(float64)
 	switch any(v).(type) {
 	case int:
-		if !isNumber || number != math.Trunc(number) || math.Abs(number) > math.MaxInt32 {
-			s.fail(field, "is %v, need an integer of 32 bits", value)
-		}
+		whole := isNumber && number == math.Trunc(number) && math.Abs(number) <= math.MaxInt32
+		s.need(whole, field, "is %v, need an integer of 32 bits", value)
 		value = int(number)
 	case bool:
 		if isNumber {
@@ -52,18 +48,15 @@ func as[T any](s *settings, field string, value any) (v T) {
 		}
 	}
 	v, ok := value.(T)
-	if !ok {
-		s.fail(field, "has type %T, need %T", value, v)
-	}
+	s.need(ok, field, "has type %T, need %T", value, v)
 	return v
 }
 
 // only refuses settings that are there and say something else than is computed.
 func (s *settings) only(plain map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(plain)) {
-		if _, v := s.lookup(key); v != nil && v != plain[key] {
-			s.refuse("%s %v", key, v)
-		}
+		_, v := s.lookup(key)
+		s.support(v == nil || v == plain[key], "%s %v", key, v)
 	}
 }
 
@@ -79,10 +72,8 @@ func (s *settings) assume(class map[string]any) {
 // size is a setting from 1 to most, or the default.
 func (s *settings) size(key string, most int, def ...int) int {
 	v := get(s, key, def...)
-	if v > most || v < 1 && !slices.Contains(def, v) {
-		field, _ := s.lookup(key)
-		s.fail(field, "have %d, need 1 to %d", v, most)
-	}
+	field, _ := s.lookup(key)
+	s.need(v <= most && (v >= 1 || slices.Contains(def, v)), field, "have %d, need 1 to %d", v, most)
 	return v
 }
 
@@ -115,12 +106,9 @@ var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
 // parseSettings reads a JSON object.
 func parseSettings(f file, section string) *settings {
 	s := &settings{file: f, section: section}
-	if err := json.Unmarshal(f.data, &s.values); err != nil {
-		f.fail(section, "%v", err)
-	}
-	if s.values == nil {
-		f.fail(section, "is no JSON object")
-	}
+	err := json.Unmarshal(f.data, &s.values)
+	f.need(err == nil, section, "%v", err)
+	f.need(s.values != nil, section, "is no JSON object")
 	return s
 }
 
@@ -129,9 +117,8 @@ func parseConfig(f file) Config {
 	s := parseSettings(f, "configuration")
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
-		if name := get(s, "model_type", ""); larger[name] == "" { // whose text may see in other ways, as PaliGemma's does
-			s.refuse("model_type %s with a text_config", name)
-		}
+		name := get(s, "model_type", "")
+		s.support(larger[name] != "", "model_type %s with a text_config", name) // whose text may see in other ways, as PaliGemma's does
 		s.section, s.values = "configuration text_config", text
 		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
 		s.assume(outer)
