@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -61,24 +60,21 @@ func (b *Block) group() config.Group {
 // Complete fills what the model says into the configuration of its cache. sinks are a layer's sink logits [heads], which
 // are weights. The capacity is at most the model's context, and that where it would become more. Where nobody chose a
 // layout it is one that can hold the model's layers.
-func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (kvcache.Config, error) {
+func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (_ kvcache.Config, err error) {
+	defer caught(&err)
 	own := c.cached(sinks)
 	if own.Groups == nil && own.Masks == nil { // the caller may have layers see less
 		own.Groups, own.Masks = cfg.Model.Groups, cfg.Model.Masks
 	}
 	cfg.Model = own
-	if cfg.Memory.Capacity > c.Context {
-		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Memory.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", c.Context)}
-	}
+	accept(cfg.Memory.Capacity <= c.Context, "Capacity", cfg.Memory.Capacity, "the model was made for %d tokens", c.Context)
 	// Of one head, so that nothing overflows before the capacity is lowered, and of a type that goes with any.
 	resolved, err := kvcache.Config{
 		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
 		Storage: kvcache.Storage{K: backend.F32},
 		Memory:  kvcache.Memory{Layout: cfg.Memory.Layout, Capacity: cfg.Memory.Capacity, MaxSeqs: 1},
 	}.Resolve()
-	if err != nil {
-		return cfg, err
-	}
+	check(err)
 	cfg.Memory.Capacity = min(resolved.Memory.Capacity, c.Context)
 	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind == group.State })
 	if layout := resolved.Settings()[0]; paged && layout.Source == config.FromDefault {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -87,9 +86,7 @@ type run[B backend.Buffer] struct {
 
 // begin makes a run of every prompt. Those that differ from all before them wait for a sequence.
 func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
-	if g.guesses > 0 && s.Temperature > 0 {
-		check(kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "with Guesses the likeliest token is chosen: accepts 0"})
-	}
+	accept(g.guesses == 0 || s.Temperature <= 0, "Temperature", s.Temperature, "with Guesses the likeliest token is chosen: accepts 0")
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {

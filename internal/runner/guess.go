@@ -2,28 +2,20 @@ package runner
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
 // takesGuesses checks Options.Guesses for a device that takes trees of so many words of 32 nodes.
 func (m *Model) takesGuesses(opt Options, words int) {
-	refuse := func(format string, a ...any) {
-		check(kvcache.ErrConfig{Name: "Guesses", Value: fmt.Sprint(opt.Guesses), Why: fmt.Sprintf(format, a...)})
-	}
-	if most := max(32*words-1, 0); opt.Guesses < 0 || opt.Guesses > most {
-		refuse("accepts 0 to %d on this device", most)
-	}
-	if opt.Guesses > 0 && opt.Cache.Storage.Residual > 0 {
-		refuse("does not go with a residual window: blocks of guesses would be quantized that may be wrong")
-	}
+	n, most := opt.Guesses, max(32*words-1, 0)
+	accept(n >= 0 && n <= most, "Guesses", n, "accepts 0 to %d on this device", most)
+	accept(n == 0 || opt.Cache.Storage.Residual <= 0, "Guesses", n,
+		"does not go with a residual window: blocks of guesses would be quantized that may be wrong")
 	for l := range m.Config.Layers {
-		if kind := m.block(l).Kind; opt.Guesses > 0 && kind > group.Window {
-			refuse("layer %d is of kind %v, which has no trees of guesses", l, kind)
-		}
+		kind := m.block(l).Kind
+		accept(n == 0 || kind <= group.Window, "Guesses", n, "layer %d is of kind %v, which has no trees of guesses", l, kind)
 	}
 }
 

@@ -175,6 +175,13 @@ func check(err error) {
 	}
 }
 
+// accept checks a setting of the caller's.
+func accept(ok bool, name string, value any, why string, a ...any) {
+	if !ok {
+		check(kvcache.ErrConfig{Name: name, Value: fmt.Sprint(value), Why: fmt.Sprintf(why, a...)})
+	}
+}
+
 // caught makes the failure of a check the error that its caller returns.
 func caught(err *error) {
 	switch failed := recover().(type) {

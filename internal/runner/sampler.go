@@ -3,7 +3,6 @@ package runner
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,13 +32,10 @@ type candidate struct {
 }
 
 // NewSampler checks s; a kvcache.ErrConfig names the field that is out of range. Sequences of one seed draw from different streams.
-func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
-	if !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0) {
-		return nil, kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "accepts finite numbers from 0"}
-	}
-	if !(s.TopP >= 0 && s.TopP <= 1) {
-		return nil, kvcache.ErrConfig{Name: "TopP", Value: fmt.Sprint(s.TopP), Why: "accepts 0 to 1"}
-	}
+func NewSampler(s Sampling, stream uint64) (_ *Sampler, err error) {
+	defer caught(&err)
+	accept(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "Temperature", s.Temperature, "accepts finite numbers from 0")
+	accept(s.TopP >= 0 && s.TopP <= 1, "TopP", s.TopP, "accepts 0 to 1")
 	s.TopP = cmp.Or(s.TopP, 1)
 	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil
 }
