@@ -1,11 +1,88 @@
 package runner
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
+
+// parseSafetensors lists the tensors of a safetensors file: the length of the
+// header (u64), the header (JSON), and the data that it describes.
+func parseSafetensors(f file) *archive {
+	a := newArchive(f)
+	// Decoding into a map would not see a name that is there twice.
+	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
+	first, err := header.Token()
+	a.need(err == nil && first == json.Delim('{'), "header", "is no JSON object")
+	for header.More() {
+		var entry struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets []int  `json:"data_offsets"`
+		}
+		key, err := header.Token()
+		name, _ := key.(string)
+		if name == "__metadata__" {
+			err = cmp.Or(err, header.Decode(new(map[string]string)))
+		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
+			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
+		}
+		a.need(err == nil, "header", "%v", err)
+	}
+	_, err = header.Token()
+	a.need(err == nil, "header", "%v", err)
+	a.disjoint()
+	return a
+}
+
+// parseShards lists the tensors of the files that an index names, which are beside it.
+func parseShards(fsys fs.FS, index file) *archive {
+	all := newArchive(index)
+	var names struct {
+		Of map[string]string `json:"weight_map"`
+	}
+	err := json.Unmarshal(index.data, &names)
+	all.need(err == nil, "index", "%v", err)
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
+		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
+		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
+		all.files = append(all.files, a.data)
+		for name, t := range a.tensors {
+			_, twice := all.tensors[name]
+			all.need(!twice, "tensor "+name, "is in two files")
+			all.tensors[name] = t
+		}
+	}
+	return all
+}
+
+// textModel is a tensor's name in the text model alone, of which a larger model has it.
+func textModel(name string) string {
+	if part, ok := strings.CutPrefix(name, "model.language_model."); ok { // transformers 5
+		return "model." + part
+	}
+	return strings.TrimPrefix(name, "language_model.")
+}
+
+// entry adds a tensor whose data, from where the header ends, are in the range of offsets.
+func (a *archive) entry(name, kind string, shape, offsets []int) {
+	field, o := "tensor "+name, offsets
+	within := len(o) == 2 && o[0] >= 0 && o[1] >= o[0] && o[1] <= a.left()
+	a.need(within, field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
+	a.support(kind != "Q8_0", "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
+	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
+	data := a.tensors[name].data
+	a.need(data == nil || len(data) == o[1]-o[0], field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(data), o)
+}
 
 // parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then, in a fixed order, all weights in f32, those of
 // a kind for all layers back to back. The size of the file follows from the header and must agree.

@@ -50,9 +50,7 @@ var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "
 // classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
 // what a file does not have, though not of what it has as null.
 var classes = func() (all map[string]map[string]any) {
-	if err := json.Unmarshal(classesJSON, &all); err != nil {
-		panic(err) // the file is part of the program
-	}
+	check(json.Unmarshal(classesJSON, &all)) // which is part of the program
 	return all
 }()
 

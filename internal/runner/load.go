@@ -39,13 +39,9 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	defer caught(&err)
-	there := func(name string) bool {
-		_, err := fs.Stat(fsys, name)
-		return err == nil
-	}
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		index := path.Join(name, "model.safetensors.index.json")
-		if name = path.Join(name, "model.safetensors"); !there(name) && there(index) {
+		if name = path.Join(name, "model.safetensors"); !there(fsys, name) && there(fsys, index) {
 			name = index
 		}
 	}
@@ -62,7 +58,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		}
 		cfg = readConfig(fsys, folder)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
-			if file = path.Join(folder, file); vocabulary == "" && there(file) {
+			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file
 			}
 		}
@@ -87,6 +83,11 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	return m, t, err
 }
 
+func there(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
+}
+
 // LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
 func LoadConfig(folder string) (c Config, err error) {
 	defer caught(&err)
@@ -96,7 +97,7 @@ func LoadConfig(folder string) (c Config, err error) {
 func readConfig(fsys fs.FS, folder string) Config {
 	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
 	name := path.Join(folder, "generation_config.json")
-	if _, absent := fs.Stat(fsys, name); absent != nil {
+	if !there(fsys, name) {
 		return c
 	}
 	s := parseSettings(open(fsys, name), "generation")
