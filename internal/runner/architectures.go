@@ -8,16 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// windows is a window in every layer.
-func windows(*settings, int) string { return "sliding_attention" }
-
-// upperWindows is a window in the layers from max_window_layers on.
-func upperWindows(s *settings, layer int) string {
-	if layer >= get(s, "max_window_layers", 0) {
-		return "sliding_attention"
-	}
-	return "full_attention"
-}
+// lower are the layers below max_window_layers.
+func lower(s *settings, layer int) bool { return layer < get(s, "max_window_layers", 0) }
 
 // qwen2 has biases in three of four projections.
 func qwen2(_ *settings, c *Config) { c.QKVBias, c.OBias = true, false }
@@ -67,22 +59,13 @@ func gptOSS(s *settings, c *Config) {
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 }
 
-// rotates reports whether a layer has a rotary embedding.
-func rotates(s *settings, layer int) bool {
+// unrotated reports whether a layer has no rotary embedding.
+func unrotated(s *settings, layer int) bool {
 	if flags := get(s, "no_rope_layers", []any(nil)); len(flags) > 0 { // 1 of those that have one, in spite of its name
 		s.need(len(flags) > layer, "no_rope_layers", "has %d flags, layer %d has none", len(flags), layer)
-		return as[bool](s, fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
+		return !as[bool](s, fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
 	}
-	n := get(s, "no_rope_layer_interval", 0)
-	return n < 1 || (layer+1)%n != 0
-}
-
-// chunksBetween is chunks in the layers with a rotary embedding.
-func chunksBetween(s *settings, layer int) string {
-	if rotates(s, layer) {
-		return "chunked_attention"
-	}
-	return "full_attention"
+	return each("no_rope_layer_interval", 0)(s, layer)
 }
 
 func llama4(s *settings, c *Config) {
@@ -93,7 +76,7 @@ func llama4(s *settings, c *Config) {
 }
 
 func llama4Layer(s *settings, layer int, b *Block) {
-	if rotates(s, layer) {
+	if !unrotated(s, layer) {
 		b.QKNorm, b.PlainQK = get(s, "use_qk_norm", true), true
 	} else if b.NoRoPE = true; get(s, "attn_temperature_tuning", false) { // 4 in files of transformers 4
 		b.Warm = temperature{Floor: s.size("floor_scale", maxContext), Scale: get[float64](s, "attn_scale")}

@@ -11,7 +11,8 @@ import (
 
 // family is what an architecture differs in from the others, besides the defaults of its configuration class.
 type family struct {
-	kind  func(s *settings, layer int) string    // of a layer where the file has no layer_types; nil: full_attention
+	kind  string                                 // of layers where the file has no layer_types; "": full_attention
+	full  func(s *settings, layer int) bool      // the layers that are full_attention all the same; nil: none
 	shape func(s *settings, c *Config)           // adds what all layers have
 	layer func(s *settings, layer int, b *Block) // adds what one of them has
 	only  map[string]any                         // what the runner has no other value for
@@ -20,29 +21,25 @@ type family struct {
 // families are the architectures by model_type.
 var families = map[string]family{
 	"llama":       {},
-	"mistral":     {kind: windows},
-	"qwen2":       {kind: upperWindows, shape: qwen2},
-	"qwen3":       {kind: upperWindows, shape: qwen3},
-	"qwen3_next":  {kind: between("linear_attention", "full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
-	"gemma2":      {kind: windowsBetween, shape: gemma},
-	"gemma3_text": {kind: windowsBetween, shape: gemma3},
-	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
-	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
+	"mistral":     {kind: "sliding_attention"},
+	"qwen2":       {kind: "sliding_attention", full: lower, shape: qwen2},
+	"qwen3":       {kind: "sliding_attention", full: lower, shape: qwen3},
+	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
+	"gemma2":      {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma},
+	"gemma3_text": {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma3},
+	"gpt_oss":     {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gptOSS, only: swiglu},
+	"llama4_text": {kind: "chunked_attention", full: unrotated, shape: llama4, layer: llama4Layer},
 	"deepseek_v2": {shape: deepSeek},
 	"deepseek_v3": {shape: deepSeek},
 }
 
-// between is a type in all layers but each n-th, where n is a setting.
-func between(kind, setting string, n int) func(*settings, int) string {
-	return func(s *settings, layer int) string {
-		if n := get(s, setting, n); n > 0 && (layer+1)%n == 0 {
-			return "full_attention"
-		}
-		return kind
+// each is each n-th layer, where n is a setting.
+func each(setting string, n int) func(*settings, int) bool {
+	return func(s *settings, layer int) bool {
+		n := get(s, setting, n)
+		return n > 0 && (layer+1)%n == 0
 	}
 }
-
-var windowsBetween = between("sliding_attention", "sliding_window_pattern", 2)
 
 // everywhere is what the runner has no other value for in any family.
 var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "use_bidirectional_attention": false}
@@ -107,8 +104,8 @@ func (c *Config) lay(s *settings, f family) {
 		kind := "full_attention"
 		if kinds != nil {
 			kind = fmt.Sprint(kinds[l])
-		} else if f.kind != nil {
-			kind = f.kind(s, l)
+		} else if f.kind != "" && (f.full == nil || !f.full(s, l)) {
+			kind = f.kind
 		}
 		b := c.Block
 		s.see(&b, kind, fmt.Sprintf("layer_types[%d]", l))
