@@ -32,9 +32,9 @@ func (r *Runner[B]) attention(l, n int) {
 			scale(r.q.host[t*b.Heads*b.HeadDim:(t+1)*b.Heads*b.HeadDim], float32(warm))
 		}
 	}
-	check(r.q.send(r.stream, n*b.Heads*b.HeadDim))
-	check(r.k.send(r.stream, n*b.KVHeads*b.keyDim()))
-	check(r.v.send(r.stream, n*b.KVHeads*b.valueDim()))
+	r.send(&r.q, n*b.Heads*b.HeadDim)
+	r.send(&r.k, n*b.KVHeads*b.keyDim())
+	r.send(&r.v, n*b.KVHeads*b.valueDim())
 
 	step, layer := r.steps[0], l
 	if len(r.steps) > 1 {
@@ -44,7 +44,7 @@ func (r *Runner[B]) attention(l, n int) {
 	io.Rotate = !b.NoRoPE
 	check(step.Append(layer, io))
 	check(step.Attend(layer, io))
-	check(r.out.receive(r.stream, n*b.Heads*b.valueDim()))
+	r.receive(&r.out, n*b.Heads*b.valueDim())
 	if b.Latent != (latent{}) {
 		out := r.floats("values", n*b.Heads*b.Latent.Value)
 		r.ofHeads(out, b.Latent.Value, w.Latent.Values, r.out.host, b.Latent.KV, n)

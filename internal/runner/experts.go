@@ -58,21 +58,21 @@ func (w *loader) experts(b *Block, out *Layer) {
 	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)
 	down, downBias := w.packed(ffn+"experts.down_proj", e, e.Hidden, dim)
 	for i := range e.Count {
-		m, bias, half := both.at(i).transposed(), bothBias.at(i), e.Hidden/heads
+		m, bias, half := both.rows(1, i*dim, (i+1)*dim).transposed(), bothBias.rows(1, 2*i*e.Hidden, 2*(i+1)*e.Hidden), e.Hidden/heads
 		out.Experts.Each = append(out.Experts.Each, FeedForward{
 			Gate: m.rows(heads, 0, half).pack(bias.rows(heads, 0, half)),
 			Up:   m.rows(heads, half, 2*half).pack(bias.rows(heads, half, 2*half)),
-			Down: down.at(i).transposed().pack(downBias.at(i)),
+			Down: down.rows(1, i*e.Hidden, (i+1)*e.Hidden).transposed().pack(downBias.rows(1, i*dim, (i+1)*dim)),
 		})
 	}
 }
 
-// packed is a tensor [experts, inputs, outputs] of the matrices of all experts, and that of their biases.
+// packed is the matrices of all experts as one [experts*inputs, outputs], and their biases.
 func (w *loader) packed(name string, e *experts, in, out int) (m, bias dense) {
-	m, bias = w.raw(name, e.Count, in, out), dense{shape: []int{e.Count, out}}
-	if e.Bias {
+	if m = w.raw(name, e.Count, in, out); e.Bias {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
+	m.shape, bias.shape = []int{e.Count * in, out}, []int{e.Count * out}
 	return m, bias
 }
 

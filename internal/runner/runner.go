@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -35,13 +34,13 @@ type Runner[B backend.Buffer] struct {
 	pools   []*kvcache.Pool[B]  // one, or one for each layer
 	steps   []*kvcache.Batch[B] // of the pools
 	stream  backend.Stream
-	owned   []io.Closer // what is closed, in order
-	rows    int         // tokens of the largest step
-	guesses int         // of a sequence in a step
+	owned   []func() error // frees all of it, in order
+	rows    int            // tokens of the largest step
+	guesses int            // of a sequence in a step
 	threads int
 	large   bool // the weights do not stay in a processor's cache from step to step
 
-	q, k, v, out *port[B]  // [rows, heads*HeadDim], of a layer
+	q, k, v, out port[B]   // [rows, heads*HeadDim], of a layer
 	x, h         []float32 // [rows, Dim]
 	positions    []int     // [rows], of the step's tokens
 	temporaries  map[string][]float32
@@ -81,7 +80,7 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 		pool, err := kvcache.NewPool(r.be, cfg)
 		check(err)
 		step := pool.NewBatch()
-		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step, pool)
+		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step.Close, pool.Close)
 	}
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
@@ -92,7 +91,7 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
 	r.stream, err = r.be.NewStream()
 	check(err)
-	r.owned = append(r.owned, r.stream)
+	r.owned = append(r.owned, r.stream.Close)
 	r.q, r.k, r.v, r.out = r.port(q), r.port(b.KVHeads*b.keyDim()), r.port(b.KVHeads*b.valueDim()), r.port(out)
 	return nil
 }
@@ -109,8 +108,8 @@ func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pools[0] }
 // Close frees the cache and the runner's buffers. Its sequences become unusable.
 func (r *Runner[B]) Close() error {
 	var errs []error
-	for _, part := range r.owned {
-		errs = append(errs, part.Close())
+	for _, free := range r.owned {
+		errs = append(errs, free())
 	}
 	return errors.Join(errs...)
 }
@@ -124,46 +123,42 @@ func (r *Runner[B]) floats(temporary string, n int) []float32 {
 // port is activations that host and device exchange. Where device
 // memory is host memory, host is the buffer itself and nothing is copied.
 type port[B backend.Buffer] struct {
-	be     backend.Backend[B]
 	buf    B
 	host   []float32
 	shared bool
 }
 
-func (r *Runner[B]) port(width int) *port[B] {
-	buf, err := r.be.Alloc(backend.F32, r.rows*width)
+func (r *Runner[B]) port(width int) (p port[B]) {
+	var err error
+	p.buf, err = r.be.Alloc(backend.F32, r.rows*width)
 	check(err)
-	p := &port[B]{be: r.be, buf: buf}
-	r.owned = append(r.owned, p)
+	r.owned = append(r.owned, func() error { return r.be.Free(p.buf) })
 	access, shared := backend.HostAccessOf(r.be)
 	if p.shared = shared; !shared {
 		p.host = make([]float32, r.rows*width)
 		return p
 	}
-	bytes, err := access.HostBytes(buf)
+	bytes, err := access.HostBytes(p.buf)
 	check(err)
 	p.host = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
 	return p
 }
 
-// Close frees the device's part.
-func (p *port[B]) Close() error { return p.be.Free(p.buf) }
-
 // send makes the first n elements visible to the device. Its earlier reads of them
 // are done: receive has waited for the layer before.
-func (p *port[B]) send(s backend.Stream, n int) error {
-	if p.shared {
-		return nil
+func (r *Runner[B]) send(p *port[B], n int) {
+	if !p.shared {
+		check(backend.Upload(r.be, r.stream, p.buf, 0, p.host[:n]))
 	}
-	return backend.Upload(p.be, s, p.buf, 0, p.host[:n])
 }
 
 // receive waits for the device and makes the first n elements visible to the host.
-func (p *port[B]) receive(s backend.Stream, n int) error {
+func (r *Runner[B]) receive(p *port[B], n int) {
 	if p.shared {
-		return s.Sync()
+		check(r.stream.Sync())
+	} else {
+		check(backend.Download(r.be, r.stream, p.host[:n], p.buf, 0))
 	}
-	return backend.Download(p.be, s, p.host[:n], p.buf, 0)
 }
 
 // failure is what check panics with, in the functions below those that defer caught, which go on with nothing but what is right.

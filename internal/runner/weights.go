@@ -20,12 +20,6 @@ func (m dense) pack(bias dense) Matrix {
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
 }
 
-// at is the i-th part of m along its first dimension, as it has no scales.
-func (m dense) at(i int) dense {
-	n := len(m.data) / m.shape[0]
-	return dense{shape: m.shape[1:], data: m.data[i*n : (i+1)*n], dtype: m.dtype}
-}
-
 // rows is those from one to another of each of the heads that m has so many of, as it has no scales.
 func (m dense) rows(heads, from, to int) dense {
 	each, row := m.shape[0]/heads, len(m.data)/m.shape[0]
