@@ -23,10 +23,8 @@ func qwen3Next(s *settings, c *Config) {
 		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
 	if n := s.size("num_experts", 1<<12, 0); n > 0 {
 		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
-			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true, Router: "gate", Route: softmaxAll}
-	}
-	if get(s, "norm_topk_prob", false) {
-		c.Experts.Route = softmaxChosen
+			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true,
+			Router: "gate", OverAll: !get(s, "norm_topk_prob", false)}
 	}
 }
 
@@ -55,7 +53,8 @@ var swiglu = map[string]any{"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "hidden_
 // gptOSS has sinks in all layers, and experts with biases.
 func gptOSS(s *settings, c *Config) {
 	c.Sinks, c.Act = true, clampedSwiGLU
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router", Packed: true, ByTurns: true}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router",
+		Packed: true, ByTurns: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 }
 
@@ -70,7 +69,8 @@ func unrotated(s *settings, layer int) bool {
 
 func llama4(s *settings, c *Config) {
 	c.RoPE.Pairing = backend.Interleaved
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Route: sigmoidInputs, Router: "router", Packed: true}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, OfInputs: true,
+		Router: "router", Packed: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 	c.Hidden, c.FFN = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
 }

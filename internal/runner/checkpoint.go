@@ -101,7 +101,8 @@ func parseCheckpoint(f file) (Config, *archive) {
 	s.values["vocab_size"], s.values["tie_word_embeddings"] = math.Abs(vocab), vocab > 0
 	c := s.config()
 	c.RoPE.Pairing = backend.Interleaved
-	s.need(c.HeadDim*c.Heads == c.Dim, "header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
+	s.need(c.HeadDim*c.Heads == c.Dim, "header num_attention_heads",
+		"have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
 	s.check(&c)
 
 	add := func(name string, shape ...int) {

@@ -9,9 +9,10 @@ import (
 
 // experts is a feed-forward block of which a router chooses parts for each token.
 type experts struct {
-	Count, Top int // experts, and those of a token
-	Hidden     int // elements inside of one
-	Route      route
+	Count, Top int    // experts, and those of a token
+	Hidden     int    // elements inside of one
+	OverAll    bool   // scores of the chosen ones are a softmax over all experts, else over the chosen ones
+	OfInputs   bool   // scores are sigmoids, and factors of the inputs, as in Llama 4, else of the outputs
 	Shared     int    // elements inside of an expert that all tokens have; 0: there is none
 	SharedGate bool   // that one's output is multiplied by the sigmoid of a projection
 	Router     string // what a file calls it
@@ -20,15 +21,6 @@ type experts struct {
 	Packed  bool
 	ByTurns bool // of packed ones: a gate and an up by turns, else all gates first
 }
-
-// route says what the scores of the chosen experts become.
-type route uint8
-
-const (
-	softmaxChosen route = iota // weights of the outputs, softmax over the chosen ones
-	softmaxAll                 // the same over all experts
-	sigmoidInputs              // factors of the inputs, as in Llama 4
-)
 
 // expertWeights are the weights of experts.
 type expertWeights struct {
@@ -58,7 +50,8 @@ func (w *loader) experts(b *Block, out *Layer) {
 	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)
 	down, downBias := w.packed(ffn+"experts.down_proj", e, e.Hidden, dim)
 	for i := range e.Count {
-		m, bias, half := both.rows(1, i*dim, (i+1)*dim).transposed(), bothBias.rows(1, 2*i*e.Hidden, 2*(i+1)*e.Hidden), e.Hidden/heads
+		m, bias := both.rows(1, i*dim, (i+1)*dim).transposed(), bothBias.rows(1, 2*i*e.Hidden, 2*(i+1)*e.Hidden)
+		half := e.Hidden / heads
 		out.Experts.Each = append(out.Experts.Each, FeedForward{
 			Gate: m.rows(heads, 0, half).pack(bias.rows(heads, 0, half)),
 			Up:   m.rows(heads, half, 2*half).pack(bias.rows(heads, half, 2*half)),
@@ -76,7 +69,7 @@ func (w *loader) packed(name string, e *experts, in, out int) (m, bias dense) {
 	return m, bias
 }
 
-// choose leaves of scores those of the chosen experts, as what their route makes of them, and zeros.
+// choose leaves of scores those of the chosen experts, as what they become, and zeros.
 func (e *experts) choose(scores []float32) {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -84,7 +77,7 @@ func (e *experts) choose(scores []float32) {
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
 	top, over, sum := float64(scores[order[0]]), e.Top, 0.0
-	if e.Route == softmaxAll {
+	if e.OverAll {
 		over = e.Count
 	}
 	for _, i := range order[:over] {
@@ -94,7 +87,7 @@ func (e *experts) choose(scores []float32) {
 		switch {
 		case rank >= e.Top:
 			scores[i] = 0
-		case e.Route == sigmoidInputs:
+		case e.OfInputs:
 			scores[i] = sigmoid(scores[i])
 		default:
 			scores[i] = float32(math.Exp(float64(scores[i])-top) / sum)
@@ -134,7 +127,7 @@ func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32
 			continue
 		}
 		row := rows[len(of)*dim : (len(of)+1)*dim]
-		if copy(row, in[t*dim:]); b.Experts.Route == sigmoidInputs {
+		if copy(row, in[t*dim:]); b.Experts.OfInputs {
 			scale(row, s)
 			s = 1
 		}

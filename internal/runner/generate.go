@@ -45,7 +45,8 @@ func (r *Report) Add(o Report) {
 // right cost no step of their own. The text is the same.
 //
 // It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
-func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (report Report, err error) {
+func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling,
+	emit func(seq int, token uint32) error) (report Report, err error) {
 	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report}
 	report.Matches = make([]kvcache.Match, len(prompts))
 	defer func() {

@@ -101,7 +101,8 @@ func (s *settings) check(c *Config) {
 		b := c.block(l)
 		d := &b.Delta
 		s.need(b.Heads%b.KVHeads == 0, "key-value heads", "have %d, which does not divide the %d heads", b.KVHeads, b.Heads)
-		s.need(d.ValueHeads%max(d.KeyHeads, 1) == 0, "linear value heads", "have %d, no multiple of the %d key heads", d.ValueHeads, d.KeyHeads)
+		s.need(d.ValueHeads%max(d.KeyHeads, 1) == 0, "linear value heads",
+			"have %d, no multiple of the %d key heads", d.ValueHeads, d.KeyHeads)
 		s.need(b.Scale >= 0 && !math.IsInf(float64(b.Scale), 0), "scale of attention", "have %v, need a positive number", b.Scale)
 		_, err := b.RoPE.Resolve(b.HeadDim)
 		s.need(err == nil || b.NoRoPE, "rope", "%v", err)

@@ -120,7 +120,8 @@ func parseConfig(f file) Config {
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
 		name := get(s, "model_type", "")
-		s.support(larger[name] != "", "model_type %s with a text_config", name) // whose text may see in other ways, as PaliGemma's does
+		// The text of others may see in other ways, as PaliGemma's does.
+		s.support(larger[name] != "", "model_type %s with a text_config", name)
 		s.section, s.values = "configuration text_config", text
 		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
 		s.assume(outer)

@@ -102,7 +102,8 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at the first one missing.
+// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at
+// the first one missing.
 func (a *archive) model(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
 	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
