@@ -79,7 +79,7 @@ func llama4Layer(s *settings, layer int, b *Block) {
 	if !unrotated(s, layer) {
 		b.QKNorm, b.PlainQK = get(s, "use_qk_norm", true), true
 	} else if b.NoRoPE = true; get(s, "attn_temperature_tuning", false) { // 4 in files of transformers 4
-		b.Warm = temperature{Floor: s.size("floor_scale", maxContext), Scale: get[float64](s, "attn_scale")}
+		b.WarmFloor, b.WarmScale = s.size("floor_scale", maxContext), get[float64](s, "attn_scale")
 	}
 	moe, step := get(s, "moe_layers", []any(nil)), get[int](s, "interleave_moe_layer_step")
 	if moe != nil && !slices.Contains(moe, any(float64(layer))) || moe == nil && (step < 1 || (layer+1)%step != 0) {

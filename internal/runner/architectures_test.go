@@ -259,7 +259,7 @@ func TestFlagsOfLlama4(t *testing.T) {
 		c, err := configOf(file{"config.json", fmt.Appendf(nil, `{"model_type":"llama4_text","num_hidden_layers":4%s}`, more)})
 		require.NoError(t, err, more)
 		b := c.block(3)
-		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.Warm.Floor > 0}, more)
+		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.WarmFloor > 0}, more)
 	}
 }
 

@@ -103,9 +103,9 @@ func (r *Runner[B]) attention(l, n int) {
 		rms(r.q.host, r.q.host[:n*b.Heads*b.HeadDim], w.QNorm, n*b.Heads, float64(r.model.Eps))
 		rms(r.k.host, r.k.host[:n*b.KVHeads*b.HeadDim], w.KNorm, n*b.KVHeads, float64(r.model.Eps))
 	}
-	if b.Warm.Floor > 0 {
+	if b.WarmFloor > 0 {
 		for t, position := range r.positions[:n] {
-			warm := 1 + b.Warm.Scale*math.Log(1+float64((position+1)/b.Warm.Floor))
+			warm := 1 + b.WarmScale*math.Log(1+float64((position+1)/b.WarmFloor))
 			scale(r.q.host[t*b.Heads*b.HeadDim:(t+1)*b.Heads*b.HeadDim], float32(warm))
 		}
 	}
@@ -113,10 +113,7 @@ func (r *Runner[B]) attention(l, n int) {
 	r.send(&r.k, n*b.KVHeads*b.keyDim())
 	r.send(&r.v, n*b.KVHeads*b.valueDim())
 
-	step, layer := r.steps[0], l
-	if len(r.steps) > 1 {
-		step, layer = r.steps[l], 0
-	}
+	step, layer := r.steps[l%len(r.steps)], l/len(r.steps) // of one pool, or of one for each layer
 	io := kvcache.Dense(r.q.buf, r.k.buf, r.v.buf, r.out.buf)
 	io.Rotate = !b.NoRoPE
 	check(step.Append(layer, io))

@@ -114,12 +114,11 @@ func parseCheckpoint(f file) (Config, *archive) {
 			add(fmt.Sprintf("model.layers.%d.%s.weight", l, part), shape...)
 		}
 	}
-	kv := c.KVHeads * c.HeadDim
 	add("model.embed_tokens.weight", c.Vocab, c.Dim)
 	each("input_layernorm", c.Dim)
 	each("self_attn.q_proj", c.Dim, c.Dim)
-	each("self_attn.k_proj", kv, c.Dim)
-	each("self_attn.v_proj", kv, c.Dim)
+	each("self_attn.k_proj", c.KVHeads*c.HeadDim, c.Dim)
+	each("self_attn.v_proj", c.KVHeads*c.HeadDim, c.Dim)
 	each("self_attn.o_proj", c.Dim, c.Dim)
 	each("post_attention_layernorm", c.Dim)
 	each("mlp.gate_proj", c.Hidden, c.Dim)

@@ -96,12 +96,10 @@ func (r *Runner[B]) begin(work []Work[B]) (n int) {
 	m := r.model
 	for _, w := range work {
 		first := n
-		if len(w.Tokens) > r.rows-n {
-			check(misused("forward", "more than the %d tokens of a step", r.rows))
+		if len(w.Tokens) > r.rows-n { // what demand says takes memory
+			demand(false, "forward", "more than the %d tokens of a step", r.rows)
 		}
-		if len(w.Rest) != len(r.steps)-1 {
-			check(misused("forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps)))
-		}
+		demand(len(w.Rest) == len(r.steps)-1, "forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
 		for i, step := range r.steps {
 			if w.Parents == nil {
 				check(step.Add(w.of(i), w.Tokens))
@@ -111,7 +109,7 @@ func (r *Runner[B]) begin(work []Work[B]) (n int) {
 		}
 		for i, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {
-				check(misused("forward", "token %d: the vocabulary has %d", token, m.Vocab))
+				demand(false, "forward", "token %d: the vocabulary has %d", token, m.Vocab)
 			}
 			row, parent := r.x[n*m.Dim:(n+1)*m.Dim], i-1
 			if m.Embed.Row(row, int(token)); m.EmbedScale != 0 {

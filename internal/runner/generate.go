@@ -89,12 +89,9 @@ type run[B backend.Buffer] struct {
 func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
 	accept(g.guesses == 0 || s.Temperature <= 0, "Temperature", s.Temperature, "with Guesses the likeliest token is chosen: accepts 0")
 	for i, prompt := range prompts {
-		n := len(prompt.Tokens)
-		if n == 0 {
-			check(misused("generate", "prompt %d has no tokens, not even BOS", i))
-		}
+		demand(len(prompt.Tokens) > 0, "generate", "prompt %d has no tokens, not even BOS", i)
 		// The turns of a conversation differ in length: they draw differently, too.
-		sampler, err := NewSampler(s, uint64(i)<<32|uint64(n))
+		sampler, err := NewSampler(s, uint64(i)<<32|uint64(len(prompt.Tokens)))
 		check(err)
 		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens), sampler: sampler}
 		g.runs = append(g.runs, run)

@@ -42,27 +42,23 @@ type Block struct {
 	ValueDim int // of a value head; 0: HeadDim
 	RoPE     backend.RoPE
 	NoRoPE   bool
-	Scale    float32     // factor of query·key; 0: 1/√HeadDim
-	SoftCap  float32     // of query·key
-	Warm     temperature // of queries far out
-	QKVBias  bool
-	OBias    bool
-	QKNorm   bool   // of queries and keys, head by head, before they rotate
-	PlainQK  bool   // without weights
-	Sinks    bool   // a logit for each head that has no value (attention sinks of gpt-oss)
-	Gated    bool   // outputs are multiplied by the sigmoid of a projection
-	Latent   latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
-	Delta    delta
-	Hidden   int // elements inside of the feed-forward block
-	Act      string
-	Experts  experts
-}
-
-// temperature multiplies the query at position p by 1 + Scale·ln(1 + ⌊(p+1)/Floor⌋), as Llama 4 does in layers
-// without positions; 0: not.
-type temperature struct {
-	Floor int
-	Scale float64
+	Scale    float32 // factor of query·key; 0: 1/√HeadDim
+	SoftCap  float32 // of query·key
+	// The query at position p is multiplied by 1 + WarmScale·ln(1 + ⌊(p+1)/WarmFloor⌋), as Llama 4 does in layers without
+	// positions; 0: not.
+	WarmFloor int
+	WarmScale float64
+	QKVBias   bool
+	OBias     bool
+	QKNorm    bool   // of queries and keys, head by head, before they rotate
+	PlainQK   bool   // without weights
+	Sinks     bool   // a logit for each head that has no value (attention sinks of gpt-oss)
+	Gated     bool   // outputs are multiplied by the sigmoid of a projection
+	Latent    latent // what is one head of keys [Latent.KV+Latent.Rotated] that has its values in it
+	Delta     delta
+	Hidden    int // elements inside of the feed-forward block
+	Act       string
+	Experts   experts
 }
 
 // block is what a layer computes.

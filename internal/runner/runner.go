@@ -53,9 +53,7 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (_ *Run
 	cfg, err := m.Complete(opt.Cache, func(layer int) []float32 { return m.Layers[layer].Sinks })
 	check(err)
 	cfg.Model.Digest = m.Digest
-	if opt.LayerPools && cfg.Model.Groups != nil {
-		check(misused("runner", "layer pools: the layers of this model are not alike"))
-	}
+	demand(!opt.LayerPools || cfg.Model.Groups == nil, "runner", "layer pools: the layers of this model are not alike")
 	m.takesGuesses(opt, be.Caps().TreeWords)
 	r := &Runner[B]{be: be, model: m, threads: cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)), guesses: opt.Guesses, large: m.Size > cacheSize,
 		temporaries: map[string][]float32{}}
@@ -65,9 +63,11 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (_ *Run
 	return r, nil
 }
 
-// misused is the error of a call that its caller has to change.
-func misused(op, format string, a ...any) error {
-	return backend.ErrArgument{Package: "runner", Op: op, What: fmt.Sprintf(format, a...)}
+// demand checks what a caller has to change otherwise.
+func demand(ok bool, op, format string, a ...any) {
+	if !ok {
+		check(backend.ErrArgument{Package: "runner", Op: op, What: fmt.Sprintf(format, a...)})
+	}
 }
 
 func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
@@ -85,9 +85,8 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
 	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
-	if widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out); r.rows > (1<<30)/widest {
-		check(misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest))
-	}
+	widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
+	demand(r.rows <= (1<<30)/widest, "runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
 	r.stream, err = r.be.NewStream()
 	check(err)
