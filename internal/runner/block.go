@@ -14,7 +14,8 @@ import (
 // cached is what a cache holds of the model: all layers alike, or groups of those that see and store alike.
 func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 	b := c.block(0)
-	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Act: backend.F32, Scale: b.Scale}
+	m := kvcache.Model{Layers: c.Layers, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(),
+		Latent: b.Latent != (latent{}), Act: backend.F32, Scale: b.Scale}
 	masks, masked := make([]kvcache.Mask, c.Layers), false
 	for l := range c.Layers {
 		b := c.block(l)
@@ -43,7 +44,8 @@ func (c *Config) cached(sinks func(layer int) []float32) kvcache.Model {
 
 // group is the group of layers like this one, without their numbers.
 func (b *Block) group() config.Group {
-	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(), Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
+	g := config.Group{Kind: b.Kind, QHeads: b.Heads, KVHeads: b.KVHeads, HeadDim: b.HeadDim, VHeadDim: b.valueDim(),
+		Latent: b.Latent != (latent{}), Scale: b.Scale, NoRoPE: b.NoRoPE}
 	if !b.NoRoPE {
 		g.RoPE = &b.RoPE
 	}

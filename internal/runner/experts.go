@@ -119,8 +119,8 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32, n int, score func(t int) float32) {
 	dim := r.model.Dim
 	rows, out := r.floats("rows", n*dim), r.floats("out", n*dim)
-	var of []int     // the rows
-	var by []float32 // what their outputs are multiplied by
+	by := r.floats("by", n) // what outputs are multiplied by
+	var of []int            // the rows
 	for t := range n {
 		s := score(t)
 		if s == 0 {
@@ -131,7 +131,8 @@ func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32
 			scale(row, s)
 			s = 1
 		}
-		of, by = append(of, t), append(by, s)
+		by[len(of)] = s
+		of = append(of, t)
 	}
 	if len(of) == 0 {
 		return

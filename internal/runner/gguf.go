@@ -115,10 +115,11 @@ var ggufNames = map[string]string{
 }
 
 // ggml is what GGUF calls the weights of Llama.
-var ggml = strings.NewReplacer("model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
-	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v",
-	"self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
-	"mlp.down_proj", "ffn_down")
+var ggml = strings.NewReplacer(
+	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
+	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
+	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",
+	"mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
 
 // ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
 // in the order that pairs neighbours, also where the original paired halves.
@@ -135,7 +136,8 @@ func ggufConfig(meta *settings, a *archive) Config {
 	c := meta.config()
 	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
-	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.sliding_window": 0.0})
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0,
+		"llama.attention.sliding_window": 0.0})
 	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
 	meta.support(!scaled, "rope_freqs.weight")
 	meta.check(&c)

@@ -99,7 +99,8 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 // readModel reads the vocabulary, and the text of every token.
 func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 	m := &f.Model
-	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{}, unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
+	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{},
+		unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
 	for text, id := range m.Vocab {
 		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
 			return r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces))

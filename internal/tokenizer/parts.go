@@ -44,7 +44,7 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 		if whole.Type == "Sequence" {
 			r.field = fmt.Sprintf("%s[%d]", kind, i)
 		}
-		switch kind + after + " " + p.Type {
+		switch kind + after + " " + p.Type { // the comma of after is where no type can have one
 		case "normalizer NFC":
 			add(edit(nfc))
 		case "normalizer Replace", "decoder Replace":
@@ -104,8 +104,8 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 			}
 			add(replace(p.Replacement, " "))
 		case "decoder Fuse":
-			after = " after Fuse"
-		case "decoder after Fuse Strip":
+			after = ", after Fuse,"
+		case "decoder, after Fuse, Strip":
 			if p.Start != 1 || p.Stop != 0 {
 				r.refuse(`"Strip" after Fuse, other than of the first character,`)
 			}
