@@ -22,6 +22,6 @@ type ErrUnsupported struct {
 }
 
 func (e ErrUnsupported) Error() string {
-	return fmt.Sprintf("%s: %s is not supported by this runner", e.File, e.Feature)
+	return e.File + ": " + e.Feature + " is not supported by this runner"
 }
 func (e ErrUnsupported) Is(target error) bool { return target == e || target == ErrUnsupported{} }

@@ -9,15 +9,13 @@ import (
 )
 
 // admit opens a sequence for every run that waits for no earlier one.
-func (g *generation[B]) admit(ctx context.Context) error {
+func (g *generation[B]) admit(ctx context.Context) {
 	for i, run := range g.runs {
 		if !run.waiting || g.later(run) {
 			continue
 		}
 		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
-		if err != nil {
-			return err
-		}
+		check(err)
 		run.seq, run.waiting = seq, false
 		if match.Loading > 0 {
 			begin, why := time.Now(), match.MissReason
@@ -26,12 +24,9 @@ func (g *generation[B]) admit(ctx context.Context) error {
 			g.report.Load += time.Since(begin)
 		}
 		g.report.Matches[i] = match
-		if err != nil {
-			return err
-		}
+		check(err)
 		run.pending = run.prompt.Tokens[match.Cached:]
 	}
-	return nil
 }
 
 // later reports whether an earlier run is going to compute blocks that this one can use and

@@ -135,13 +135,13 @@ func TestConfigurationClasses(t *testing.T) {
 		"gpt_oss": {36, 2880, 64, 8, 64, 131072, 2880}, "llama4": {48, 5120, 40, 8, 128, 131072, 16384}, "llama4_text": {48, 5120, 40, 8, 128, 131072, 16384},
 		"qwen3_next": {48, 2048, 16, 2, 256, 32768, 5632},
 	} {
-		c, err := parseConfig(file{"config.json", fmt.Appendf(nil, `{"model_type":%q}`, name)})
+		c, err := configOf(file{"config.json", fmt.Appendf(nil, `{"model_type":%q}`, name)})
 		require.NoError(t, err, name)
 		b := c.block(0)
 		require.Equal(t, want, struct{ layers, dim, heads, kv, headDim, context, hidden int }{c.Layers, c.Dim, b.Heads, b.KVHeads, b.HeadDim, c.Context, b.Hidden}, name)
 	}
 	for _, name := range []string{"deepseek_v2", "deepseek_v3"} { // whose class has routed experts
-		_, err := parseConfig(file{"config.json", fmt.Appendf(nil, `{"model_type":%q,"n_routed_experts":null}`, name)})
+		_, err := configOf(file{"config.json", fmt.Appendf(nil, `{"model_type":%q,"n_routed_experts":null}`, name)})
 		require.NoError(t, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"paligemma","text_config":{"model_type":"gemma2"}}`:                      "model_type paligemma with a text_config",
 		`{"model_type":"gemma3","text_config":{"model_type":"mamba"}}`:                          "model_type mamba",
 	} {
-		_, err := parseConfig(file{"config.json", []byte(config)})
+		_, err := configOf(file{"config.json", []byte(config)})
 		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err, config)
 	}
 	for config, field := range map[string]string{
@@ -191,7 +191,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`[]`:   "configuration",
 	} {
 		var err error
-		bounded(t, len(config), func() { _, err = parseConfig(file{"config.json", []byte(config)}) })
+		bounded(t, len(config), func() { _, err = configOf(file{"config.json", []byte(config)}) })
 		refused(t, err, "config.json", field, "", config)
 	}
 }
@@ -242,7 +242,7 @@ func TestWindowsOfQwen(t *testing.T) {
 	} {
 		for _, name := range []string{"qwen2", "qwen3"} {
 			config := fmt.Appendf(nil, `{"model_type":%q,"num_hidden_layers":2,"max_window_layers":1%s}`, name, more)
-			c, err := parseConfig(file{"config.json", config})
+			c, err := configOf(file{"config.json", config})
 			require.NoError(t, err)
 			require.Equal(t, kind, c.block(1).Kind, string(config))
 		}
@@ -256,10 +256,10 @@ func TestFlagsOfLlama4(t *testing.T) {
 		`,"attn_temperature_tuning":0`: {}, `,"attn_temperature_tuning":false`: {}, `,"attn_temperature_tuning":null`: {},
 		`,"no_rope_layers":[]`: {false, true}, `,"no_rope_layers":[0,0,0,1]`: {true, false}, `,"no_rope_layers":[true,true,true,false]`: {false, true},
 	} {
-		c, err := parseConfig(file{"config.json", fmt.Appendf(nil, `{"model_type":"llama4_text","num_hidden_layers":4%s}`, more)})
+		c, err := configOf(file{"config.json", fmt.Appendf(nil, `{"model_type":"llama4_text","num_hidden_layers":4%s}`, more)})
 		require.NoError(t, err, more)
 		b := c.block(3)
-		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.Warm.Floor > 0}, more)
+		require.Equal(t, want, struct{ rotates, warm bool }{!b.NoRoPE, b.WarmFloor > 0}, more)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestLayerTypes(t *testing.T) {
 			`"full_attention","sliding_attention"`: {group.Full, group.Window}, `"sliding_attention","full_attention"`: {group.Window, group.Full},
 		} {
 			config := fmt.Appendf(nil, `{"model_type":%q,"num_hidden_layers":2,"sliding_window":64,"layer_types":[%s]}`, name, types)
-			c, err := parseConfig(file{"config.json", config})
+			c, err := configOf(file{"config.json", config})
 			require.NoError(t, err)
 			require.Equal(t, kinds, [2]group.Kind{c.block(0).Kind, c.block(1).Kind}, string(config))
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -18,10 +19,14 @@ type archive struct {
 	*reader
 	tensors map[string]tensor
 	files   [][]byte // that the tensors are in
+	names   *strings.Replacer
 }
 
+// huggingFace is what most files call weights: as Hugging Face's Llama does.
+var huggingFace = strings.NewReplacer()
+
 func newArchive(f file) *archive {
-	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}}
+	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}, huggingFace}
 }
 
 // tensor is an array of a file as it is stored.
@@ -54,20 +59,15 @@ var le = binary.LittleEndian
 // add lists a tensor without its data, whose size follows from shape and encoding. One that cannot be decoded has none.
 func (a *archive) add(t tensor) {
 	field := "tensor " + t.name
-	if _, twice := a.tensors[t.name]; twice {
-		a.fail(field, "is there twice")
-	}
+	_, twice := a.tensors[t.name]
+	a.need(!twice, field, "is there twice")
 	if e, known := encodings[t.encoding]; known {
 		n, ok := backend.Mul(t.shape...)
-		if !ok || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
-			a.fail(field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
-			return
-		}
+		whole := ok && n%e.group == 0 && (len(t.shape) == 0 || t.shape[len(t.shape)-1]%e.group == 0)
+		a.need(whole, field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
 		size, ok := backend.Mul(n/e.group, e.bytes)
-		if t.begin < 0 || t.begin > len(a.data) || !ok || size > len(a.data)-t.begin {
-			a.fail(field, "shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
-			return
-		}
+		a.need(t.begin >= 0 && t.begin <= len(a.data) && ok && size <= len(a.data)-t.begin, field,
+			"shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
 		t.data = a.data[t.begin : t.begin+size]
 	}
 	a.tensors[t.name] = t
@@ -79,50 +79,40 @@ func (a *archive) disjoint() {
 	for _, t := range slices.SortedFunc(maps.Values(a.tensors), func(s, t tensor) int {
 		return cmp.Or(s.begin-t.begin, len(s.data)-len(t.data))
 	}) {
-		if t.begin < before.begin+len(before.data) {
-			a.fail("tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
-		}
+		inside := t.begin < before.begin+len(before.data)
+		a.need(!inside, "tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
 		before = t
 	}
 }
 
-// floats decodes a tensor that must have the given shape, unless something has failed.
-func (a *archive) floats(name string, shape ...int) []float32 {
+// dense is a tensor, decoded.
+type dense struct {
+	shape  []int
+	data   []float32
+	dtype  backend.DType // that has the same elements
+	scales []float32     // of Int8
+}
+
+// dense decodes a tensor that must have the given shape.
+func (a *archive) dense(name string, shape ...int) dense {
+	name = a.names.Replace(name)
 	field := "tensor " + name
 	t, there := a.tensors[name]
 	e, known := encodings[t.encoding]
-	switch {
-	case !there:
-		a.fail(field, "is missing")
-	case !slices.Equal(t.shape, shape):
-		a.fail(field, "has shape %v, the model's configuration needs %v", t.shape, shape)
-	case !known:
-		a.keep(a.unsupported("tensor type %s (of %s)", t.encoding, name))
+	a.need(there, field, "is missing")
+	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.support(known, "tensor type %s (of %s)", t.encoding, name)
+	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
+	for i := 0; i < len(out.data); i += e.group {
+		group := t.data[i/e.group*e.bytes:]
+		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
+			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
+		}
 	}
-	if a.err != nil {
-		return nil
-	}
-	out := make([]float32, len(t.data)/e.bytes*e.group)
-	for i := 0; i < len(out); i += e.group {
-		e.decode(out[i:], t.data[i/e.group*e.bytes:])
-	}
-	for i, v := range out {
+	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
-			a.fail(field, "element %d is %v", i, v)
-			return nil
+			a.need(false, field, "element %d is %v", i, v)
 		}
 	}
 	return out
-}
-
-// stored is the type that has the elements of a tensor that floats has decoded, and their scales if it is Int8.
-func (a *archive) stored(name string) (dtype backend.DType, scales []float32) {
-	t := a.tensors[name]
-	e := encodings[t.encoding]
-	if e.dtype == backend.Int8 {
-		for group := range slices.Chunk(t.data, e.bytes) {
-			scales = append(scales, quant.FromF16(le.Uint16(group)))
-		}
-	}
-	return e.dtype, scales
 }

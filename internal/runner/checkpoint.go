@@ -1,21 +1,98 @@
 package runner
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
+
+// parseSafetensors lists the tensors of a safetensors file: the length of the
+// header (u64), the header (JSON), and the data that it describes.
+func parseSafetensors(f file) *archive {
+	a := newArchive(f)
+	// Decoding into a map would not see a name that is there twice.
+	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
+	first, err := header.Token()
+	a.need(err == nil && first == json.Delim('{'), "header", "is no JSON object")
+	for header.More() {
+		var entry struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets []int  `json:"data_offsets"`
+		}
+		key, err := header.Token()
+		name, _ := key.(string)
+		if name == "__metadata__" {
+			err = cmp.Or(err, header.Decode(new(map[string]string)))
+		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
+			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
+		}
+		a.need(err == nil, "header", "%v", err)
+	}
+	_, err = header.Token()
+	a.need(err == nil, "header", "%v", err)
+	a.disjoint()
+	return a
+}
+
+// parseShards lists the tensors of the files that an index names, which are beside it.
+func parseShards(fsys fs.FS, index file) *archive {
+	all := newArchive(index)
+	var names struct {
+		Of map[string]string `json:"weight_map"`
+	}
+	err := json.Unmarshal(index.data, &names)
+	all.need(err == nil, "index", "%v", err)
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
+		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
+		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
+		all.files = append(all.files, a.data)
+		for name, t := range a.tensors {
+			_, twice := all.tensors[name]
+			all.need(!twice, "tensor "+name, "is in two files")
+			all.tensors[name] = t
+		}
+	}
+	return all
+}
+
+// textModel is a tensor's name in the text model alone, of which a larger model has it.
+func textModel(name string) string {
+	if part, ok := strings.CutPrefix(name, "model.language_model."); ok { // transformers 5
+		return "model." + part
+	}
+	return strings.TrimPrefix(name, "language_model.")
+}
+
+// entry adds a tensor whose data, from where the header ends, are in the range of offsets.
+func (a *archive) entry(name, kind string, shape, offsets []int) {
+	field, o := "tensor "+name, offsets
+	within := len(o) == 2 && o[0] >= 0 && o[1] >= o[0] && o[1] <= a.left()
+	a.need(within, field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
+	a.support(kind != "Q8_0", "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
+	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
+	data := a.tensors[name].data
+	a.need(data == nil || len(data) == o[1]-o[0], field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(data), o)
+}
 
 // parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then, in a fixed order, all weights in f32, those of
 // a kind for all layers back to back. The size of the file follows from the header and must agree.
 func parseCheckpoint(f file) (Config, *archive) {
 	a := newArchive(f)
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
-		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
+		f.support(false, "version %d of the llama2.c checkpoint", a.u32("version"))
 	}
 	a.at = 0
-	s := &settings{reader: a.reader, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
+	s := &settings{file: f, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}
 	for _, key := range []string{"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
 		"vocab_size", "max_position_embeddings"} {
 		s.values[key] = float64(number[int32](a.reader, key))
@@ -24,40 +101,34 @@ func parseCheckpoint(f file) (Config, *archive) {
 	s.values["vocab_size"], s.values["tie_word_embeddings"] = math.Abs(vocab), vocab > 0
 	c := s.config()
 	c.RoPE.Pairing = backend.Interleaved
-	if c.HeadDim*c.Heads != c.Dim {
-		s.fail("header num_attention_heads", "have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
-	}
-	if s.check(&c); s.err != nil {
-		return c, a
-	}
+	s.need(c.HeadDim*c.Heads == c.Dim, "header num_attention_heads",
+		"have %d, which does not divide the hidden size %d", c.Heads, c.Dim)
+	s.check(&c)
 
 	add := func(name string, shape ...int) {
 		a.add(tensor{name: name, encoding: "F32", shape: shape, begin: a.at})
 		a.at += len(a.tensors[name].data)
 	}
 	each := func(part string, shape ...int) {
-		for l := 0; l < c.Layers && a.err == nil; l++ {
-			add(fmt.Sprintf(huggingFace.layer, l, part)+".weight", shape...)
+		for l := range c.Layers {
+			add(fmt.Sprintf("model.layers.%d.%s.weight", l, part), shape...)
 		}
 	}
-	n, kv := huggingFace, c.KVHeads*c.HeadDim
-	add(n.embed+".weight", c.Vocab, c.Dim)
-	each(n.attnNorm, c.Dim)
-	each(n.q, c.Dim, c.Dim)
-	each(n.k, kv, c.Dim)
-	each(n.v, kv, c.Dim)
-	each(n.o, c.Dim, c.Dim)
-	each(n.ffnNorm, c.Dim)
-	each(n.ffn+n.gate, c.Hidden, c.Dim)
-	each(n.ffn+n.down, c.Dim, c.Hidden)
-	each(n.ffn+n.up, c.Hidden, c.Dim)
-	add(n.norm+".weight", c.Dim)
+	add("model.embed_tokens.weight", c.Vocab, c.Dim)
+	each("input_layernorm", c.Dim)
+	each("self_attn.q_proj", c.Dim, c.Dim)
+	each("self_attn.k_proj", c.KVHeads*c.HeadDim, c.Dim)
+	each("self_attn.v_proj", c.KVHeads*c.HeadDim, c.Dim)
+	each("self_attn.o_proj", c.Dim, c.Dim)
+	each("post_attention_layernorm", c.Dim)
+	each("mlp.gate_proj", c.Hidden, c.Dim)
+	each("mlp.down_proj", c.Dim, c.Hidden)
+	each("mlp.up_proj", c.Hidden, c.Dim)
+	add("model.norm.weight", c.Dim)
 	add("rotations", c.Context, c.HeadDim) // tables that nobody needs
 	if !c.Tied {
-		add(n.output+".weight", c.Vocab, c.Dim)
+		add("lm_head.weight", c.Vocab, c.Dim)
 	}
-	if a.left() != 0 {
-		a.fail("size", "%d bytes follow the weights that the header describes", a.left())
-	}
+	a.need(a.left() == 0, "size", "%d bytes follow the weights that the header describes", a.left())
 	return c, a
 }

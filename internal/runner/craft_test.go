@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -32,15 +33,15 @@ type array struct {
 }
 
 func craftConfig(dim int) Config {
-	return Config{Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, Names: huggingFace,
+	return Config{Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, FFN: "mlp.",
 		Block: Block{Hidden: dim, Heads: 2, KVHeads: 1, HeadDim: dim / 2, RoPE: backend.RoPE{Theta: 10000, Pairing: backend.Interleaved}, Act: "silu"}}
 }
 
 // craftArrays is the weights of c under the names of n.
-func craftArrays(c Config, n naming) []array {
+func craftArrays(c Config, n *strings.Replacer) []array {
 	var list []array
 	add := func(name string, shape ...int) {
-		name += ".weight"
+		name = n.Replace(name + ".weight")
 		size, _ := backend.Mul(shape...)
 		a := array{name, shape, make([]float32, size)}
 		for i := range a.data {
@@ -48,23 +49,23 @@ func craftArrays(c Config, n naming) []array {
 		}
 		list = append(list, a)
 	}
-	add(n.embed, c.Vocab, c.Dim)
-	add(n.norm, c.Dim)
+	add("model.embed_tokens", c.Vocab, c.Dim)
+	add("model.norm", c.Dim)
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	for l := range c.Layers {
-		in := func(part string) string { return fmt.Sprintf(n.layer, l, part) }
-		add(in(n.attnNorm), c.Dim)
-		add(in(n.q), q, c.Dim)
-		add(in(n.k), kv, c.Dim)
-		add(in(n.v), kv, c.Dim)
-		add(in(n.o), c.Dim, q)
-		add(in(n.ffnNorm), c.Dim)
-		add(in(n.ffn+n.gate), c.Hidden, c.Dim)
-		add(in(n.ffn+n.up), c.Hidden, c.Dim)
-		add(in(n.ffn+n.down), c.Dim, c.Hidden)
+		in := func(part string) string { return fmt.Sprintf("model.layers.%d.%s", l, part) }
+		add(in("input_layernorm"), c.Dim)
+		add(in("self_attn.q_proj"), q, c.Dim)
+		add(in("self_attn.k_proj"), kv, c.Dim)
+		add(in("self_attn.v_proj"), kv, c.Dim)
+		add(in("self_attn.o_proj"), c.Dim, q)
+		add(in("post_attention_layernorm"), c.Dim)
+		add(in("mlp.gate_proj"), c.Hidden, c.Dim)
+		add(in("mlp.up_proj"), c.Hidden, c.Dim)
+		add(in("mlp.down_proj"), c.Dim, c.Hidden)
 	}
 	if !c.Tied {
-		add(n.output, c.Vocab, c.Dim)
+		add("lm_head", c.Vocab, c.Dim)
 	}
 	return list
 }
@@ -196,16 +197,16 @@ func craftCheckpoint(c Config) []byte {
 	for _, v := range []int{c.Dim, c.Hidden, c.Layers, c.Heads, c.KVHeads, vocab, c.Context} {
 		out = append(out, u32(uint32(int32(v)))...)
 	}
-	n := huggingFace
-	out = append(out, encode("F32", named[n.embed+".weight"])...)
-	for _, part := range []string{n.attnNorm, n.q, n.k, n.v, n.o, n.ffnNorm, n.ffn + n.gate, n.ffn + n.down, n.ffn + n.up} {
+	out = append(out, encode("F32", named["model.embed_tokens.weight"])...)
+	for _, part := range []string{"input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+		"post_attention_layernorm", "mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"} {
 		for l := range c.Layers {
-			out = append(out, encode("F32", named[fmt.Sprintf(n.layer, l, part)+".weight"])...)
+			out = append(out, encode("F32", named[fmt.Sprintf("model.layers.%d.%s.weight", l, part)])...)
 		}
 	}
-	out = join(out, encode("F32", named[n.norm+".weight"]), make([]byte, 4*c.Context*c.HeadDim))
+	out = join(out, encode("F32", named["model.norm.weight"]), make([]byte, 4*c.Context*c.HeadDim))
 	if !c.Tied {
-		out = append(out, encode("F32", named[n.output+".weight"])...)
+		out = append(out, encode("F32", named["lm_head.weight"])...)
 	}
 	return out
 }
@@ -251,4 +252,11 @@ func typed(t testing.TB, err error) {
 	default:
 		require.Fail(t, "untyped error", "%T %v", err, err)
 	}
+}
+
+// failed is what a reader gives up a file for.
+func failed(read func()) (err error) {
+	defer caught(&err)
+	read()
+	return nil
 }

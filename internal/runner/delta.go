@@ -31,39 +31,34 @@ func (w *loader) delta(b *Block, out *Layer) {
 	d, dim, o := &b.Delta, w.cfg.Dim, &out.Delta
 	group := d.ValueHeads / d.KeyHeads
 	k, v := d.KeyDim, group*d.ValueDim
-	all := w.dense("linear_attn.in_proj_qkvz", d.KeyHeads*2*(k+v), dim, false)
-	qkv := dense{Rows: d.channels(), Cols: dim, Type: all.Type}
+	all := w.raw("linear_attn.in_proj_qkvz.weight", d.KeyHeads*2*(k+v), dim)
+	qkv := dense{shape: []int{d.channels(), dim}, dtype: all.dtype}
 	for _, r := range [][2]int{{0, k}, {k, 2 * k}, {2 * k, 2*k + v}} { // of the file's heads, each has all three
-		part := all.rows(d.KeyHeads, r)
-		qkv.Data, qkv.Scales = append(qkv.Data, part.Data...), append(qkv.Scales, part.Scales...)
+		qkv.data = append(qkv.data, all.rows(d.KeyHeads, r[0], r[1]).data...)
 	}
-	o.QKV = qkv.pack()
-	o.Z = all.rows(d.KeyHeads, [2]int{2*k + v, 2 * (k + v)}).pack()
-	gates := w.dense("linear_attn.in_proj_ba", 2*d.ValueHeads, dim, false)
-	o.Beta, o.Decay = gates.rows(d.KeyHeads, [2]int{0, group}).pack(), gates.rows(d.KeyHeads, [2]int{group, 2 * group}).pack()
-	o.Conv = w.raw("linear_attn.conv1d.weight", d.channels(), 1, d.Conv)
-	o.Bias, o.Log = w.raw("linear_attn.dt_bias", d.ValueHeads), w.raw("linear_attn.A_log", d.ValueHeads)
-	o.Norm = w.raw("linear_attn.norm.weight", d.ValueDim)
+	o.QKV = qkv.pack(dense{})
+	o.Z = all.rows(d.KeyHeads, 2*k+v, 2*(k+v)).pack(dense{})
+	gates := w.raw("linear_attn.in_proj_ba.weight", 2*d.ValueHeads, dim)
+	o.Beta, o.Decay = gates.rows(d.KeyHeads, 0, group).pack(dense{}), gates.rows(d.KeyHeads, group, 2*group).pack(dense{})
+	o.Conv = w.raw("linear_attn.conv1d.weight", d.channels(), 1, d.Conv).data
+	o.Bias, o.Log = w.raw("linear_attn.dt_bias", d.ValueHeads).data, w.raw("linear_attn.A_log", d.ValueHeads).data
+	o.Norm = w.raw("linear_attn.norm.weight", d.ValueDim).data
 	out.O = w.matrix("linear_attn.out_proj", dim, d.ValueHeads*d.ValueDim, false)
 }
 
 // delta computes a layer of a gated delta net for the n rows of r.h into r.out. Each sequence's state is read from the cache
 // and written back.
-func (r *Runner[B]) delta(l, n int) error {
+func (r *Runner[B]) delta(l, n int) {
 	b, w := r.model.block(l), &r.model.Layers[l]
 	d, c := &b.Delta, b.Delta.channels()
 	qkv, z := r.project("qkv", &w.Delta.QKV, r.h, n), r.project("z", &w.Delta.Z, r.h, n)
 	beta, decay := r.project("beta", &w.Delta.Beta, r.h, n), r.project("decay", &w.Delta.Decay, r.h, n)
 	view, err := r.steps[0].State(l)
-	if err != nil {
-		return err
-	}
+	check(err)
 	state, at := r.floats("state", d.state()), 0
 	for _, call := range view.Calls {
 		word := int(view.Offsets[call.Seq] / 4)
-		if err := backend.Download(r.be, r.stream, state, view.Buf, word); err != nil {
-			return err
-		}
+		check(backend.Download(r.be, r.stream, state, view.Buf, word))
 		for t := at; t < at+call.Rows; t++ {
 			out := r.out.host[t*len(w.Delta.Norm)*d.ValueHeads:][:w.Delta.Z.Rows]
 			w.Delta.token(d, state, qkv[t*c:(t+1)*c], beta[t*d.ValueHeads:(t+1)*d.ValueHeads], decay[t*d.ValueHeads:], out)
@@ -74,11 +69,8 @@ func (r *Runner[B]) delta(l, n int) error {
 			}
 		}
 		at += call.Rows
-		if err := backend.Upload(r.be, r.stream, view.Buf, word, state); err != nil {
-			return err
-		}
+		check(backend.Upload(r.be, r.stream, view.Buf, word, state))
 	}
-	return nil
 }
 
 // token goes on with a state by one token, whose inputs of the convolution are x, and writes the output of each value head.

@@ -9,32 +9,18 @@ import (
 
 // experts is a feed-forward block of which a router chooses parts for each token.
 type experts struct {
-	Count, Top int // experts, and those of a token
-	Hidden     int // elements inside of one
-	Route      route
-	Shared     int  // elements inside of an expert that all tokens have; 0: there is none
-	SharedGate bool // that one's output is multiplied by the sigmoid of a projection
+	Count, Top int    // experts, and those of a token
+	Hidden     int    // elements inside of one
+	OverAll    bool   // scores of the chosen ones are a softmax over all experts, else over the chosen ones
+	OfInputs   bool   // scores are sigmoids, and factors of the inputs, as in Llama 4, else of the outputs
+	Shared     int    // elements inside of an expert that all tokens have; 0: there is none
+	SharedGate bool   // that one's output is multiplied by the sigmoid of a projection
+	Router     string // what a file calls it
 	Bias       bool
-	Packed     packing
+	// Packed is one tensor [experts, inputs, outputs] of all, gates and ups in one; else each has matrices [outputs, inputs].
+	Packed  bool
+	ByTurns bool // of packed ones: a gate and an up by turns, else all gates first
 }
-
-// route says what the scores of the chosen experts become.
-type route uint8
-
-const (
-	softmaxChosen route = iota // weights of the outputs, softmax over the chosen ones
-	softmaxAll                 // the same over all experts
-	sigmoidInputs              // factors of the inputs, as in Llama 4
-)
-
-// packing says how the experts' weights lie in a file.
-type packing uint8
-
-const (
-	apart       packing = iota // a matrix [outputs, inputs] for each
-	halves                     // one tensor [experts, inputs, outputs], gates before ups
-	interleaved                // the same, gates and ups by turns
-)
 
 // expertWeights are the weights of experts.
 type expertWeights struct {
@@ -43,49 +29,47 @@ type expertWeights struct {
 }
 
 func (w *loader) experts(b *Block, out *Layer) {
-	e, n, dim := &b.Experts, &w.cfg.Names, w.cfg.Dim
-	out.Experts.Router = w.matrix(n.ffn+n.router, e.Count, dim, e.Bias)
+	e, dim, ffn := &b.Experts, w.cfg.Dim, w.cfg.FFN
+	out.Experts.Router = w.matrix(ffn+e.Router, e.Count, dim, e.Bias)
 	if e.Shared > 0 {
-		out.FFN = w.feedForward(n.ffn+n.shared, e.Shared)
+		out.FFN = w.feedForward(ffn+"shared_expert.", e.Shared)
 	}
 	if e.SharedGate {
-		out.Experts.SharedGate = w.matrix(n.ffn+n.sharedGate, 1, dim, false)
+		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
 	}
-	if e.Packed == apart {
-		for i := 0; i < e.Count && w.err == nil; i++ {
-			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%s%s%d.", n.ffn, n.expert, i), e.Hidden))
+	if !e.Packed {
+		for i := range e.Count {
+			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Hidden))
 		}
 		return
 	}
-	both, down := w.packed(n.ffn+n.expert+"gate_up_proj", e, dim, 2*e.Hidden), w.packed(n.ffn+n.expert+n.down, e, e.Hidden, dim)
-	heads, gate, up := 1, [2]int{0, e.Hidden}, [2]int{e.Hidden, 2 * e.Hidden}
-	if e.Packed == interleaved {
-		heads, gate, up = e.Hidden, [2]int{0, 1}, [2]int{1, 2}
+	heads := 1 // each of a part of the gates and of the ups
+	if e.ByTurns {
+		heads = e.Hidden
 	}
-	for i := 0; i < len(both) && i < len(down); i++ {
-		out.Experts.Each = append(out.Experts.Each, FeedForward{both[i].rows(heads, gate).pack(), both[i].rows(heads, up).pack(), down[i].pack()})
+	both, bothBias := w.packed(ffn+"experts.gate_up_proj", e, dim, 2*e.Hidden)
+	down, downBias := w.packed(ffn+"experts.down_proj", e, e.Hidden, dim)
+	for i := range e.Count {
+		m, bias := both.rows(1, i*dim, (i+1)*dim).transposed(), bothBias.rows(1, 2*i*e.Hidden, 2*(i+1)*e.Hidden)
+		half := e.Hidden / heads
+		out.Experts.Each = append(out.Experts.Each, FeedForward{
+			Gate: m.rows(heads, 0, half).pack(bias.rows(heads, 0, half)),
+			Up:   m.rows(heads, half, 2*half).pack(bias.rows(heads, half, 2*half)),
+			Down: down.rows(1, i*e.Hidden, (i+1)*e.Hidden).transposed().pack(downBias.rows(1, i*dim, (i+1)*dim)),
+		})
 	}
 }
 
-// packed is the matrices of all experts from one tensor [experts, inputs, outputs].
-func (w *loader) packed(name string, e *experts, in, out int) (all []dense) {
-	data := w.raw(name, e.Count, in, out)
-	dtype, scales := w.stored(w.name(name))
-	var bias []float32
-	if e.Bias {
+// packed is the matrices of all experts as one [experts*inputs, outputs], and their biases.
+func (w *loader) packed(name string, e *experts, in, out int) (m, bias dense) {
+	if m = w.raw(name, e.Count, in, out); e.Bias {
 		bias = w.raw(name+"_bias", e.Count, out)
 	}
-	for i := 0; i < e.Count && w.err == nil; i++ {
-		m := dense{Rows: in, Cols: out, Type: dtype, Scales: scales, Data: data[i*in*out : (i+1)*in*out]}.transposed()
-		if e.Bias {
-			m.Bias = bias[i*out : (i+1)*out]
-		}
-		all = append(all, m)
-	}
-	return all
+	m.shape, bias.shape = []int{e.Count * in, out}, []int{e.Count * out}
+	return m, bias
 }
 
-// choose leaves of scores those of the chosen experts, as what their route makes of them, and zeros.
+// choose leaves of scores those of the chosen experts, as what they become, and zeros.
 func (e *experts) choose(scores []float32) {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -93,7 +77,7 @@ func (e *experts) choose(scores []float32) {
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
 	top, over, sum := float64(scores[order[0]]), e.Top, 0.0
-	if e.Route == softmaxAll {
+	if e.OverAll {
 		over = e.Count
 	}
 	for _, i := range order[:over] {
@@ -103,7 +87,7 @@ func (e *experts) choose(scores []float32) {
 		switch {
 		case rank >= e.Top:
 			scores[i] = 0
-		case e.Route == sigmoidInputs:
+		case e.OfInputs:
 			scores[i] = sigmoid(scores[i])
 		default:
 			scores[i] = float32(math.Exp(float64(scores[i])-top) / sum)
@@ -135,25 +119,26 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32, n int, score func(t int) float32) {
 	dim := r.model.Dim
 	rows, out := r.floats("rows", n*dim), r.floats("out", n*dim)
-	var of []int
+	by := r.floats("by", n) // what outputs are multiplied by
+	var of []int            // the rows
 	for t := range n {
-		if s := score(t); s != 0 {
-			row := rows[len(of)*dim : (len(of)+1)*dim]
-			copy(row, in[t*dim:])
-			if of = append(of, t); b.Experts.Route == sigmoidInputs {
-				scale(row, s)
-			}
+		s := score(t)
+		if s == 0 {
+			continue
 		}
+		row := rows[len(of)*dim : (len(of)+1)*dim]
+		if copy(row, in[t*dim:]); b.Experts.OfInputs {
+			scale(row, s)
+			s = 1
+		}
+		by[len(of)] = s
+		of = append(of, t)
 	}
 	if len(of) == 0 {
 		return
 	}
 	r.feedForward(out, false, b.Act, w, rows, len(of))
 	for i, t := range of {
-		s := score(t)
-		if b.Experts.Route == sigmoidInputs {
-			s = 1
-		}
-		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], s)
+		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], by[i])
 	}
 }

@@ -11,41 +11,35 @@ import (
 
 // family is what an architecture differs in from the others, besides the defaults of its configuration class.
 type family struct {
-	kind  func(s *settings, layer int) string    // of a layer where the file has no layer_types; nil: full_attention
+	kind  string                                 // of layers where the file has no layer_types; "": full_attention
+	full  func(s *settings, layer int) bool      // the layers that are full_attention all the same; nil: none
 	shape func(s *settings, c *Config)           // adds what all layers have
 	layer func(s *settings, layer int, b *Block) // adds what one of them has
 	only  map[string]any                         // what the runner has no other value for
-	class string                                 // whose defaults it has, if not those of its own name
 }
 
-// families are the architectures by model_type. Larger models name that of their text part too.
+// families are the architectures by model_type.
 var families = map[string]family{
 	"llama":       {},
-	"mistral":     {kind: windows},
-	"qwen2":       {kind: upperWindows, shape: qwen2},
-	"qwen3":       {kind: upperWindows, shape: qwen3},
-	"qwen3_next":  {kind: between("linear_attention", "full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
-	"gemma2":      {kind: windowsBetween, shape: gemma},
-	"gemma3":      {kind: windowsBetween, shape: gemma3, class: "gemma3_text"},
-	"gemma3_text": {kind: windowsBetween, shape: gemma3},
-	"gpt_oss":     {kind: windowsBetween, shape: gptOSS, only: swiglu},
-	"llama4":      {kind: chunksBetween, shape: llama4, layer: llama4Layer, class: "llama4_text"},
-	"llama4_text": {kind: chunksBetween, shape: llama4, layer: llama4Layer},
+	"mistral":     {kind: "sliding_attention"},
+	"qwen2":       {kind: "sliding_attention", full: lower, shape: qwen2},
+	"qwen3":       {kind: "sliding_attention", full: lower, shape: qwen3},
+	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
+	"gemma2":      {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma},
+	"gemma3_text": {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma3},
+	"gpt_oss":     {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gptOSS, only: swiglu},
+	"llama4_text": {kind: "chunked_attention", full: unrotated, shape: llama4, layer: llama4Layer},
 	"deepseek_v2": {shape: deepSeek},
 	"deepseek_v3": {shape: deepSeek},
 }
 
-// between is a type in all layers but each n-th, where n is a setting.
-func between(kind, setting string, n int) func(*settings, int) string {
-	return func(s *settings, layer int) string {
-		if n := s.int(setting, n); n > 0 && (layer+1)%n == 0 {
-			return "full_attention"
-		}
-		return kind
+// each is each n-th layer, where n is a setting.
+func each(setting string, n int) func(*settings, int) bool {
+	return func(s *settings, layer int) bool {
+		n := get(s, setting, n)
+		return n > 0 && (layer+1)%n == 0
 	}
 }
-
-var windowsBetween = between("sliding_attention", "sliding_window_pattern", 2)
 
 // everywhere is what the runner has no other value for in any family.
 var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "use_bidirectional_attention": false}
@@ -53,9 +47,7 @@ var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "
 // classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
 // what a file does not have, though not of what it has as null.
 var classes = func() (all map[string]map[string]any) {
-	if err := json.Unmarshal(classesJSON, &all); err != nil {
-		panic(err) // the file is part of the program
-	}
+	check(json.Unmarshal(classesJSON, &all)) // which is part of the program
 	return all
 }()
 
@@ -65,29 +57,22 @@ var classesJSON []byte
 // config is the shape of the model.
 func (s *settings) config() Config {
 	name := get[string](s, "model_type")
+	name = cmp.Or(larger[name], name)
 	f, known := families[name]
-	if !known { // or missing
-		s.keep(s.unsupported("model_type %s", name))
-		return Config{}
-	}
+	s.support(known, "model_type %s", name)
 	if s.names == nil { // a GGUF file has all that it needs
-		s.assume(classes[cmp.Or(f.class, name)])
+		s.assume(classes[name])
 	}
 	s.flatten("rope_scaling")
 	s.flatten("rope_parameters")
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
-	for _, list := range []map[string]any{everywhere, f.only} {
-		for key, value := range list {
-			if _, have := s.lookup(key); have != nil && have != value {
-				s.keep(s.unsupported("%s %v", key, have))
-			}
-		}
-	}
+	s.only(everywhere)
+	s.only(f.only)
 	c := Config{
 		Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
-		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), Names: huggingFace,
+		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), FFN: "mlp.",
 		Tied: get(s, "tie_word_embeddings", false), BOS: append(s.tokens("bos_token_id"), NoToken)[0], EOS: s.tokens("eos_token_id"),
 	}
 	b := &c.Block
@@ -100,31 +85,27 @@ func (s *settings) config() Config {
 	if s.values[act] == nil {
 		act = "hidden_act"
 	}
-	if b.Act = get(s, act, "silu"); activations[b.Act] == nil || b.Act == clampedSwiGLU {
-		s.keep(s.unsupported("%s %s", act, b.Act))
-	}
+	b.Act = get(s, act, "silu")
+	s.support(activations[b.Act] != nil && b.Act != clampedSwiGLU, "%s %s", act, b.Act)
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
-	if s.err == nil {
-		c.lay(s, f)
-	}
+	c.lay(s, f)
 	return c
 }
 
 // lay describes each layer.
 func (c *Config) lay(s *settings, f family) {
 	kinds, alike := get(s, "layer_types", []any(nil)), true
-	if field, _ := s.lookup("layer_types"); kinds != nil && len(kinds) != c.Layers {
-		s.fail(field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
-	}
+	field, _ := s.lookup("layer_types")
+	s.need(kinds == nil || len(kinds) == c.Layers, field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
 	c.Blocks = make([]Block, 0, c.Layers)
-	for l := 0; l < c.Layers && s.err == nil; l++ {
+	for l := range c.Layers {
 		kind := "full_attention"
 		if kinds != nil {
 			kind = fmt.Sprint(kinds[l])
-		} else if f.kind != nil {
-			kind = f.kind(s, l)
+		} else if f.kind != "" && (f.full == nil || !f.full(s, l)) {
+			kind = f.kind
 		}
 		b := c.Block
 		s.see(&b, kind, fmt.Sprintf("layer_types[%d]", l))
@@ -137,7 +118,7 @@ func (c *Config) lay(s *settings, f family) {
 		c.Blocks = append(c.Blocks, b)
 		alike = alike && b == c.Blocks[0]
 	}
-	if alike && s.err == nil {
+	if alike {
 		c.Block, c.Blocks = c.Blocks[0], nil
 	}
 }
@@ -158,12 +139,9 @@ func (s *settings) see(b *Block, kind, field string) {
 	if t.span != "" && get(s, "use_sliding_window", !asks) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
-	switch {
-	case !known:
-		s.keep(s.unsupported("%s %s", field, kind))
-	case t.kind == group.State && b.Delta == (delta{}):
-		s.keep(s.unsupported("%s %s in this family", field, kind))
-	case t.kind == group.State || b.Span != 0:
+	s.support(known, "%s %s", field, kind)
+	s.support(t.kind != group.State || b.Delta != (delta{}), "%s %s in this family", field, kind)
+	if t.kind == group.State || b.Span != 0 {
 		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}
 }

@@ -108,8 +108,8 @@ var mistakes = map[string]func(m *Model) bool{
 		return b.Scale != 0 && change(&b.Scale, float32(1/math.Sqrt(float64(b.HeadDim))))
 	}),
 	"cap":          inBlocks(func(b *Block) bool { return b.SoftCap != 0 && change(&b.SoftCap, b.SoftCap/5) }),
-	"temperature":  inBlocks(func(b *Block) bool { return b.Warm.Floor > 0 && change(&b.Warm, temperature{}) }),
-	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm != 0 && change(&b.QKNorm, noQKNorm) }),
+	"temperature":  inBlocks(func(b *Block) bool { return b.WarmFloor > 0 && change(&b.WarmFloor, 0) }),
+	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm && change(&b.QKNorm, false) }),
 	"route":        inBlocks(func(b *Block) bool { return b.Experts.Count > 0 && change(&b.Experts.Top, b.Experts.Top+1) }),
 	"activation": inBlocks(func(b *Block) bool {
 		return change(&b.Act, map[bool]string{true: "gelu_pytorch_tanh", false: "silu"}[b.Act == "silu"])

@@ -46,52 +46,18 @@ func (l *Logits) Row(i int) []float32 { return l.Data[i*l.Cols : (i+1)*l.Cols] }
 func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error) {
 	defer func() {
 		if err != nil {
-			_ = r.each((*kvcache.Batch[B]).Reset) // gives back what the step took; err is the cause
+			for _, step := range r.steps {
+				_ = step.Reset() // gives back what it took; err is the cause
+			}
 		}
 	}()
-	m, n := r.model, 0
-	for _, w := range work {
-		first := n
-		if len(w.Tokens) > r.rows-n {
-			return logits, misused("forward", "more than the %d tokens of a step", r.rows)
-		}
-		if len(w.Rest) != len(r.steps)-1 {
-			return logits, misused("forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
-		}
-		for i, step := range r.steps {
-			if w.Parents == nil {
-				err = step.Add(w.of(i), w.Tokens)
-			} else {
-				err = step.AddTree(w.of(i), w.Tokens, w.Parents)
-			}
-			if err != nil {
-				return logits, err
-			}
-		}
-		for i, token := range w.Tokens {
-			if uint64(token) >= uint64(m.Vocab) {
-				return logits, misused("forward", "token %d: the vocabulary has %d", token, m.Vocab)
-			}
-			row, parent := r.x[n*m.Dim:(n+1)*m.Dim], i-1
-			if m.Embed.Row(row, int(token)); m.EmbedScale != 0 {
-				scale(row, m.EmbedScale)
-			}
-			if w.Parents != nil {
-				parent = w.Parents[i]
-			}
-			if r.positions[n] = w.Seq.NextPosition(); parent >= 0 {
-				r.positions[n] = r.positions[first+parent] + 1
-			}
-			n++
-		}
-	}
-	if err := r.each(func(step *kvcache.Batch[B]) error { return step.Plan(r.stream) }); err != nil {
-		return logits, err
+	defer caught(&err)
+	m, n := r.model, r.begin(work)
+	for _, step := range r.steps {
+		check(step.Plan(r.stream))
 	}
 	for l := range m.Layers {
-		if err := r.layer(l, n); err != nil {
-			return logits, err
-		}
+		r.layer(l, n)
 	}
 	if !all { // gather the last row of each sequence
 		n = 0
@@ -114,33 +80,58 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 		if w.Right != nil {
 			path := w.Right(Logits{len(w.Tokens), m.Vocab, logits.Data[at*m.Vocab:]})
 			for i, step := range r.steps {
-				if err := step.Accept(w.of(i), path); err != nil {
-					return logits, err
-				}
+				check(step.Accept(w.of(i), path))
 			}
 		}
 		at += len(w.Tokens)
 	}
-	return logits, r.each((*kvcache.Batch[B]).Commit)
+	for _, step := range r.steps {
+		check(step.Commit())
+	}
+	return logits, nil
 }
 
-// each does something with every pool's part of the step.
-func (r *Runner[B]) each(do func(*kvcache.Batch[B]) error) error {
-	for _, step := range r.steps {
-		if err := do(step); err != nil {
-			return err
+// begin adds the tokens of all of work to the step, n of them, and has their embeddings and positions.
+func (r *Runner[B]) begin(work []Work[B]) (n int) {
+	m := r.model
+	for _, w := range work {
+		first := n
+		if len(w.Tokens) > r.rows-n { // what demand says takes memory
+			demand(false, "forward", "more than the %d tokens of a step", r.rows)
+		}
+		demand(len(w.Rest) == len(r.steps)-1, "forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
+		for i, step := range r.steps {
+			if w.Parents == nil {
+				check(step.Add(w.of(i), w.Tokens))
+			} else {
+				check(step.AddTree(w.of(i), w.Tokens, w.Parents))
+			}
+		}
+		for i, token := range w.Tokens {
+			if uint64(token) >= uint64(m.Vocab) {
+				demand(false, "forward", "token %d: the vocabulary has %d", token, m.Vocab)
+			}
+			row, parent := r.x[n*m.Dim:(n+1)*m.Dim], i-1
+			if m.Embed.Row(row, int(token)); m.EmbedScale != 0 {
+				scale(row, m.EmbedScale)
+			}
+			if w.Parents != nil {
+				parent = w.Parents[i]
+			}
+			if r.positions[n] = w.Seq.NextPosition(); parent >= 0 {
+				r.positions[n] = r.positions[first+parent] + 1
+			}
+			n++
 		}
 	}
-	return nil
+	return n
 }
 
 // layer adds what a layer's two sublayers make of the n hidden states to them.
-func (r *Runner[B]) layer(l, n int) error {
+func (r *Runner[B]) layer(l, n int) {
 	b, w, eps := r.model.block(l), &r.model.Layers[l], float64(r.model.Eps)
 	rms(r.h, r.x, w.AttnNorm, n, eps)
-	if err := r.attention(l, n); err != nil {
-		return err
-	}
+	r.attention(l, n)
 	r.residual(w.PostAttn, n, func(dst []float32) { r.linear(dst, &w.O, r.out.host, n, true) })
 	rms(r.h, r.x, w.FFNNorm, n, eps)
 	r.residual(w.PostFFN, n, func(dst []float32) {
@@ -150,7 +141,6 @@ func (r *Runner[B]) layer(l, n int) error {
 			r.feedForward(dst, true, b.Act, &w.FFN, r.h, n)
 		}
 	})
-	return nil
 }
 
 // residual adds what a sublayer adds to its dst to the n hidden states, normed where there are weights of a norm.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,26 +47,22 @@ func (r *Report) Add(o Report) {
 // right cost no step of their own. The text is the same.
 //
 // It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
-func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
-	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit}
-	g.report.Matches = make([]kvcache.Match, len(prompts))
-	err := g.begin(prompts, s)
-	if err == nil {
-		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
-		g.report.Prefill -= g.report.Load
-	}
-	for _, run := range g.runs {
-		if err == nil && run.seq != nil {
-			err = g.next(run, run.logits)
+func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling,
+	emit func(seq int, token uint32) error) (report Report, err error) {
+	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report}
+	report.Matches = make([]kvcache.Match, len(prompts))
+	defer func() {
+		for _, run := range g.runs {
+			err = cmp.Or(err, g.end(run))
 		}
-	}
-	if err == nil {
-		g.report.DecodeTokens, g.report.Decode, err = g.drain(ctx, g.next)
-	}
-	for _, run := range g.runs {
-		err = cmp.Or(err, g.end(run))
-	}
-	return g.report, err
+	}()
+	defer caught(&err)
+	g.begin(prompts, s)
+	g.drain(ctx, &report.Prefill, func(run *run[B], logits []float32) { run.logits = slices.Clone(logits) })
+	report.Prefill -= report.Load
+	g.share()
+	g.drain(ctx, &report.Decode, g.next)
+	return report, nil
 }
 
 // generation is the state of a Generate.
@@ -76,7 +71,7 @@ type generation[B backend.Buffer] struct {
 	runs      []*run[B]
 	maxTokens int
 	emit      func(seq int, token uint32) error
-	report    Report
+	report    *Report
 }
 
 // run is one sequence of a generation.
@@ -89,51 +84,41 @@ type run[B backend.Buffer] struct {
 	logits  []float32            // behind the prompt, once that is computed
 	pending []uint32             // tokens that are not in the cache yet
 	sampler *Sampler
-	chosen  []uint32 // tokens of the step that are to be emitted
+	chosen  []uint32 // what a tree of guesses found to follow
 	text    []uint32 // the prompt, and what was emitted
 }
 
 // begin makes a run of every prompt. Those that differ from all before them wait for a sequence.
-func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
-	if g.guesses > 0 && s.Temperature > 0 {
-		return kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "with Guesses the likeliest token is chosen: accepts 0"}
-	}
+func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
+	accept(g.guesses == 0 || s.Temperature <= 0, "Temperature", s.Temperature, "with Guesses the likeliest token is chosen: accepts 0")
 	for i, prompt := range prompts {
-		n := len(prompt.Tokens)
-		if n == 0 {
-			return misused("generate", "prompt %d has no tokens, not even BOS", i)
-		}
-		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens)}
-		g.runs = append(g.runs, run)
+		demand(len(prompt.Tokens) > 0, "generate", "prompt %d has no tokens, not even BOS", i)
 		// The turns of a conversation differ in length: they draw differently, too.
-		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
-			return err
-		}
+		sampler, err := NewSampler(s, uint64(i)<<32|uint64(len(prompt.Tokens)))
+		check(err)
+		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens), sampler: sampler}
+		g.runs = append(g.runs, run)
 		run.source = g.runs[slices.IndexFunc(prompts, prompt.equal)]
 		run.waiting = run.source == run && g.maxTokens > 0
 	}
-	return nil
 }
 
-// drain runs steps until no run has pending tokens, and calls use with the logits
-// behind the last one of a run. It returns how many tokens it computed.
-func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (tokens int, took time.Duration, err error) {
+// drain runs steps until no run has pending tokens, and calls use with the logits behind the last one of a run. It tells how
+// long that took.
+func (g *generation[B]) drain(ctx context.Context, took *time.Duration, use func(*run[B], []float32)) {
 	start := time.Now()
-	for n := -1; n != 0 && err == nil; {
-		n, err = g.advance(ctx, use)
-		tokens += n
+	defer func() { *took = time.Since(start) }()
+	for more := true; more; more = g.advance(use) {
+		check(ctx.Err())
+		g.admit(ctx)
 	}
-	return tokens, time.Since(start), err
 }
 
-// advance runs one step and returns how many tokens it computed.
-func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
-	if err := cmp.Or(ctx.Err(), g.admit(ctx)); err != nil {
-		return 0, err
-	}
+// advance runs one step, and reports whether a run had pending tokens.
+func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 	var work []Work[B]
 	var in []*run[B]
-	trees := false // all of a step, or none
+	n, trees := 0, false // trees: all of a step, or none
 	for _, run := range g.runs {
 		if k := min(len(run.pending), g.rows-n); k > 0 {
 			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
@@ -146,74 +131,62 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 		}
 	}
 	if n == 0 {
-		return 0, nil
+		return false
 	}
 	begin := time.Now()
 	logits, err := g.Forward(work, trees)
 	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
-		for i := range work { // there may be room for what is certain
-			work[i] = Work[B]{Seq: work[i].Seq, Tokens: work[i].Tokens[:1]}
+		for i, run := range in { // there may be room for what is certain
+			work[i], run.chosen = Work[B]{Seq: run.seq, Tokens: work[i].Tokens[:1]}, nil
 		}
 		logits, err = g.Forward(work, false)
 	}
-	if err != nil {
-		return 0, err
-	}
+	check(err)
 	g.prefilled(in, work, n, time.Since(begin))
-	n = 0
 	for i, run := range in {
-		tree := work[i].Right != nil
-		if n += len(work[i].Tokens); tree {
-			n += len(run.chosen) - len(work[i].Tokens) // without wrong guesses
-		}
-		switch {
-		case err != nil || len(run.pending) > 0:
-		case tree:
-			err = g.take(run, run.chosen...)
-		default:
-			err = use(run, logits.Row(i))
+		if len(run.pending) == 0 {
+			use(run, logits.Row(i))
 		}
 	}
-	return n, err
+	return true
 }
 
-// share forks a run behind its prompt for every other run that has the same one.
-// No token is chosen yet: no sequence may end while others still need its cache.
-func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
-	source.logits = slices.Clone(logits)
+// share forks the sequence of a prompt for every other run that has the same one, and chooses the first token of each: not
+// before, as no sequence may end while others still need its cache.
+func (g *generation[B]) share() {
+	for i, run := range g.runs {
+		if source := run.source; source != run && source.seq != nil {
+			fork, err := source.seq.Fork()
+			check(err)
+			run.seq, g.report.Matches[i] = fork, kvcache.Match{Cached: len(run.prompt.Tokens)}
+		}
+	}
 	for _, run := range g.runs {
-		if run.source == source && run != source {
-			if run.seq, err = source.seq.Fork(); err != nil {
-				return err
-			}
-			run.logits = source.logits
-			g.report.Matches[run.number] = kvcache.Match{Cached: len(run.prompt.Tokens)}
+		if run.seq != nil {
+			g.next(run, run.source.logits)
 		}
 	}
-	return nil
 }
 
-// next samples a token of a run and takes it.
-func (g *generation[B]) next(run *run[B], logits []float32) error {
-	return g.take(run, run.sampler.Sample(logits))
-}
-
-// take emits the tokens that were chosen for a run and puts the last one in line for the next step, or ends the run.
-func (g *generation[B]) take(run *run[B], tokens ...uint32) error {
-	for _, token := range tokens {
+// next emits the tokens that a tree of guesses found for a run, or else samples one, and puts the last one in line for the next
+// step, or ends the run.
+func (g *generation[B]) next(run *run[B], logits []float32) {
+	if len(run.chosen) == 0 {
+		run.chosen = append(run.chosen, run.sampler.Sample(logits))
+	}
+	for _, token := range run.chosen {
 		if g.model.Stops(token) {
-			return g.end(run)
+			check(g.end(run))
+			return
 		}
-		if err := g.emit(run.number, token); err != nil {
-			return err
-		}
+		check(g.emit(run.number, token))
 		run.text = append(run.text, token)
 	}
 	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
-		return g.end(run)
+		check(g.end(run))
+		return
 	}
-	run.pending = run.text[len(run.text)-1:]
-	return nil
+	run.pending, run.chosen = run.text[len(run.text)-1:], run.chosen[:0]
 }
 
 // emitted is how many tokens a run has behind its prompt.
@@ -228,7 +201,9 @@ func (g *generation[B]) end(run *run[B]) error {
 	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
 		g.report.Cache = stats
 	}
-	seq := run.seq
+	n, prompt, seq := run.seq.Len(), len(run.prompt.Tokens), run.seq
+	g.report.PrefillTokens += min(n, prompt) - g.report.Matches[run.number].Cached
+	g.report.DecodeTokens += max(n-prompt, 0)
 	run.seq = nil
 	return errors.Join(err, seq.Release())
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -34,36 +33,30 @@ const ggufString, ggufArray = 8, 9
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
+	a.names = ggml
 	r := a.reader
-	if string(r.bytes("magic", 4)) != "GGUF" {
-		r.fail("magic", "is not that of a GGUF file")
-	}
-	if version := r.u32("version"); version != 2 && version != 3 {
-		r.keep(f.unsupported("GGUF version %d", version))
-	}
+	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
+	version := r.u32("version")
+	f.support(version == 2 || version == 3, "GGUF version %d", version)
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
-	meta := &settings{reader: r, section: "metadata", values: map[string]any{}, names: ggufNames}
-	for i := uint64(0); i < keys && r.err == nil; i++ {
+	meta := &settings{file: f, section: "metadata", values: map[string]any{}, names: ggufNames}
+	for range keys {
 		key := r.string("metadata key")
 		field := "metadata " + key
-		if _, twice := meta.values[key]; twice {
-			r.fail(field, "is there twice")
-		}
+		_, twice := meta.values[key]
+		r.need(!twice, field, "is there twice")
 		meta.values[key] = r.value(field, r.u32(field))
 	}
 	var list []tensor // which begin from where the data do, known at the end
-	for i := uint64(0); i < tensors && r.err == nil; i++ {
+	for range tensors {
 		list = append(list, r.tensor())
 	}
-	align := meta.int("general.alignment", 32)
-	if align < 1 || align > 1<<20 || align&(align-1) != 0 {
-		r.fail("metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
-	}
+	align := get(meta, "general.alignment", 32)
+	aligns := align >= 1 && align <= 1<<20 && align&(align-1) == 0
+	r.need(aligns, "metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
 	start := (r.at + align - 1) &^ (align - 1)
 	for _, t := range list {
-		if t.begin&(align-1) != 0 {
-			r.fail("tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
-		}
+		r.need(t.begin&(align-1) == 0, "tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
 		t.begin += start
 		a.add(t)
 	}
@@ -79,19 +72,14 @@ func (r *reader) value(field string, kind uint32) any {
 		return read(r, field)
 	case kind == ggufString:
 		return r.string(field)
-	case kind != ggufArray:
-		r.fail(field, "has unknown type %d", kind)
-		return nil
 	}
+	r.need(kind == ggufArray, field, "has unknown type %d", kind)
 	kind, n := r.u32(field), r.u64(field)
-	if kind == ggufArray {
-		r.fail(field, "is an array of the nested type %d", kind)
-	}
-	if n > uint64(r.left()) { // an element is at least a byte
-		r.fail(field, "is an array of %d elements, the file has %d bytes left", n, r.left())
-	}
+	r.need(kind != ggufArray, field, "is an array of the nested type %d", kind)
+	// An element is at least a byte.
+	r.need(n <= uint64(r.left()), field, "is an array of %d elements, the file has %d bytes left", n, r.left())
 	var list []any
-	for ; n > 0 && r.err == nil; n-- {
+	for range n {
 		list = append(list, r.value(field, kind))
 	}
 	return list
@@ -104,10 +92,8 @@ func (r *reader) tensor() tensor {
 	// What no file holds stays far from overflow.
 	size := func() int { return int(min(r.u64(field), math.MaxInt/2)) }
 	dims := r.u32(field)
-	if dims > 4 {
-		r.fail(field, "has %d dimensions, at most 4 are accepted", dims)
-	}
-	for i := uint32(0); i < dims && r.err == nil; i++ {
+	r.need(dims <= 4, field, "has %d dimensions, at most 4 are accepted", dims)
+	for range dims {
 		t.shape = append(t.shape, size())
 	}
 	slices.Reverse(t.shape)
@@ -118,56 +104,44 @@ func (r *reader) tensor() tensor {
 
 // ggufNames is what GGUF's metadata call the settings of config.json.
 var ggufNames = map[string]string{
-	"model_type":              "general.architecture",
-	"hidden_size":             "llama.embedding_length",
-	"intermediate_size":       "llama.feed_forward_length",
-	"num_hidden_layers":       "llama.block_count",
-	"num_attention_heads":     "llama.attention.head_count",
-	"num_key_value_heads":     "llama.attention.head_count_kv",
-	"head_dim":                "llama.attention.key_length",
-	"max_position_embeddings": "llama.context_length",
-	"rms_norm_eps":            "llama.attention.layer_norm_rms_epsilon",
-	"bos_token_id":            "tokenizer.ggml.bos_token_id",
-	"eos_token_id":            "tokenizer.ggml.eos_token_id",
-	"rope_theta":              "llama.rope.freq_base",
-	"rope_scaling.rope_type":  "llama.rope.scaling.type",
-	"rope_scaling.factor":     "llama.rope.scaling.factor",
+	"model_type": "general.architecture", "max_position_embeddings": "llama.context_length",
+	"hidden_size": "llama.embedding_length", "intermediate_size": "llama.feed_forward_length",
+	"num_hidden_layers": "llama.block_count", "num_attention_heads": "llama.attention.head_count",
+	"num_key_value_heads": "llama.attention.head_count_kv", "head_dim": "llama.attention.key_length",
+	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
+	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
+	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
+
+// ggml is what GGUF calls the weights of Llama.
+var ggml = strings.NewReplacer(
+	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
+	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
+	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",
+	"mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
 
 // ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
 // in the order that pairs neighbours, also where the original paired halves.
 func ggufConfig(meta *settings, a *archive) Config {
-	if shape := a.tensors[ggml.embed+".weight"].shape; len(shape) == 2 {
+	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
 	}
-	_, untied := a.tensors[ggml.output+".weight"]
-	_, biased := a.tensors[fmt.Sprintf(ggml.layer, 0, ggml.q)+".bias"] // no setting says so
+	_, untied := a.tensors["output.weight"]
+	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
-	if name := get[string](meta, "model_type"); name != "llama" {
-		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
-	}
+	name := get[string](meta, "model_type")
+	meta.support(name == "llama", "model_type %s in a GGUF file", name)
 	c := meta.config()
-	c.Names, c.RoPE.Pairing, c.RoPE.Dims = ggml, backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
-	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
-		meta.keep(meta.unsupported("a value length other than the key length"))
-	}
-	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.sliding_window": 0.0})
-	if _, there := a.tensors["rope_freqs.weight"]; there { // how GGUF stores Llama 3's scaling
-		meta.keep(meta.unsupported("rope_freqs.weight"))
-	}
+	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0,
+		"llama.attention.sliding_window": 0.0})
+	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
+	meta.support(!scaled, "rope_freqs.weight")
 	meta.check(&c)
 	return c
-}
-
-// only refuses settings that are there and say something else than is computed.
-func (s *settings) only(plain map[string]any) {
-	for _, key := range slices.Sorted(maps.Keys(plain)) {
-		if v := s.values[key]; v != nil && v != plain[key] {
-			s.keep(s.unsupported("%s %v", key, v))
-		}
-	}
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
@@ -176,9 +150,6 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
 	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
 	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)
-	if meta.err != nil {
-		return nil, meta.err
-	}
 	pieces := make([]tokenizer.Piece, vocab)
 	for i, text := range texts {
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
@@ -194,9 +165,6 @@ func elements[T any](meta *settings, key string, n int) []T {
 			list = append(list, t)
 		}
 	}
-	if len(list) != n {
-		var zero T
-		meta.fail("metadata "+key, "has %d values of type %T, need %d", len(list), zero, n)
-	}
+	meta.need(len(list) == n, "metadata "+key, "has %d values of type %T, need %d", len(list), *new(T), n)
 	return list
 }

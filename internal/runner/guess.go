@@ -2,31 +2,21 @@ package runner
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
 // takesGuesses checks Options.Guesses for a device that takes trees of so many words of 32 nodes.
-func (m *Model) takesGuesses(opt Options, words int) error {
-	why := ""
-	if most := max(32*words-1, 0); opt.Guesses < 0 || opt.Guesses > most {
-		why = fmt.Sprintf("accepts 0 to %d on this device", most)
+func (m *Model) takesGuesses(opt Options, words int) {
+	n, most := opt.Guesses, max(32*words-1, 0)
+	accept(n >= 0 && n <= most, "Guesses", n, "accepts 0 to %d on this device", most)
+	accept(n == 0 || opt.Cache.Storage.Residual <= 0, "Guesses", n,
+		"does not go with a residual window: blocks of guesses would be quantized that may be wrong")
+	for l := range m.Config.Layers {
+		kind := m.block(l).Kind
+		accept(n == 0 || kind <= group.Window, "Guesses", n, "layer %d is of kind %v, which has no trees of guesses", l, kind)
 	}
-	if opt.Guesses > 0 && opt.Cache.Storage.Residual > 0 {
-		why = "does not go with a residual window: blocks of guesses would be quantized that may be wrong"
-	}
-	for l := 0; l < m.Config.Layers && opt.Guesses > 0 && why == ""; l++ {
-		if kind := m.block(l).Kind; kind > group.Window {
-			why = fmt.Sprintf("layer %d is of kind %v, which has no trees of guesses", l, kind)
-		}
-	}
-	if why == "" {
-		return nil
-	}
-	return kvcache.ErrConfig{Name: "Guesses", Value: fmt.Sprint(opt.Guesses), Why: why}
 }
 
 // guess makes a run's token the root of a tree: behind it are guesses of what follows, as many as the cache has room for.
@@ -39,7 +29,7 @@ func (g *generation[B]) guess(run *run[B], w *Work[B]) {
 	}
 	nodes := 1 + min(g.guesses, capacity-have-1, g.maxTokens-run.emitted()-1)
 	tree := lookUp(run.text, nodes, deep)
-	w.Tokens, w.Parents, run.chosen = tree.tokens, tree.parents, run.chosen[:0]
+	w.Tokens, w.Parents = tree.tokens, tree.parents
 	w.Right = func(nodes Logits) (path []int) {
 		for node := 0; node >= 0; {
 			token := Greedy(nodes.Row(node))

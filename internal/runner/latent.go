@@ -26,13 +26,12 @@ func (w *loader) latent(b *Block, out *Layer) {
 	}
 	out.Q = w.matrix(name, b.Heads*(l.Plain+l.Rotated), in, false)
 	o.KV, o.KVNorm = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias), w.norm("self_attn.kv_a_layernorm", l.KV)
-	both, each := w.dense("self_attn.kv_b_proj", b.Heads*(l.Plain+l.Value), l.KV, false), l.Plain+l.Value
-	for h := 0; h < b.Heads && w.err == nil; h++ {
-		keys, values := [2]int{h * each, h*each + l.Plain}, [2]int{h*each + l.Plain, (h + 1) * each}
-		o.Keys = append(o.Keys, both.rows(1, keys).transposed().pack().Matrix)
-		o.Values = append(o.Values, both.rows(1, values).pack().Matrix)
+	both, each := w.raw("self_attn.kv_b_proj.weight", b.Heads*(l.Plain+l.Value), l.KV), l.Plain+l.Value
+	for h := range b.Heads {
+		o.Keys = append(o.Keys, both.rows(1, h*each, h*each+l.Plain).transposed().pack(dense{}).Matrix)
+		o.Values = append(o.Values, both.rows(1, h*each+l.Plain, (h+1)*each).pack(dense{}).Matrix)
 	}
-	out.O = w.matrix(w.cfg.Names.o, dim, b.Heads*l.Value, b.OBias)
+	out.O = w.matrix("self_attn.o_proj", dim, b.Heads*l.Value, b.OBias)
 }
 
 // latentEps is the epsilon of the norms of what is compressed, whatever the configuration says of others.

@@ -1,12 +1,16 @@
 package runner
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 
+	"github.com/ferrumkv/ferrumkv/internal/modelfile"
 	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
@@ -34,20 +38,14 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 }
 
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
-	there := func(name string) bool {
-		_, err := fs.Stat(fsys, name)
-		return err == nil
-	}
+	defer caught(&err)
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		index := path.Join(name, "model.safetensors.index.json")
-		if name = path.Join(name, "model.safetensors"); !there(name) && there(index) {
+		if name = path.Join(name, "model.safetensors"); !there(fsys, name) && there(fsys, index) {
 			name = index
 		}
 	}
-	f, err := open(fsys, name)
-	if err != nil {
-		return nil, nil, err
-	}
+	f := open(fsys, name)
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
@@ -58,9 +56,9 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		} else {
 			a = parseSafetensors(f)
 		}
-		cfg, err = readConfig(fsys, folder)
+		cfg = readConfig(fsys, folder)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
-			if file = path.Join(folder, file); vocabulary == "" && there(file) {
+			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file
 			}
 		}
@@ -70,19 +68,13 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	default:
-		err = f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
+		f.support(false, "a model that is no folder and does not end in .safetensors, .gguf or .bin")
 	}
-	if err == nil {
-		m, err = a.model(cfg)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
+	m = a.model(cfg)
 	switch {
 	case vocabulary != "":
-		if f, err = open(fsys, vocabulary); err == nil {
-			t, err = tokenizer.Read(f.name, f.data, m.Vocab)
-		}
+		f := open(fsys, vocabulary)
+		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	case meta == nil && isByteLevel(cfg):
@@ -91,38 +83,31 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	return m, t, err
 }
 
-// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
-func LoadConfig(folder string) (Config, error) { return readConfig(disk{}, filepath.ToSlash(folder)) }
-
-func readConfig(fsys fs.FS, folder string) (Config, error) {
-	f, err := open(fsys, path.Join(folder, "config.json"))
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := parseConfig(f)
-	name := path.Join(folder, "generation_config.json")
-	if _, absent := fs.Stat(fsys, name); absent != nil || err != nil {
-		return c, err
-	}
-	if f, err = open(fsys, name); err != nil {
-		return Config{}, err
-	}
-	return c, c.endAt(f)
+func there(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
 }
 
-// endAt adds the tokens that generation_config.json ends texts at: what ends a turn is often there alone.
-func (c *Config) endAt(f file) error {
-	s, err := parseSettings(f, "generation")
-	if err != nil {
-		return err
+// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
+func LoadConfig(folder string) (c Config, err error) {
+	defer caught(&err)
+	return readConfig(disk{}, filepath.ToSlash(folder)), nil
+}
+
+func readConfig(fsys fs.FS, folder string) Config {
+	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
+	name := path.Join(folder, "generation_config.json")
+	if !there(fsys, name) {
+		return c
 	}
-	for _, token := range s.tokens("eos_token_id") {
+	s := parseSettings(open(fsys, name), "generation")
+	for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
 		if !slices.Contains(c.EOS, token) {
 			c.EOS = append(c.EOS, token)
 		}
 	}
-	s.check(c)
-	return s.err
+	s.check(&c)
+	return c
 }
 
 // isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right behind them: such a model
@@ -130,3 +115,70 @@ func (c *Config) endAt(f file) error {
 func isByteLevel(c Config) bool {
 	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+16
 }
+
+// file is a model file in memory. Every length found inside is held against what is there before memory is reserved for it.
+type file struct {
+	name string
+	data []byte
+}
+
+// need gives the file up unless a field of it is right.
+func (f file) need(right bool, field, format string, a ...any) {
+	if !right {
+		check(modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)})
+	}
+}
+
+// support gives a sound file up unless the runner has what it asks for.
+func (f file) support(has bool, format string, a ...any) {
+	if !has {
+		check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+	}
+}
+
+// open reads a regular file.
+func open(fsys fs.FS, name string) file {
+	f := file{name: name}
+	info, err := fs.Stat(fsys, name)
+	if err == nil {
+		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
+		f.data, err = fs.ReadFile(fsys, name)
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
+		err = fmt.Errorf("%s: %w", name, failed.Err)
+	}
+	check(err)
+	return f
+}
+
+// reader reads little-endian fields one after another.
+type reader struct {
+	file
+	at int
+}
+
+func (r *reader) left() int { return len(r.data) - r.at }
+
+// bytes is the next n bytes, a part of the file.
+func (r *reader) bytes(field string, n uint64) []byte {
+	if n > uint64(r.left()) { // what need says would take memory for each field
+		r.need(false, field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
+	}
+	r.at += int(n)
+	return r.data[r.at-int(n) : r.at]
+}
+
+type numeric interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
+}
+
+func number[T numeric](r *reader, field string) (v T) {
+	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), le, &v)
+	return v
+}
+
+func (r *reader) u32(field string) uint32 { return number[uint32](r, field) }
+func (r *reader) u64(field string) uint64 { return number[uint64](r, field) }
+
+// string is a text behind its length (u64), as GGUF has it.
+func (r *reader) string(field string) string { return string(r.bytes(field, r.u64(field))) }

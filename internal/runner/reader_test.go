@@ -69,7 +69,7 @@ func TestFormatsAgree(t *testing.T) {
 			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
 				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
 			})
-			cfg.RoPE.Dims, cfg.Names = cfg.HeadDim, ggml
+			cfg.RoPE.Dims = cfg.HeadDim
 			require.Equal(t, cfg, m.Config)
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
 		}
@@ -154,29 +154,32 @@ func TestHostileSafetensors(t *testing.T) {
 	} {
 		data := withHeader(c.header, make([]byte, 16))
 		bounded(t, len(data), func() {
-			err := parseSafetensors(file{"m.safetensors", data}).err
+			err := failed(func() { parseSafetensors(file{"m.safetensors", data}) })
 			refused(t, err, "m.safetensors", c.field, c.why, c.name)
 		})
 	}
-	err := parseSafetensors(file{"m", join(u64(math.MaxUint64), make([]byte, 100))}).err
+	err := failed(func() { parseSafetensors(file{"m", join(u64(math.MaxUint64), make([]byte, 100))}) })
 	refused(t, err, "m", "header", "100 left", "header length")
 
 	// Types that are not decoded may be listed, as long as nobody needs them.
 	a := parseSafetensors(file{"m", withHeader(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`, make([]byte, 12))})
-	require.Equal(t, []float32{0}, a.floats("b"))
-	require.NoError(t, a.err)
-	require.Nil(t, a.floats("a", 1))
-	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type I64 (of a)"}, a.err)
+	require.Equal(t, []float32{0}, a.dense("b").data)
+	err = failed(func() { a.dense("a", 1) })
+	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type I64 (of a)"}, err)
+
+	// Q8_0 is GGUF's.
+	data := withHeader(`{"a":{"dtype":"Q8_0","shape":[1,32],"data_offsets":[0,34]}}`, make([]byte, 34))
+	err = failed(func() { parseSafetensors(file{"m", data}) })
+	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type Q8_0 in safetensors (of a)"}, err)
 }
 
-func ggufError(f file) error {
-	_, a := parseGGUF(f)
-	return a.err
-}
+func ggufError(f file) error { return failed(func() { parseGGUF(f) }) }
 
-func checkpointError(f file) error {
-	_, a := parseCheckpoint(f)
-	return a.err
+func checkpointError(f file) error { return failed(func() { parseCheckpoint(f) }) }
+
+func configOf(f file) (c Config, err error) {
+	err = failed(func() { c = parseConfig(f) })
+	return c, err
 }
 
 func refused(t *testing.T, err error, file, field, why, name string) {
@@ -289,9 +292,8 @@ func TestHostileGGUF(t *testing.T) {
 	refused(t, err, "m", "tensor a", "offset", "offset")
 	for name, kind := range map[string]string{"a": "Q4_K", "b": "number 99"} {
 		_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
-		require.NoError(t, a.err)
-		require.Nil(t, a.floats(name, 1))
-		require.EqualError(t, a.err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
+		err := failed(func() { a.dense(name, 1) })
+		require.EqualError(t, err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
 	}
 }
 
@@ -300,9 +302,9 @@ func TestBiasesOfGGUF(t *testing.T) {
 	cfg := craftConfig(4)
 	list, biases := craftArrays(cfg, ggml), map[string][]float32{}
 	for l := range cfg.Layers {
-		for _, part := range []string{ggml.q, ggml.k, ggml.v, ggml.o} {
-			a := array{fmt.Sprintf(ggml.layer, l, part) + ".bias", []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
-			if part == ggml.k || part == ggml.v {
+		for _, part := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
+			a := array{fmt.Sprintf("blk.%d.%s.bias", l, part), []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
+			if part == "attn_k" || part == "attn_v" {
 				a.shape, a.data = []int{2}, a.data[:2]
 			}
 			list, biases[a.name] = append(list, a), a.data
@@ -311,8 +313,8 @@ func TestBiasesOfGGUF(t *testing.T) {
 	m, _, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), list, "F32")}), "m.gguf")
 	require.NoError(t, err)
 	for l, w := range m.Layers {
-		for part, have := range map[string]Matrix{ggml.q: w.Q, ggml.k: w.K, ggml.v: w.V, ggml.o: w.O} {
-			name := fmt.Sprintf(ggml.layer, l, part) + ".bias"
+		for part, have := range map[string]Matrix{"attn_q": w.Q, "attn_k": w.K, "attn_v": w.V, "attn_output": w.O} {
+			name := fmt.Sprintf("blk.%d.%s.bias", l, part)
 			require.Equal(t, biases[name], have.Bias, name)
 		}
 	}
@@ -356,7 +358,7 @@ func TestHostileCheckpoint(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	base := craftConfig(8)
-	parse := func(more string) (Config, error) { return parseConfig(file{"config.json", craftJSON(base, more)}) }
+	parse := func(more string) (Config, error) { return configOf(file{"config.json", craftJSON(base, more)}) }
 	c, err := parse(`,"head_dim":16,"bos_token_id":4,"eos_token_id":[2,3],"rope_theta":5e5,"rope_scaling":
 		{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":8192}`)
 	require.NoError(t, err)
@@ -447,9 +449,10 @@ func TestLoadErrors(t *testing.T) {
 
 // What ends a turn is often said beside the configuration alone.
 func TestGenerationConfig(t *testing.T) {
-	read := func(generation string) (Config, error) {
+	read := func(generation string) (c Config, err error) {
+		defer caught(&err)
 		return readConfig(folder(map[string][]byte{
-			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m")
+			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m"), nil
 	}
 	for generation, want := range map[string][]uint32{
 		`{}`: {1}, `{"eos_token_id":null}`: {1}, `{"eos_token_id":2}`: {1, 2}, `{"eos_token_id":[3,1,2],"temperature":0.7}`: {1, 3, 2},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -35,13 +34,13 @@ type Runner[B backend.Buffer] struct {
 	pools   []*kvcache.Pool[B]  // one, or one for each layer
 	steps   []*kvcache.Batch[B] // of the pools
 	stream  backend.Stream
-	owned   []io.Closer // what is closed, in order
-	rows    int         // tokens of the largest step
-	guesses int         // of a sequence in a step
+	owned   []func() error // frees all of it, in order
+	rows    int            // tokens of the largest step
+	guesses int            // of a sequence in a step
 	threads int
 	large   bool // the weights do not stay in a processor's cache from step to step
 
-	q, k, v, out *port[B]  // [rows, heads*HeadDim], of a layer
+	q, k, v, out port[B]   // [rows, heads*HeadDim], of a layer
 	x, h         []float32 // [rows, Dim]
 	positions    []int     // [rows], of the step's tokens
 	temporaries  map[string][]float32
@@ -49,18 +48,13 @@ type Runner[B backend.Buffer] struct {
 
 // New makes a runner of m on be. Both stay the caller's and must outlive it.
 // Errors are those of kvcache.NewPool and of the device.
-func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runner[B], error) {
+func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (_ *Runner[B], err error) {
+	defer caught(&err)
 	cfg, err := m.Complete(opt.Cache, func(layer int) []float32 { return m.Layers[layer].Sinks })
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	cfg.Model.Digest = m.Digest
-	if opt.LayerPools && cfg.Model.Groups != nil {
-		return nil, misused("runner", "layer pools: the layers of this model are not alike")
-	}
-	if err := m.takesGuesses(opt, be.Caps().TreeWords); err != nil {
-		return nil, err
-	}
+	demand(!opt.LayerPools || cfg.Model.Groups == nil, "runner", "layer pools: the layers of this model are not alike")
+	m.takesGuesses(opt, be.Caps().TreeWords)
 	r := &Runner[B]{be: be, model: m, threads: cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)), guesses: opt.Guesses, large: m.Size > cacheSize,
 		temporaries: map[string][]float32{}}
 	if err := r.allocate(cfg, opt); err != nil {
@@ -69,41 +63,36 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 	return r, nil
 }
 
-// misused is the error of a call that its caller has to change.
-func misused(op, format string, a ...any) error {
-	return backend.ErrArgument{Package: "runner", Op: op, What: fmt.Sprintf(format, a...)}
+// demand checks what a caller has to change otherwise.
+func demand(ok bool, op, format string, a ...any) {
+	if !ok {
+		check(backend.ErrArgument{Package: "runner", Op: op, What: fmt.Sprintf(format, a...)})
+	}
 }
 
 func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
+	defer caught(&err)
 	m, pools := r.model, 1
 	if opt.LayerPools {
 		pools, cfg.Model.Layers = cfg.Model.Layers, 1
 	}
 	for range pools {
 		pool, err := kvcache.NewPool(r.be, cfg)
-		if err != nil {
-			return err
-		}
+		check(err)
 		step := pool.NewBatch()
-		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step, pool)
+		r.pools, r.steps, r.owned = append(r.pools, pool), append(r.steps, step), append(r.owned, step.Close, pool.Close)
 	}
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
 	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
-	if widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out); r.rows > (1<<30)/widest {
-		return misused("runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
-	}
+	widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
+	demand(r.rows <= (1<<30)/widest, "runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
-	if r.stream, err = r.be.NewStream(); err != nil {
-		return err
-	}
-	r.owned = append(r.owned, r.stream)
-	var errs [4]error
-	r.q, errs[0] = r.port(q)
-	r.k, errs[1] = r.port(b.KVHeads * b.keyDim())
-	r.v, errs[2] = r.port(b.KVHeads * b.valueDim())
-	r.out, errs[3] = r.port(out)
-	return errors.Join(errs[:]...)
+	r.stream, err = r.be.NewStream()
+	check(err)
+	r.owned = append(r.owned, r.stream.Close)
+	r.q, r.k, r.v, r.out = r.port(q), r.port(b.KVHeads*b.keyDim()), r.port(b.KVHeads*b.valueDim()), r.port(out)
+	return nil
 }
 
 // Pools are the caches of the layers, with Options.LayerPools, else one of all. The runner keeps ownership.
@@ -118,8 +107,8 @@ func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pools[0] }
 // Close frees the cache and the runner's buffers. Its sequences become unusable.
 func (r *Runner[B]) Close() error {
 	var errs []error
-	for _, part := range r.owned {
-		errs = append(errs, part.Close())
+	for _, free := range r.owned {
+		errs = append(errs, free())
 	}
 	return errors.Join(errs...)
 }
@@ -133,45 +122,67 @@ func (r *Runner[B]) floats(temporary string, n int) []float32 {
 // port is activations that host and device exchange. Where device
 // memory is host memory, host is the buffer itself and nothing is copied.
 type port[B backend.Buffer] struct {
-	be     backend.Backend[B]
 	buf    B
 	host   []float32
 	shared bool
 }
 
-func (r *Runner[B]) port(width int) (*port[B], error) {
-	buf, err := r.be.Alloc(backend.F32, r.rows*width)
-	if err != nil {
-		return nil, err
-	}
-	p := &port[B]{be: r.be, buf: buf}
-	r.owned = append(r.owned, p)
+func (r *Runner[B]) port(width int) (p port[B]) {
+	var err error
+	p.buf, err = r.be.Alloc(backend.F32, r.rows*width)
+	check(err)
+	r.owned = append(r.owned, func() error { return r.be.Free(p.buf) })
 	access, shared := backend.HostAccessOf(r.be)
 	if p.shared = shared; !shared {
 		p.host = make([]float32, r.rows*width)
-		return p, nil
+		return p
 	}
-	bytes, err := access.HostBytes(buf)
+	bytes, err := access.HostBytes(p.buf)
+	check(err)
 	p.host = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
-	return p, err
+	return p
 }
-
-// Close frees the device's part.
-func (p *port[B]) Close() error { return p.be.Free(p.buf) }
 
 // send makes the first n elements visible to the device. Its earlier reads of them
 // are done: receive has waited for the layer before.
-func (p *port[B]) send(s backend.Stream, n int) error {
-	if p.shared {
-		return nil
+func (r *Runner[B]) send(p *port[B], n int) {
+	if !p.shared {
+		check(backend.Upload(r.be, r.stream, p.buf, 0, p.host[:n]))
 	}
-	return backend.Upload(p.be, s, p.buf, 0, p.host[:n])
 }
 
 // receive waits for the device and makes the first n elements visible to the host.
-func (p *port[B]) receive(s backend.Stream, n int) error {
+func (r *Runner[B]) receive(p *port[B], n int) {
 	if p.shared {
-		return s.Sync()
+		check(r.stream.Sync())
+	} else {
+		check(backend.Download(r.be, r.stream, p.host[:n], p.buf, 0))
 	}
-	return backend.Download(p.be, s, p.host[:n], p.buf, 0)
+}
+
+// failure is what check panics with, in the functions below those that defer caught, which go on with nothing but what is right.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// accept checks a setting of the caller's.
+func accept(ok bool, name string, value any, why string, a ...any) {
+	if !ok {
+		check(kvcache.ErrConfig{Name: name, Value: fmt.Sprint(value), Why: fmt.Sprintf(why, a...)})
+	}
+}
+
+// caught makes the failure of a check the error that its caller returns.
+func caught(err *error) {
+	switch failed := recover().(type) {
+	case nil:
+	case failure:
+		*err = failed.error
+	default:
+		panic(failed)
+	}
 }

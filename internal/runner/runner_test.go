@@ -140,7 +140,7 @@ func randomModel(c Config, seed uint64) *Model {
 		return v
 	}
 	linear := func(rows, cols int) Matrix {
-		return dense{Rows: rows, Cols: cols, Type: backend.F32, Data: vector(rows*cols, 0.3)}.pack()
+		return dense{shape: []int{rows, cols}, dtype: backend.F32, data: vector(rows*cols, 0.3)}.pack(dense{})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	m := &Model{Config: c, Embed: linear(c.Vocab, c.Dim).Matrix, Output: linear(c.Vocab, c.Dim).Matrix, Norm: vector(c.Dim, 1)}

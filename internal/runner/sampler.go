@@ -1,13 +1,14 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Sampling says how the next token is chosen. The zero value is greedy.
@@ -31,13 +32,10 @@ type candidate struct {
 }
 
 // NewSampler checks s; a kvcache.ErrConfig names the field that is out of range. Sequences of one seed draw from different streams.
-func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
-	if !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0) {
-		return nil, kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "accepts finite numbers from 0"}
-	}
-	if !(s.TopP >= 0 && s.TopP <= 1) {
-		return nil, kvcache.ErrConfig{Name: "TopP", Value: fmt.Sprint(s.TopP), Why: "accepts 0 to 1"}
-	}
+func NewSampler(s Sampling, stream uint64) (_ *Sampler, err error) {
+	defer caught(&err)
+	accept(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "Temperature", s.Temperature, "accepts finite numbers from 0")
+	accept(s.TopP >= 0 && s.TopP <= 1, "TopP", s.TopP, "accepts 0 to 1")
 	s.TopP = cmp.Or(s.TopP, 1)
 	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil
 }
@@ -83,4 +81,30 @@ func (s *Sampler) Sample(logits []float32) uint32 {
 		}
 	}
 	return s.order[len(s.order)-1].token // rounding left a remainder
+}
+
+// Prompt is a text to continue.
+type Prompt struct {
+	Tokens []uint32
+	// Salt separates tenants: what prompts of one salt compute is not reused for those of another. nil is a salt of its own.
+	Salt []byte
+}
+
+func (p Prompt) options() kvcache.OpenOptions {
+	return kvcache.OpenOptions{Scope: prefix.Scope{Salt: p.Salt}}
+}
+
+// common is the number of tokens with which both prompts begin and that they may share.
+func (p Prompt) common(o Prompt) (n int) {
+	if (p.Salt == nil) != (o.Salt == nil) || !bytes.Equal(p.Salt, o.Salt) {
+		return 0
+	}
+	for n < min(len(p.Tokens), len(o.Tokens)) && p.Tokens[n] == o.Tokens[n] {
+		n++
+	}
+	return n
+}
+
+func (p Prompt) equal(o Prompt) bool {
+	return len(p.Tokens) == len(o.Tokens) && p.common(o) == len(p.Tokens)
 }

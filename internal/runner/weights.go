@@ -3,8 +3,8 @@ package runner
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -15,73 +15,44 @@ type Matrix struct {
 	Bias []float32
 }
 
-// dense is a matrix before it is packed.
-type dense struct {
-	Rows, Cols int
-	Data, Bias []float32
-	Type       backend.DType // that Data is stored as
-	Scales     []float32     // of Int8
+// pack is the matrix as the runner multiplies by it.
+func (m dense) pack(bias dense) Matrix {
+	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
 }
 
-// pack is the matrix as the runner multiplies by it; an empty one where loading has failed.
-func (d dense) pack() Matrix {
-	if d.Data == nil {
-		return Matrix{}
+// rows is those from one to another of each of the heads that m has so many of, as it has no scales.
+func (m dense) rows(heads, from, to int) dense {
+	each, row := m.shape[0]/heads, len(m.data)/m.shape[0]
+	out := dense{shape: append([]int{heads * (to - from)}, m.shape[1:]...), dtype: m.dtype}
+	for h := range heads {
+		out.data = append(out.data, m.data[(h*each+from)*row:(h*each+to)*row]...)
 	}
-	return Matrix{product.Pack(d.Type, d.Rows, d.Cols, d.Data, d.Scales), d.Bias}
+	return out
 }
 
-// naming is what a file calls the weights that not all files call alike.
-type naming struct {
-	embed, norm, output string
-	layer               string // format of a layer's number and one of the following
-	attnNorm, ffnNorm   string
-	postAttn, postFFN   string // norms of what a sublayer adds
-	q, k, v, o          string
-	ffn                 string // in front of the following
-	gate, up, down      string
-	router, expert      string // the latter in front of what experts have
-	shared, sharedGate  string
+// transposed is the matrix m with rows for columns.
+func (m dense) transposed() dense {
+	rows, cols := m.shape[0], m.shape[1]
+	out := dense{shape: []int{cols, rows}, dtype: m.dtype, data: slices.Clone(m.data)}
+	for i, v := range m.data {
+		out.data[i%cols*rows+i/cols] = v
+	}
+	return out
 }
 
-var huggingFace = naming{
-	embed: "model.embed_tokens", norm: "model.norm", output: "lm_head",
-	layer: "model.layers.%d.%s", attnNorm: "input_layernorm", ffnNorm: "post_attention_layernorm",
-	q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj", o: "self_attn.o_proj",
-	ffn: "mlp.", gate: "gate_proj", up: "up_proj", down: "down_proj",
-	router: "router", expert: "experts.", shared: "shared_expert.", sharedGate: "shared_expert_gate",
-}
-
-var ggml = naming{
-	embed: "token_embd", norm: "output_norm", output: "output",
-	layer: "blk.%d.%s", attnNorm: "attn_norm", ffnNorm: "ffn_norm",
-	q: "attn_q", k: "attn_k", v: "attn_v", o: "attn_output",
-	gate: "ffn_gate", up: "ffn_up", down: "ffn_down",
-}
-
-// loader decodes weights until one is missing or has another shape.
+// loader decodes weights. They are named as in Hugging Face's Llama.
 type loader struct {
 	*archive
 	cfg   *Config
-	layer int // of the names below; −1: the model's own
-}
-
-func (w *loader) name(part string) string {
-	if w.layer < 0 {
-		return part
-	}
-	return fmt.Sprintf(w.cfg.Names.layer, w.layer, part)
+	layer string // in front of the names below
 }
 
 // raw is a tensor that is named in full.
-func (w *loader) raw(part string, shape ...int) []float32 { return w.floats(w.name(part), shape...) }
+func (w *loader) raw(part string, shape ...int) dense { return w.dense(w.layer+part, shape...) }
 
-// norm is the weights of a norm; nil for one that the model has no name for.
+// norm is the weights of a norm.
 func (w *loader) norm(part string, n int) []float32 {
-	if part == "" {
-		return nil
-	}
-	v := w.raw(part+".weight", n)
+	v := w.raw(part+".weight", n).data
 	if w.cfg.UnitNorm {
 		for i := range v {
 			v[i]++
@@ -90,88 +61,64 @@ func (w *loader) norm(part string, n int) []float32 {
 	return v
 }
 
-func (w *loader) matrix(part string, rows, cols int, bias bool) Matrix {
-	return w.dense(part, rows, cols, bias).pack()
+// linear is a matrix and its bias, which has no elements where there is none.
+func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense) {
+	m, bias = w.raw(part+".weight", rows, cols), dense{shape: []int{rows}}
+	if biased {
+		bias = w.raw(part+".bias", rows)
+	}
+	return m, bias
 }
 
-func (w *loader) dense(part string, rows, cols int, bias bool) dense {
-	d := dense{Rows: rows, Cols: cols, Data: w.raw(part+".weight", rows, cols)}
-	d.Type, d.Scales = w.stored(w.name(part + ".weight"))
-	if bias {
-		d.Bias = w.raw(part+".bias", rows)
-	}
-	return d
-}
-
-// transposed is m without its bias; values of Q8_0, whose scales are those of rows, become f32.
-func (m dense) transposed() dense {
-	out := dense{Rows: m.Cols, Cols: m.Rows, Type: m.Type, Data: make([]float32, len(m.Data))}
-	if m.Scales != nil {
-		out.Type = backend.F32
-	}
-	for i, v := range m.Data {
-		out.Data[i%m.Cols*m.Rows+i/m.Cols] = v
-	}
-	return out
-}
-
-// rows is those of m in the ranges, of each of the heads that m has so many of, one range of all heads after the
-// other's of the same head.
-func (m dense) rows(heads int, ranges ...[2]int) dense {
-	if m.Data == nil { // loading has failed
-		return m
-	}
-	each, scales, out := m.Rows/heads, len(m.Scales)/m.Rows, dense{Cols: m.Cols, Type: m.Type}
-	for h := range heads {
-		for _, r := range ranges {
-			from, to := h*each+r[0], h*each+r[1]
-			out.Data = append(out.Data, m.Data[from*m.Cols:to*m.Cols]...)
-			out.Scales = append(out.Scales, m.Scales[from*scales:to*scales]...)
-			out.Rows += to - from
-			if m.Bias != nil {
-				out.Bias = append(out.Bias, m.Bias[from:to]...)
-			}
-		}
-	}
-	return out
+func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
+	m, bias := w.linear(part, rows, cols, biased)
+	return m.pack(bias)
 }
 
 // feedForward is a gated block of so many inner elements, whose names begin with part.
 func (w *loader) feedForward(part string, hidden int) FeedForward {
-	n, dim := &w.cfg.Names, w.cfg.Dim
-	return FeedForward{Gate: w.matrix(part+n.gate, hidden, dim, false), Up: w.matrix(part+n.up, hidden, dim, false), Down: w.matrix(part+n.down, dim, hidden, false)}
+	dim := w.cfg.Dim
+	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
+		w.matrix(part+"down_proj", dim, hidden, false)}
 }
 
 // attention is the weights of a layer that attends.
 func (w *loader) attention(b *Block, out *Layer) {
-	n, q, kv, dim := &w.cfg.Names, b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	q, kv, dim := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
 	if b.Gated {
-		both := w.dense(n.q, 2*q, dim, b.QKVBias)
-		out.Q, out.Gate = both.rows(b.Heads, [2]int{0, b.HeadDim}).pack(), both.rows(b.Heads, [2]int{b.HeadDim, 2 * b.HeadDim}).pack()
+		both, bias := w.linear("self_attn.q_proj", 2*q, dim, b.QKVBias)
+		out.Q = both.rows(b.Heads, 0, b.HeadDim).pack(bias.rows(b.Heads, 0, b.HeadDim))
+		out.Gate = both.rows(b.Heads, b.HeadDim, 2*b.HeadDim).pack(bias.rows(b.Heads, b.HeadDim, 2*b.HeadDim))
 	} else {
-		out.Q = w.matrix(n.q, q, dim, b.QKVBias)
+		out.Q = w.matrix("self_attn.q_proj", q, dim, b.QKVBias)
 	}
-	out.K, out.V = w.matrix(n.k, kv, dim, b.QKVBias), w.matrix(n.v, b.KVHeads*b.valueDim(), dim, b.QKVBias)
-	out.O = w.matrix(n.o, dim, b.Heads*b.valueDim(), b.OBias)
-	if b.QKNorm == weightedQK {
+	out.K, out.V = w.matrix("self_attn.k_proj", kv, dim, b.QKVBias), w.matrix("self_attn.v_proj", kv, dim, b.QKVBias)
+	out.O = w.matrix("self_attn.o_proj", dim, q, b.OBias)
+	if b.QKNorm && !b.PlainQK {
 		out.QNorm, out.KNorm = w.norm("self_attn.q_norm", b.HeadDim), w.norm("self_attn.k_norm", b.HeadDim)
 	}
 	if b.Sinks {
-		out.Sinks = w.raw("self_attn.sinks", b.Heads)
+		out.Sinks = w.raw("self_attn.sinks", b.Heads).data
 	}
 }
 
-// model decodes the weights that cfg needs, unless reading the archive or the configuration has failed. Layers are reserved one
-// by one, so a file that claims more than it holds fails at the first one missing.
-func (a *archive) model(cfg Config) (*Model, error) {
-	w, n := &loader{a, &cfg, -1}, &cfg.Names
-	m := &Model{Config: cfg, Embed: w.matrix(n.embed, cfg.Vocab, cfg.Dim, false).Matrix, Norm: w.norm(n.norm, cfg.Dim)}
+// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at
+// the first one missing.
+func (a *archive) model(cfg Config) *Model {
+	w := &loader{archive: a, cfg: &cfg}
+	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
+	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
 	if m.Output = m.Embed; !cfg.Tied {
-		m.Output = w.matrix(n.output, cfg.Vocab, cfg.Dim, false).Matrix
+		m.Output = w.matrix("lm_head", cfg.Vocab, cfg.Dim, false).Matrix
 	}
-	for w.layer = 0; w.layer < cfg.Layers && w.err == nil; w.layer++ {
-		b, l := cfg.block(w.layer), Layer{AttnNorm: w.norm(n.attnNorm, cfg.Dim), FFNNorm: w.norm(n.ffnNorm, cfg.Dim)}
-		l.PostAttn, l.PostFFN = w.norm(n.postAttn, cfg.Dim), w.norm(n.postFFN, cfg.Dim)
+	for i := range cfg.Layers {
+		w.layer = fmt.Sprintf("model.layers.%d.", i)
+		b, l, ffnNorm := cfg.block(i), Layer{AttnNorm: w.norm("input_layernorm", cfg.Dim)}, "post_attention_layernorm"
+		if cfg.PostNorms {
+			l.PostAttn, l.PostFFN = w.norm(ffnNorm, cfg.Dim), w.norm("post_feedforward_layernorm", cfg.Dim)
+			ffnNorm = "pre_feedforward_layernorm"
+		}
+		l.FFNNorm = w.norm(ffnNorm, cfg.Dim)
 		switch {
 		case b.Kind == group.State:
 			w.delta(b, &l)
@@ -183,12 +130,9 @@ func (a *archive) model(cfg Config) (*Model, error) {
 		if b.Experts != (experts{}) {
 			w.experts(b, &l)
 		} else {
-			l.FFN = w.feedForward(n.ffn, b.Hidden)
+			l.FFN = w.feedForward(cfg.FFN, b.Hidden)
 		}
 		m.Layers = append(m.Layers, l)
-	}
-	if w.err != nil {
-		return nil, w.err
 	}
 	h := sha256.New() // of all files: decoding them has taken longer
 	fmt.Fprintf(h, "%+v\n", cfg)
@@ -197,5 +141,5 @@ func (a *archive) model(cfg Config) (*Model, error) {
 		h.Write(data)
 	}
 	m.Digest = h.Sum(nil)
-	return m, nil
+	return m
 }

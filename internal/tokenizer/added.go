@@ -23,69 +23,64 @@ type addedToken struct {
 	shorter int // see longest
 }
 
-// addedTokens are sorted by what is found.
-type addedTokens []addedToken
+// inWords is what words are made of.
+var inWords = []*unicode.RangeTable{
+	unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control,
+}
 
-// longest is the number of the longest one with which text begins, negative if there is none. Whatever lies between
-// that one and text in order begins with it, too.
-func (a addedTokens) longest(text string) int {
-	i := sort.Search(len(a), func(i int) bool { return a[i].find > text }) - 1
-	for i >= 0 && !strings.HasPrefix(text, a[i].find) {
-		i = a[i].shorter
+// longest is the number of the longest of sorted tokens with which text begins, negative if there is none.
+// Whatever lies between that one and text in order begins with it, too.
+func longest(tokens []addedToken, text string) int {
+	i := sort.Search(len(tokens), func(i int) bool { return tokens[i].find > text }) - 1
+	for i >= 0 && !strings.HasPrefix(text, tokens[i].find) {
+		i = tokens[i].shorter
 	}
 	return i
 }
 
-// sorted are the tokens in their order, each of which knows the longest other one that it begins with.
-func sorted(tokens []addedToken) addedTokens {
+// cutter is a step that divides a span into tokens and the text between them, as Hugging Face's library does:
+// those that begin in white space which the token before took are found, too.
+func cutter(tokens []addedToken) step {
 	slices.SortStableFunc(tokens, func(a, b addedToken) int { return cmp.Compare(a.find, b.find) })
-	a := addedTokens(tokens)
-	for i := range a {
-		a[i].shorter = a[:i].longest(a[i].find)
+	for i := range tokens {
+		tokens[i].shorter = longest(tokens[:i], tokens[i].find)
 	}
-	return a
-}
-
-// cut divides a span into tokens and the text between them, as Hugging Face's library does: those that begin in white space
-// which the token before took are found, too.
-func (a addedTokens) cut(s span) (out []span) {
-	done, blank := 0, 0 // the end of the token before; that of the last white space taken on the right
-	for at := 0; at < len(s.text); {
-		i := a.longest(s.text[at:])
-		if i < 0 || a[i].find == "" { // normalizing left nothing of that one
-			at++
-			continue
-		}
-		token, begin, end := a[i], at, at+len(a[i].find)
-		at = end
-		if token.SingleWord && (isWord(utf8.DecodeLastRuneInString(s.text[:begin])) || isWord(utf8.DecodeRuneInString(s.text[end:]))) {
-			continue
-		}
-		if token.RStrip {
-			if end > blank { // else it was looked at for another one; again for each would take too long
-				blank = len(s.text) - len(strings.TrimLeftFunc(s.text[end:], unicode.IsSpace))
-			}
-			end = max(end, blank)
-		}
-		if token.LStrip {
-			if end <= done { // nothing is left of it; the library leaves it out, or fails
+	return func(s span) (out []span) {
+		done, blank := 0, 0 // the end of the token before; that of the last white space taken on the right
+		for at := 0; at < len(s.text); {
+			i := longest(tokens, s.text[at:])
+			if i < 0 || tokens[i].find == "" { // normalizing left nothing of that one
+				at++
 				continue
 			}
-			begin = done + len(strings.TrimRightFunc(s.text[done:max(done, begin)], unicode.IsSpace))
+			token, begin, end := tokens[i], at, at+len(tokens[i].find)
+			at = end
+			before, _ := utf8.DecodeLastRuneInString(s.text[:begin])
+			after, _ := utf8.DecodeRuneInString(s.text[end:])
+			if token.SingleWord && (unicode.In(before, inWords...) || unicode.In(after, inWords...)) {
+				continue
+			}
+			if token.RStrip {
+				if end > blank { // else it was looked at for another one; again for each would take too long
+					blank = len(s.text) - len(strings.TrimLeftFunc(s.text[end:], unicode.IsSpace))
+				}
+				end = max(end, blank)
+			}
+			if token.LStrip {
+				if end <= done { // nothing is left of it; the library leaves it out, or fails
+					continue
+				}
+				begin = done + len(strings.TrimRightFunc(s.text[done:max(done, begin)], unicode.IsSpace))
+			}
+			out = append(s.part(out, done, max(done, begin)), span{token: token.ID, known: true})
+			done = end
 		}
-		out = append(s.part(out, done, max(done, begin)), span{token: token.ID, known: true})
-		done = end
+		return s.part(out, done, len(s.text))
 	}
-	return s.part(out, done, len(s.text))
-}
-
-// isWord reports whether a character, size bytes long, is a part of a word.
-func isWord(r rune, size int) bool {
-	return size > 0 && unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
 // added comes last: the tokens that are found in raw text, and in normalized text, which are normalized, too.
-func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(string) string) (raw, normal addedTokens) {
+func (r *jsonReader) added(tokens []addedToken, normalizers, decoders []step) (raw, normal []addedToken) {
 	for _, t := range tokens {
 		field := "added_tokens " + t.Content
 		id, there := r.model.vocab[t.Content]
@@ -95,25 +90,18 @@ func (r *jsonReader) added(tokens []addedToken, normalizer []step, decode func(s
 		case there && id != t.ID:
 			r.keep(r.bad(field, "is token %d, in the vocabulary %d", t.ID, id))
 		case uint64(t.ID) >= uint64(len(r.pieces)): // for another model of the family, as one with pictures
-			continue
 		case !there && r.taken[t.ID]:
 			r.keep(r.bad(field, "token %d is another one in the vocabulary", t.ID))
-		}
-		if r.err != nil {
-			return
-		}
-		list, s := &raw, span{text: t.Content}
-		if t.Normalized {
-			list = &normal
-			for _, step := range normalizer {
-				s = step(s)[0]
+		case r.err == nil:
+			list := &raw
+			if t.find = t.Content; t.Normalized {
+				list, t.find = &normal, edited(t.Content, normalizers)
+			}
+			*list = append(*list, t)
+			if r.pieces[t.ID] = edited(t.find, decoders); t.Special {
+				r.pieces[t.ID] = ""
 			}
 		}
-		t.find = s.text
-		*list = append(*list, t)
-		if r.pieces[t.ID] = decode(t.find); t.Special {
-			r.pieces[t.ID] = ""
-		}
 	}
-	return sorted(raw), sorted(normal)
+	return raw, normal
 }

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // bpe merges neighbours: pairs of a list, the first of the list first, or with scores all that make a token, the best score
 // first, as SentencePiece does.
@@ -31,7 +34,7 @@ func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 			symbols = append(symbols, symbol{at, end, int(id)})
 		case m.scores != nil: // may become a part of a token, or is bytes
 			symbols = append(symbols, symbol{at, end, -1})
-		case m.inBytes(word[at:end]):
+		case !slices.ContainsFunc([]byte(word[at:end]), m.lacks):
 			for ; at < end; at++ {
 				symbols = append(symbols, symbol{at, at + 1, m.bytes[word[at]]})
 			}
@@ -60,49 +63,62 @@ func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 	return tokens
 }
 
-func (m *bpe) inBytes(text string) bool {
-	for i := range len(text) {
-		if _, ok := m.bytes[text[i]]; !ok {
-			return false
-		}
-	}
-	return true
+func (m *bpe) lacks(b byte) bool {
+	_, ok := m.bytes[b]
+	return !ok
 }
 
-// readModel reads the vocabulary, and the text of every token.
-func (r *jsonReader) readModel(f *jsonFile, decode func(string) string) {
-	m := &f.Model
-	if m.Dropout != 0 || m.SubwordPrefix != "" || m.WordSuffix != "" {
-		r.refuse("model", "dropout, continuing_subword_prefix or end_of_word_suffix")
-	}
-	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{}, unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
-	for text, id := range m.Vocab {
-		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
-			r.keep(r.bad("model.vocab", "%q is token %d, which is another one or beyond the model's %d", text, id, len(r.pieces)))
-			return
+// symbol is a part of a text that is, or may become a part of, a token.
+type symbol struct {
+	begin, end int // in the text
+	token      int // -1: none
+}
+
+// pair is a symbol and the next one.
+type pair struct {
+	prev, next int // numbers of the symbols beside this one
+	token      int // what the two become
+	rank       float64
+	joins      bool
+}
+
+// before reports whether p is joined before q: the lowest rank first, of equal ones the leftmost.
+func (p pair) before(q pair) bool {
+	return p.joins && (!q.joins || p.rank < q.rank || p.rank == q.rank && p.prev < q.prev)
+}
+
+// merge joins neighbours, the pair of the lowest rank first, until no pair has one,
+// in n log n steps for n symbols. It reuses symbols for its result.
+func merge(symbols []symbol, rank func(left, right symbol) (token int, rank float64, ok bool)) []symbol {
+	n := len(symbols)
+	pairs := make([]pair, n+1)  // the last one is that of no symbol
+	winners := make([]int, 2*n) // a tournament of the pairs, which are from n on: i is the winner of 2i and 2i+1
+	play := func(left int) {
+		p := &pairs[left]
+		if p.joins = p.next < n; p.joins {
+			p.token, p.rank, p.joins = rank(symbols[left], symbols[p.next])
 		}
-		r.taken[id], r.pieces[id] = true, decode(text)
-	}
-	for i, pair := range m.Merges {
-		left, ok := m.Vocab[pair[0]]
-		right, ok2 := m.Vocab[pair[1]]
-		token, ok3 := m.Vocab[pair[0]+pair[1]]
-		if !ok || !ok2 || !ok3 {
-			r.keep(r.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", pair[0], pair[1], i))
-			return
-		}
-		r.model.merges[[2]int{int(left), int(right)}] = merged{int(token), i}
-	}
-	if m.UnkToken != nil {
-		id, ok := m.Vocab[*m.UnkToken]
-		if !ok {
-			r.keep(r.bad("model.unk_token", "%q is no token", *m.UnkToken))
-		}
-		r.model.unk = int(id)
-	}
-	for name, b := range byteNames {
-		if id, ok := m.Vocab[name]; ok && m.ByteFallback {
-			r.model.bytes[b[0]] = int(id)
+		for i := (n + left) / 2; i > 0; i /= 2 {
+			winners[i] = winners[2*i]
+			if other := winners[2*i+1]; pairs[other].before(pairs[winners[i]]) {
+				winners[i] = other
+			}
 		}
 	}
+	for i := range symbols {
+		pairs[i], winners[n+i] = pair{prev: i - 1, next: i + 1}, i
+		play(i)
+	}
+	for n > 0 && pairs[winners[1]].joins {
+		left := winners[1]
+		p, right := &pairs[left], pairs[left].next
+		symbols[left].end, symbols[left].token = symbols[right].end, p.token
+		symbols[right].end = -1 // gone
+		p.next, pairs[right].next = pairs[right].next, n
+		pairs[p.next].prev = left
+		play(max(p.prev, 0))
+		play(left)
+		play(right)
+	}
+	return slices.DeleteFunc(symbols, func(s symbol) bool { return s.end < 0 })
 }

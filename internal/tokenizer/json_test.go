@@ -232,6 +232,9 @@ func TestRefusals(t *testing.T) {
 		{`pre_tokenizer: replacement "▁" with prepend_scheme "last"`, pre(object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "last"})},
 		{"decoder: none", dec(nil)},
 		{`decoder: "WordPiece"`, dec(object{"type": "WordPiece"})},
+		{`decoder: "after Fuse Strip"`, dec(object{"type": "after Fuse Strip", "start": 1})},
+		{`decoder: ", after Fuse, Strip"`, dec(object{"type": ", after Fuse, Strip", "start": 1})},
+		{`decoder[1]: "Replace", after Fuse,`, dec(sequence("decoders", object{"type": "Fuse"}, replace(" ", "")))},
 		{`decoder[1]: "Strip" after Fuse`, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "Strip", "start": 2}))},
 		{`post_processor: "BertProcessing"`, llama3(object{"post_processor": object{"type": "BertProcessing"}})},
 		{"post_processor: a template", llama3(object{"post_processor": object{"type": "TemplateProcessing", "single": list(

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -23,9 +24,9 @@ func (s span) part(list []span, begin, end int) []span {
 	return append(list, span{text: s.text[begin:end], begins: s.begins && begin == 0, follows: s.follows && begin == 0})
 }
 
-// prefix puts a prefix before text that has none and goes on from no other text.
-func (s *span) prefix(with string) {
-	if !s.follows && !strings.HasPrefix(s.text, with) {
+// prefix puts a prefix before text that goes on from no other text, and again where it has one already.
+func (s *span) prefix(with string, again bool) {
+	if !s.follows && s.text != "" && (again || !strings.HasPrefix(s.text, with)) {
 		s.text = with + s.text
 	}
 }
@@ -41,34 +42,17 @@ func edit(change func(*span)) step {
 	}
 }
 
-// prepend is what SentencePiece puts before every text that goes on from no other one.
-func prepend(prefix string) step {
-	return edit(func(s *span) {
-		if !s.follows && s.text != "" {
-			s.text = prefix + s.text
-		}
-	})
+func replace(old, now string) step {
+	return edit(func(s *span) { s.text = strings.ReplaceAll(s.text, old, now) })
 }
 
-func (r *jsonReader) normalizer(p *part) (list []step) {
-	growth := 1
-	for _, p := range partsOf("normalizer", p) {
-		switch p.Type {
-		case "NFC":
-			list = append(list, edit(nfc))
-		case "Replace":
-			replace := r.replacement(p, &growth)
-			list = append(list, edit(func(s *span) { s.text = replace(s.text) }))
-		case "Prepend":
-			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
-				r.refuse(p.field, "a prefix of %d bytes", len(p.Prepend))
-			}
-			list = append(list, prepend(p.Prepend))
-		default:
-			r.refuse(p.field, "%q", p.Type)
-		}
+// edited is a text after steps that divide nothing.
+func edited(text string, steps []step) string {
+	s := span{text: text}
+	for _, step := range steps {
+		s = step(s)[0]
 	}
-	return list
+	return s.text
 }
 
 // nfc composes characters. The package puts a joiner after every 30 marks on one
@@ -81,41 +65,39 @@ func nfc(s *span) {
 	}
 }
 
-func (r *jsonReader) preTokenizer(p *part) (list []step) {
-	all := partsOf("pre_tokenizer", p)
-	for i, p := range all {
-		switch p.Type {
-		case "Split":
-			list = append(list, r.split(p, p.Behavior, p.Invert))
-		case "Digits":
-			behavior := map[bool]string{true: "Isolated", false: "Contiguous"}[p.IndividualDigits]
-			list = append(list, r.split(p.matching(`\p{N}`), behavior, false))
-		case "Metaspace": // makes spaces visible
-			scheme := r.scheme(p)
-			list = append(list, edit(func(s *span) {
-				s.text = strings.ReplaceAll(s.text, " ", p.Replacement)
-				if scheme != "never" && (scheme != "first" || s.begins) {
-					s.prefix(p.Replacement)
-				}
-			}))
-			if isTrue(p.Split) {
-				p.Pattern.String = &p.Replacement
-				list = append(list, r.split(p, "MergedWithNext", false))
-			}
-		case "ByteLevel": // makes every byte a character that can be seen
-			if i < len(all)-1 {
-				r.refuse(p.field, "a step after ByteLevel")
-			}
-			if isTrue(p.AddPrefixSpace) {
-				list = append(list, edit(func(s *span) { s.prefix(" ") }))
-			}
-			if isTrue(p.UseRegex) {
-				list = append(list, r.split(p.matching(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+`+blanks), "Isolated", false))
-			}
-			list = append(list, edit(func(s *span) { s.text = visible.Replace(s.text) }))
-		default:
-			r.refuse(p.field, "%q", p.Type)
+var (
+	byteNames = map[string]string{} // the byte of each name that SentencePiece gives to one
+	// visible writes bytes in the alphabet of byte-level vocabularies, in which each is a
+	// character: itself if it can be seen, else one from U+0100 on. alphabet is the way back.
+	visible  *strings.Replacer
+	alphabet = map[rune]byte{}
+)
+
+func init() {
+	var pairs []string
+	unseen := rune(0x100)
+	for b := range rune(256) {
+		char := b
+		if b <= ' ' || b > '~' && b < 0xa1 || b == 0xad {
+			char = unseen
+			unseen++
 		}
+		byteNames[fmt.Sprintf("<0x%02X>", b)] = string([]byte{byte(b)})
+		pairs = append(pairs, string([]byte{byte(b)}), string(char))
+		alphabet[char] = byte(b)
 	}
-	return list
+	visible = strings.NewReplacer(pairs...)
+}
+
+// hidden gives the bytes that a token in the alphabet stands for. Other tokens, as added ones, are text.
+func hidden(s *span) {
+	var out []byte
+	for _, r := range s.text {
+		b, ok := alphabet[r]
+		if !ok {
+			return
+		}
+		out = append(out, b)
+	}
+	s.text = string(out)
 }

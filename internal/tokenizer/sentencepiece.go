@@ -67,7 +67,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) 
 			m.bytes[b[0]], t.pieces[i] = i, b
 		}
 	}
-	t.steps = []step{sorted(users).cut, prepend(" ")}
+	t.steps = []step{cutter(users), edit(func(s *span) { s.prefix(" ", true) })}
 	return t, nil
 }
 

@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// pattern is a string or a regular expression.
+type pattern struct{ String, Regex *string }
+
 // together says for every behavior whether a part stays together with the next one, of which each may be a match.
 var together = map[string]func(match, next bool) bool{
 	"Removed":            func(_, _ bool) bool { return false },
@@ -17,34 +20,29 @@ var together = map[string]func(match, next bool) bool{
 }
 
 // split is a step that divides spans at the matches of a pattern.
-func (r *jsonReader) split(p part, behavior string, invert bool) step {
+func (r *jsonReader) split(p pattern, behavior string, invert bool) step {
 	next, joined := r.find(p), together[behavior]
 	if joined == nil {
-		r.refuse(p.field, "behavior %q", behavior)
+		r.refuse("behavior %q", behavior)
 	}
 	return func(s span) (out []span) {
-		begin, at, matched := 0, 0, false // of the part that grows
-		end := func() {
-			if behavior != "Removed" || !matched {
-				out = s.part(out, begin, at)
-			}
-			begin = at
-		}
-		add := func(to int, match bool) {
-			if to == at {
-				return
-			}
-			if !joined(matched, match) {
-				end()
-			}
-			at, matched = to, match
-		}
+		at, matched := 0, false // the end of the part before, and whether that is a match
 		for at < len(s.text) {
-			from, size := next(s.text[at:])
-			add(at+from, invert)
-			add(at+size, !invert)
+			before, size := next(s.text[at:])
+			for i, size := range []int{before, size} {
+				match, end, last := (i == 1) != invert, at+size, len(out)-1
+				switch {
+				case size == 0:
+					continue
+				case match && behavior == "Removed":
+				case last >= 0 && joined(matched, match):
+					out[last].text = s.text[at-len(out[last].text) : end]
+				default:
+					out = s.part(out, at, end)
+				}
+				at, matched = end, match
+			}
 		}
-		end()
 		return out
 	}
 }
@@ -53,6 +51,7 @@ const (
 	// blanks is how patterns end that leave the last of several spaces to the word
 	// behind it. Go's regular expressions cannot look ahead.
 	blanks = `|\s+(?!\S)|\s+`
+	words  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` // what GPT-2's pattern has before that
 	// maxPatterns bounds what compiled patterns need: \p{L} has hundreds of ranges.
 	maxPatterns = 4096
 
@@ -66,25 +65,25 @@ const (
 var (
 	escape  = regexp.MustCompile(escapes)
 	element = regexp.MustCompile(elements)
-	sound   = regexp.MustCompile(`^(?:` + elements + `)*$`)
+	nested  = regexp.MustCompile(`\)\{|&&`)
 	inSet   = map[string]string{`\s`: space, `\d`: `\p{Nd}`}
 	outside = map[string]string{`\s`: "[" + space + "]", `\S`: "[^" + space + "]", `\d`: `\p{Nd}`, "$": "(?m:$)"}
 )
 
 // find gives what finds the first match of a pattern in a text: how much is before it, and how long it is.
-func (r *jsonReader) find(p part) func(text string) (before, size int) {
-	if literal := p.Pattern.String; literal != nil && *literal != "" {
+func (r *jsonReader) find(p pattern) func(text string) (before, size int) {
+	if literal := p.String; literal != nil && *literal != "" {
 		return func(text string) (int, int) {
 			before, _, _ := strings.Cut(text, *literal)
 			return len(before), min(len(*literal), len(text)-len(before))
 		}
 	}
-	if p.Pattern.Regex == nil {
-		r.refuse(p.field, "no pattern")
+	if p.Regex == nil {
+		r.refuse("no pattern")
 		return nil
 	}
-	pattern, looks := strings.CutSuffix(*p.Pattern.Regex, blanks)
-	translated := element.ReplaceAllStringFunc(pattern, func(e string) string {
+	source, looks := strings.CutSuffix(*p.Regex, blanks)
+	translated := element.ReplaceAllStringFunc(source, func(e string) string {
 		if e[0] == '[' {
 			return escape.ReplaceAllStringFunc(e, func(e string) string { return cmp.Or(inSet[e], e) })
 		}
@@ -93,13 +92,13 @@ func (r *jsonReader) find(p part) func(text string) (before, size int) {
 	if looks {
 		translated += "|([" + space + "]+)"
 	}
-	r.patterns += len(*p.Pattern.Regex)
-	if r.patterns > maxPatterns || !sound.MatchString(pattern) || strings.Contains(pattern, "){") || strings.Contains(pattern, "&&") {
+	r.patterns += len(*p.Regex)
+	if r.patterns > maxPatterns || element.ReplaceAllString(source, "") != "" || nested.MatchString(source) {
 		translated = "" // refused below, as all that can match nothing
 	}
 	expression, err := regexp.Compile(translated)
 	if err != nil || expression.MatchString("") {
-		r.refuse(p.field, "the regular expression %q", *p.Pattern.Regex)
+		r.refuse("the regular expression %q", *p.Regex)
 		return nil
 	}
 	return func(text string) (int, int) {

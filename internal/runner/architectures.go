@@ -1,0 +1,107 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// lower are the layers below max_window_layers.
+func lower(s *settings, layer int) bool { return layer < get(s, "max_window_layers", 0) }
+
+// qwen2 has biases in three of four projections.
+func qwen2(_ *settings, c *Config) { c.QKVBias, c.OBias = true, false }
+
+func qwen3(_ *settings, c *Config) { c.QKNorm = true }
+
+func qwen3Next(s *settings, c *Config) {
+	c.UnitNorm, c.QKNorm, c.Gated = true, true, true
+	c.Delta = delta{KeyHeads: s.size("linear_num_key_heads", 1<<10), ValueHeads: s.size("linear_num_value_heads", 1<<10),
+		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10),
+		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
+	if n := s.size("num_experts", 1<<12, 0); n > 0 {
+		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
+			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true,
+			Router: "gate", OverAll: !get(s, "norm_topk_prob", false)}
+	}
+}
+
+// qwen3NextLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
+func qwen3NextLayer(s *settings, layer int, b *Block) {
+	step := max(get(s, "decoder_sparse_step", 1), 1)
+	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || (layer+1)%step != 0 {
+		b.Experts = experts{}
+	}
+}
+
+// gemma scales embeddings, norms around its sublayers, and caps logits.
+func gemma(s *settings, c *Config) {
+	c.UnitNorm, c.PostNorms, c.EmbedScale = true, true, float32(math.Sqrt(float64(c.Dim)))
+	c.Scale = float32(1 / math.Sqrt(get[float64](s, "query_pre_attn_scalar")))
+	c.SoftCap, c.LogitCap = float32(get(s, "attn_logit_softcapping", 0.0)), float32(get(s, "final_logit_softcapping", 0.0))
+}
+
+func gemma3(s *settings, c *Config) {
+	gemma(s, c)
+	c.QKNorm = true
+}
+
+var swiglu = map[string]any{"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "hidden_act": "silu"}
+
+// gptOSS has sinks in all layers, and experts with biases.
+func gptOSS(s *settings, c *Config) {
+	c.Sinks, c.Act = true, clampedSwiGLU
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router",
+		Packed: true, ByTurns: true}
+	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
+}
+
+// unrotated reports whether a layer has no rotary embedding.
+func unrotated(s *settings, layer int) bool {
+	if flags := get(s, "no_rope_layers", []any(nil)); len(flags) > 0 { // 1 of those that have one, in spite of its name
+		s.need(len(flags) > layer, "no_rope_layers", "has %d flags, layer %d has none", len(flags), layer)
+		return !as[bool](s, fmt.Sprintf("no_rope_layers[%d]", layer), flags[layer])
+	}
+	return each("no_rope_layer_interval", 0)(s, layer)
+}
+
+func llama4(s *settings, c *Config) {
+	c.RoPE.Pairing = backend.Interleaved
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, OfInputs: true,
+		Router: "router", Packed: true}
+	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
+	c.Hidden, c.FFN = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
+}
+
+func llama4Layer(s *settings, layer int, b *Block) {
+	if !unrotated(s, layer) {
+		b.QKNorm, b.PlainQK = get(s, "use_qk_norm", true), true
+	} else if b.NoRoPE = true; get(s, "attn_temperature_tuning", false) { // 4 in files of transformers 4
+		b.WarmFloor, b.WarmScale = s.size("floor_scale", maxContext), get[float64](s, "attn_scale")
+	}
+	moe, step := get(s, "moe_layers", []any(nil)), get[int](s, "interleave_moe_layer_step")
+	if moe != nil && !slices.Contains(moe, any(float64(layer))) || moe == nil && (step < 1 || (layer+1)%step != 0) {
+		b.Experts = experts{}
+	}
+}
+
+func deepSeek(s *settings, c *Config) {
+	c.Latent = latent{Query: s.size("q_lora_rank", 1<<16, 0), KV: s.size("kv_lora_rank", 1<<16), Plain: s.size("qk_nope_head_dim", 1<<16),
+		Rotated: s.size("qk_rope_head_dim", 1<<16), Value: s.size("v_head_dim", 1<<16)}
+	l := &c.Latent
+	c.KVHeads, c.HeadDim, c.ValueDim, c.RoPE.Dims = 1, l.KV+l.Rotated, l.KV, l.Rotated
+	c.Scale = float32(1 / math.Sqrt(float64(l.Plain+l.Rotated)))
+	if get(s, "rope_interleave", true) {
+		c.RoPE.Pairing = backend.Interleaved
+	}
+	prefix, _ := s.ropeOf("full_attention")
+	if all := get(s, prefix+"mscale_all_dim", 0.0); all != 0 { // YaRN, with a larger scale of attention
+		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
+		c.Scale *= float32(m * m)
+	}
+	first, n := get(s, "first_k_dense_replace", 0), get(s, "n_routed_experts", 0)
+	s.support(n <= 0 || first >= c.Layers,
+		"n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first)
+}
