@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -69,7 +70,13 @@ func Path(dir string, n Namespace) string {
 
 // Prepare makes a directory for those of namespaces, for its owner alone; tier.ErrConfig where it is another user's, or others may
 // write to it: they could put directories of theirs in the place of those.
-func Prepare(dir string) error { return machine{}.Prepare(dir) }
+func Prepare(dir string) error {
+	err := machine{}.Prepare(dir)
+	if refused := (tier.ErrConfig{}); err == nil || errors.As(err, &refused) {
+		return err
+	}
+	return tier.ErrFailed{Name: name, Op: "open " + dir, Err: err}
+}
 
 // page is what slots are aligned to, and the size of the header.
 const page = 4096
