@@ -1,8 +1,8 @@
 package disk
 
 import (
-	"errors"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
