@@ -30,14 +30,14 @@ func TestTiersChooseTheLayout(t *testing.T) {
 
 	env.Layout = Contiguous
 	_, err = c.ResolveWith(env)
-	require.ErrorIs(t, err, backend.ErrConfig{Name: EnvPaged, Value: "0 (contiguous)", Why: "blocks go to tiers (Tiers.HostBytes, " +
-		"Tiers.Disk.Dir) from the paged layout only; leave the layout unset, or have no tiers"})
+	require.ErrorIs(t, err, backend.ErrConfig{Name: EnvPaged, Value: "0 (contiguous)", Why: "blocks go to tiers (FERRUM_KV_HOST_BYTES, " +
+		"FERRUM_KV_DISK_DIR) from the paged layout only; leave the layout unset, or have no tiers"})
 	env.Layout = LayoutUnset
 	bad := c
 	bad.Memory.Layout = Contiguous
 	_, err = bad.ResolveWith(Environment{DiskDir: "/there"})
 	require.ErrorContains(t, err, "Memory.Layout=contiguous")
-	require.ErrorContains(t, err, "Tiers.Disk.Dir")
+	require.ErrorContains(t, err, "FERRUM_KV_DISK_DIR")
 	bad = c
 	bad.Memory.Prefix = prefix.Off
 	_, err = bad.ResolveWith(env)
