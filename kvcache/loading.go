@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
@@ -60,6 +61,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 		w.Have = s.body.Entries()[:found.Blocks]
 	}
 	w.Path.RetentionHint = s.text.Keep
+	w.Tokens = slices.Clone(w.Tokens) // the prompt is the caller's
 	l := o.Begin(w)
 	if l == nil {
 		return 0
