@@ -28,11 +28,15 @@ func (e ErrLoading) Is(target error) bool {
 // arrival is what a sequence waits for.
 type arrival struct {
 	load  *offload.Load
-	want  int // tokens
+	want  int // tokens behind those entries that the sequence has
+	end   int // of the tokens that are loaded, in the prompt
 	base  int // the sequence's when it was opened
 	first int // block of the sequence that it is for
 	must  bool
 }
+
+// rest is how many of the tokens that are loaded a sequence of so many lacks: it may have the beginning of a block.
+func (c *arrival) rest(have int) int { return c.end - have }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
 func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
@@ -66,8 +70,8 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{load: l, want: tokens, base: s.Len(), first: found.Blocks, must: must}
-	return tokens
+	s.coming = &arrival{load: l, want: tokens, end: len(w.Tokens), base: s.Len(), first: found.Blocks, must: must}
+	return s.coming.rest(s.Len())
 }
 
 // forgo gives up what is on its way. The caller holds the lock.
