@@ -155,7 +155,7 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 func (p *Pool[B]) giveWay() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.below.offload != nil && p.below.offload.GiveWay()
+	return p.below.offload != nil && p.shut() == nil && p.below.offload.GiveWay()
 }
 
 // meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the
