@@ -116,3 +116,38 @@ func TestTierLoadsTheRestOfABlock(t *testing.T) {
 	r.drop(x)
 	end()
 }
+
+// A sequence that was changed is not the beginning of its prompt any more: nothing comes behind that.
+func TestMeetsNotWhatWasChanged(t *testing.T) {
+	for name, change := range map[string]func(r *rig[buffer], s *Sequence[buffer]) error{
+		"shift": func(r *rig[buffer], s *Sequence[buffer]) error { return s.Shift(r.s, 0, 4) },
+		"retain": func(r *rig[buffer], s *Sequence[buffer]) error {
+			return s.Retain(r.s, [][]int{numbersOf(4, 20)}, RetainOptions{})
+		},
+	} {
+		prompt := sequence(1, 33)
+		r, g, end := meeting(t, prompt)
+		r.knows()
+		x, _ := r.read(prompt, OpenOptions{Overlap: true})
+		require.True(t, x.seq.coming.load.Meets(), name)
+		require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:20]}))
+		require.NotNil(t, x.seq.coming)
+		require.NoError(t, change(r, x.seq))
+		close(g.open)
+		for n := 16; n < 32; n += 4 {
+			require.Equal(t, n, x.seq.Len(), name)
+			require.NoError(t, r.run(r.s, part[buffer]{x, sequence(900, 4)}))
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, x.seq.Release())
+		end()
+	}
+}
+
+// numbersOf are the numbers from one up to another.
+func numbersOf(from, to int) (all []int) {
+	for i := from; i < to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
