@@ -97,7 +97,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	}
 	if c := seq.coming; c != nil && !a.again && !c.load.Meets() {
 		if c.must {
-			return ErrLoading{Tokens: c.want}
+			return ErrLoading{Tokens: c.rest(seq.Len())}
 		}
 		seq.forgo()
 	}

@@ -357,9 +357,9 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		if failed := s.body.Slide(f); err == nil {
 			err = failed
 		}
-	}
-	if c := s.coming; c != nil && c.load.Meets() {
-		err = cmp.Or(err, s.meet(f))
+		if c := s.coming; c != nil && c.load.Meets() { // not after queries: other steps may read the sequence
+			err = cmp.Or(err, s.meet(f))
+		}
 	}
 	s.text.Computed(s.Len())
 	s.body.Used(f)

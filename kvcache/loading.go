@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
@@ -27,11 +28,15 @@ func (e ErrLoading) Is(target error) bool {
 // arrival is what a sequence waits for.
 type arrival struct {
 	load  *offload.Load
-	want  int // tokens
+	want  int // tokens behind those entries that the sequence has
+	end   int // of the tokens that are loaded, in the prompt
 	base  int // the sequence's when it was opened
 	first int // block of the sequence that it is for
 	must  bool
 }
+
+// rest is how many of the tokens that are loaded a sequence of so many lacks: it may have the beginning of a block.
+func (c *arrival) rest(have int) int { return c.end - have }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
 func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
@@ -60,12 +65,13 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 		w.Have = s.body.Entries()[:found.Blocks]
 	}
 	w.Path.RetentionHint = s.text.Keep
+	w.Tokens = slices.Clone(w.Tokens) // the prompt is the caller's
 	l := o.Begin(w)
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{load: l, want: tokens, base: s.Len(), first: found.Blocks, must: must}
-	return tokens
+	s.coming = &arrival{load: l, want: tokens, end: len(w.Tokens), base: s.Len(), first: found.Blocks, must: must}
+	return s.coming.rest(s.Len())
 }
 
 // forgo gives up what is on its way. The caller holds the lock.
@@ -149,7 +155,7 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 func (p *Pool[B]) giveWay() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.below.offload != nil && p.below.offload.GiveWay()
+	return p.below.offload != nil && p.shut() == nil && p.below.offload.GiveWay()
 }
 
 // meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the

@@ -102,7 +102,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 			return nil, Match{}, err
 		}
 	}
-	more.Both = o.Overlap && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
+	more.Both = o.Overlap && !o.NoPublish && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
 	m.Loading = s.expect(more, below, found, o.MustWait)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
@@ -157,7 +157,10 @@ func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
 	found := p.match(from.Root, q)
-	_, more := p.lower(from.Root, q, found)
+	w, more := p.lower(from.Root, q, found)
+	if more > 0 {
+		more = len(w.Tokens) - found.Tokens // it may have the beginning of a block
+	}
 	return Match{Cached: found.Tokens, Uncached: len(prompt) - found.Tokens, MissReason: found.MissReason().Redacted(), Loading: more}, nil
 }
 

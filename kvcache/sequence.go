@@ -158,7 +158,6 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if n < 0 || n > s.Len() {
 		return argument("%d tokens: the sequence has %d", n, s.Len())
 	}
-	s.forgo()
 	if at, part := s.body.Resumable(n); at < n {
 		return ErrResume{Tokens: n, At: at, Group: p.parts.All[part].Rule.Kind}
 	}
@@ -166,6 +165,7 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if s.Len() != n {
 		return err
 	}
+	s.forgo()
 	drafted := s.text.Draft > 0
 	s.text.Truncate(n)
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path

@@ -26,8 +26,11 @@ func (s *Sequence[B]) Suspend() (err error) {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	s.forgo()
-	return s.alone(s.body.Suspend)
+	err = s.alone(s.body.Suspend)
+	if s.body.Away != nil {
+		s.forgo()
+	}
+	return err
 }
 
 // Resume brings a suspended sequence back to the device. Like a step it waits for blocks that the device still uses before it
@@ -42,14 +45,15 @@ func (s *Sequence[B]) Resume() (err error) {
 		if err := p.usable(); err != nil {
 			return err
 		}
-		if err := s.alone(s.body.Resume); err != nil {
+		err := s.alone(s.body.Resume)
+		if s.body.Away != nil {
 			return err
 		}
-		s.text.Resumed()
+		s.text.Resumed() // also where its host memory could not be given back
 		if p.tree == nil || s.text.Draft > 0 {
-			return nil
+			return err
 		}
-		return s.publishAccepted()
+		return cmp.Or(err, s.publishAccepted())
 	})
 }
 

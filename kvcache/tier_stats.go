@@ -31,6 +31,9 @@ type MoveStats struct {
 func (p *Pool[B]) Tiers() (out []tier.Info) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.shut() != nil {
+		return nil
+	}
 	for _, t := range p.below.tiers {
 		out = append(out, t.Info())
 	}

@@ -106,7 +106,7 @@ func (p *Pool[B]) checkScope(s prefix.Scope) error {
 // closeWait is how long Close waits for what is on its way down.
 const closeWait = 10 * time.Second
 
-// close lets go of everything. The pool's lock is not held.
+// close lets go of everything. The pool's lock is not held. What calls of others look at without the lock stays as it is.
 func (b *below[B]) close() (err error) {
 	if o := b.offload; o != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
@@ -117,7 +117,6 @@ func (b *below[B]) close() (err error) {
 	for _, t := range b.own {
 		err = errors.Join(err, t.Close())
 	}
-	b.offload, b.own, b.tiers = nil, nil, nil
 	return err
 }
 

@@ -26,6 +26,11 @@ type finder[B backend.Buffer] struct {
 func (o *Offload[B]) findParts(ctx context.Context, w *Want, q prefix.Query) {
 	size := o.shape.tokens
 	o.guard.Lock()
+	if o.closed {
+		o.guard.Unlock()
+		w.cut(0, 0, size)
+		return
+	}
 	path := o.path(w.Path.Root, prefix.Query{Tokens: q.Tokens, Extra: q.Extra})
 	f := &finder[B]{o, ctx, w, o.with(path, len(w.keys)), map[int]int{}}
 	m, _ := o.groups.Match(w.Path.Root, q)

@@ -1,0 +1,153 @@
+package kvcache
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
+	"github.com/stretchr/testify/require"
+)
+
+// meeting is a rig above a tier that gives nothing yet, and has a prompt.
+func meeting(t testT, prompt []uint32) (*rig[buffer], *gated, func()) {
+	m, err := memory.Open(memory.Options{Bytes: 16 << 20})
+	require.NoError(t, err)
+	g := &gated{m, make(chan struct{}, 100), make(chan struct{})}
+	r := tiered(t, 12, config.Tiers{More: []tier.Tier{g}})
+	r.cache(prompt, OpenOptions{})
+	r.flush()
+	r.forget()
+	return r, g, func() {
+		r.close()
+		require.NoError(t, m.Close())
+	}
+}
+
+// What came before the cache was cleared is not met after it, and does not enter the cache again.
+func TestMeetsNothingOfBeforeClear(t *testing.T) {
+	prompt := sequence(1, 33)
+	r, g, end := meeting(t, prompt)
+	r.knows()
+	x, m := r.read(prompt, OpenOptions{Overlap: true})
+	require.Equal(t, 32, m.Loading)
+	require.True(t, x.seq.coming.load.Meets())
+	for range 2 {
+		g.tickets <- struct{}{}
+	}
+	require.Eventually(t, func() bool {
+		r.pool.mu.Lock()
+		defer r.pool.mu.Unlock()
+		return x.seq.coming.load.Between() < 8
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, r.pool.Clear(false))
+	close(g.open)
+	for n := 0; n < 32; n += 4 {
+		require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
+		require.Equal(t, n+4, x.seq.Len(), "nothing came")
+	}
+	r.drop(x)
+	end()
+}
+
+// Queries of a sequence that has nothing yet change nothing of it.
+func TestMeetsNotByQueries(t *testing.T) {
+	prompt := sequence(1, 33)
+	r, g, end := meeting(t, prompt)
+	r.knows()
+	x, _ := r.read(prompt, OpenOptions{Overlap: true})
+	require.True(t, x.seq.coming.load.Meets())
+	require.NoError(t, r.step.Reset())
+	require.NoError(t, r.step.Query(x.seq, []View{{0, 0}}))
+	require.NoError(t, r.step.Plan(r.s))
+	require.NoError(t, r.step.Commit())
+	require.Zero(t, x.seq.Len())
+	close(g.open)
+	r.drop(x)
+	end()
+}
+
+// What is found by nobody is not met either: nothing is loaded for it in vain.
+func TestMeetsOnlyWhatIsPublished(t *testing.T) {
+	prompt := sequence(1, 33)
+	r, g, end := meeting(t, prompt)
+	r.knows()
+	x, _ := r.read(prompt, OpenOptions{Overlap: true, NoPublish: true})
+	require.True(t, x.seq.coming == nil || !x.seq.coming.load.Meets())
+	close(g.open)
+	r.drop(x)
+	end()
+}
+
+// The prompt is the caller's again once Open has returned.
+func TestTierLoadsWhatWasOpened(t *testing.T) {
+	prompt := sequence(1, 33)
+	r, g, end := meeting(t, prompt)
+	mine := append([]uint32(nil), prompt...)
+	seq, m, err := r.pool.Open(mine, OpenOptions{})
+	require.NoError(t, err)
+	require.Equal(t, 32, m.Loading)
+	clear(mine)
+	close(g.open)
+	x := &reader[buffer]{seq: seq, rest: prompt}
+	require.Equal(t, 32, x.wait(r).Cached)
+	require.Equal(t, 32, r.matched(prompt, OpenOptions{}))
+	require.Zero(t, r.matched(make([]uint32, 33), OpenOptions{}))
+	require.NoError(t, seq.Release())
+	end()
+}
+
+// What is loading is of what is left, also where the cache has the beginning of a block that comes.
+func TestTierLoadsTheRestOfABlock(t *testing.T) {
+	prompt := sequence(1, 33)
+	r, g, end := meeting(t, prompt)
+	r.cache(prompt[:7], OpenOptions{NoReuse: true})
+	for _, n := range []int{9, 33} {
+		m, err := r.pool.Match(prompt[:n], OpenOptions{})
+		require.NoError(t, err)
+		require.Equal(t, Match{Cached: 7, Uncached: n - 7, MissReason: m.MissReason, Loading: n - 8}, m)
+	}
+	x, m := r.read(prompt, OpenOptions{MustWait: true})
+	require.Equal(t, []int{7, 26, 25}, []int{m.Cached, m.Uncached, m.Loading})
+	require.ErrorIs(t, r.prefill(r.s, x), ErrLoading{Tokens: 25})
+	close(g.open)
+	require.Equal(t, 32, x.wait(r).Cached)
+	r.drop(x)
+	end()
+}
+
+// A sequence that was changed is not the beginning of its prompt any more: nothing comes behind that.
+func TestMeetsNotWhatWasChanged(t *testing.T) {
+	for name, change := range map[string]func(r *rig[buffer], s *Sequence[buffer]) error{
+		"shift": func(r *rig[buffer], s *Sequence[buffer]) error { return s.Shift(r.s, 0, 4) },
+		"retain": func(r *rig[buffer], s *Sequence[buffer]) error {
+			return s.Retain(r.s, [][]int{numbersOf(4, 20)}, RetainOptions{})
+		},
+	} {
+		prompt := sequence(1, 33)
+		r, g, end := meeting(t, prompt)
+		r.knows()
+		x, _ := r.read(prompt, OpenOptions{Overlap: true})
+		require.True(t, x.seq.coming.load.Meets(), name)
+		require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:20]}))
+		require.NotNil(t, x.seq.coming)
+		require.NoError(t, change(r, x.seq))
+		close(g.open)
+		for n := 16; n < 32; n += 4 {
+			require.Equal(t, n, x.seq.Len(), name)
+			require.NoError(t, r.run(r.s, part[buffer]{x, sequence(900, 4)}))
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, x.seq.Release())
+		end()
+	}
+}
+
+// numbersOf are the numbers from one up to another.
+func numbersOf(from, to int) (all []int) {
+	for i := from; i < to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
