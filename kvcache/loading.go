@@ -128,7 +128,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 	o := s.pool.below.offload
 	n := c.load.Gained()
-	if s.Len() != c.base { // it is not what it was opened for
+	if s.Len() != c.base || o.Forgotten(c.load) { // it is not what it was opened for
 		o.Drop(c.load)
 		return nil, nil
 	}

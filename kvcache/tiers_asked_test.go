@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -150,4 +151,43 @@ func numbersOf(from, to int) (all []int) {
 		all = append(all, i)
 	}
 	return all
+}
+
+// slow is a tier that forgets when it is told to go on.
+type slow struct {
+	tier.Tier
+	asked, goes chan struct{}
+}
+
+func (s *slow) Clear(ctx context.Context, root tier.Key) error {
+	close(s.asked)
+	<-s.goes
+	return s.Tier.Clear(ctx, root)
+}
+
+// Nothing that is to be forgotten comes back while tiers forget it, and nothing that came before is a sequence's after it.
+func TestTierLoadsNothingDuringClear(t *testing.T) {
+	m, err := memory.Open(memory.Options{Bytes: 16 << 20})
+	require.NoError(t, err)
+	on := &slow{m, make(chan struct{}), make(chan struct{})}
+	r := tiered(t, 12, config.Tiers{More: []tier.Tier{on}})
+	prompt := sequence(1, 33)
+	r.cache(prompt, OpenOptions{})
+	r.flush()
+	r.forget()
+	x, match := r.read(prompt, OpenOptions{})
+	require.Equal(t, 32, match.Loading)
+	<-x.seq.coming.load.Done
+	cleared := make(chan error)
+	go func() { cleared <- r.pool.Clear(true) }()
+	<-on.asked
+	require.Zero(t, x.wait(r).Cached)
+	y, match := r.read(prompt, OpenOptions{})
+	require.Zero(t, match.Cached+match.Loading)
+	close(on.goes)
+	require.NoError(t, <-cleared)
+	require.Zero(t, r.matched(prompt, OpenOptions{}))
+	r.drop(x, y)
+	r.close()
+	require.NoError(t, m.Close())
 }

@@ -66,7 +66,7 @@ func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to i
 // Meet tells a load that its sequence has computed the first so many of its blocks, and returns the others if they are all there:
 // they are the caller's then, and the load is over. The guard is held.
 func (o *Offload[B]) Meet(l *Load, computed int) []block.Block {
-	if l.epoch != o.epoch { // the tree was cleared
+	if o.Forgotten(l) {
 		o.Drop(l)
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Offload[B backend.Buffer] struct {
 	still   int           // who wants it to copy nothing
 	closed  bool
 	epoch   int // of Forget
+	erasing int // calls of Forget whose tiers still have what is to go
 	wake    chan struct{}
 	calm    *sync.Cond // nothing is left to be stored
 	owned   map[*hold]struct{}
@@ -116,14 +118,30 @@ func (o *Offload[B]) Still(do func() error) error {
 	return do()
 }
 
-// Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it. The guard is held.
+// Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it, and nothing is loaded
+// until that is done. The guard is held.
 func (o *Offload[B]) Forget() {
-	o.ready, o.epoch = nil, o.epoch+1
+	o.ready = slices.DeleteFunc(o.ready, func(b block.Block) bool { // other scopes are as they were
+		_, there := o.blocks.Tree().Address(b)
+		return !there
+	})
+	o.epoch++
+	o.erasing++
 }
+
+// Forgotten reports whether the tree was cleared since a load began. The guard is held.
+func (o *Offload[B]) Forgotten(l *Load) bool { return l.epoch != o.epoch }
 
 // Clear has the tiers forget all blocks of a root; of the zero key, all blocks. What is on its way does not arrive. The caller
 // has cleared the tree and called Forget, and does not hold the guard.
-func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error { return o.mover.Clear(ctx, root) }
+func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
+	defer func() {
+		o.guard.Lock()
+		defer o.guard.Unlock()
+		o.erasing--
+	}()
+	return o.mover.Clear(ctx, root)
+}
 
 // Flush waits until all that the device has written is in the tiers, or ctx ends.
 func (o *Offload[B]) Flush(ctx context.Context) error {

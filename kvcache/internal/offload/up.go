@@ -38,7 +38,7 @@ func (l *Load) Cancel() { l.cancel() }
 
 // Begin loads what of a prompt is worth it; nil: nothing is. The guard is held.
 func (o *Offload[B]) Begin(w Want) *Load {
-	if o.closed || len(w.keys) == 0 {
+	if o.closed || o.erasing > 0 || len(w.keys) == 0 {
 		return nil
 	}
 	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
