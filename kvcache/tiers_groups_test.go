@@ -135,7 +135,7 @@ func TestGroupsAboveTiersModel(t *testing.T) {
 				for len(w.seqs) > 0 {
 					w.drop(w.seqs[0])
 				}
-				for _, tokens := range w.pool.below.offload.Stats().Tokens {
+				for _, tokens := range w.moves().Tokens {
 					took += int(tokens)
 				}
 				w.close()

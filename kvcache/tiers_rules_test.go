@@ -168,11 +168,11 @@ func TestRuleTiersTheRestComes(t *testing.T) {
 	require.Zero(t, groups.With(0), "windows go, full parts stay")
 	require.Equal(t, 11, groups.With(1))
 	w.pool.mu.Unlock()
-	before := w.pool.below.offload.Stats().Loaded
+	before := w.moves().Loaded
 	s, m := w.open(prompt)
 	require.Equal(t, [2]int{0, 40}, [2]int{m.Cached, m.Loading})
 	require.Equal(t, 40, w.wait(s, prompt).Cached)
-	require.Equal(t, int64(2), w.pool.below.offload.Stats().Loaded-before, "the window alone")
+	require.Equal(t, int64(2), w.moves().Loaded-before, "the window alone")
 	require.NoError(t, w.run(ask{s, prompt[40:]}))
 	w.drop(s)
 	w.close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
@@ -40,6 +41,13 @@ func (r *rig[B]) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(r.t, r.pool.Flush(ctx))
+}
+
+// moves is what went to tiers and back by now.
+func (r *rig[B]) moves() offload.Stats {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return r.pool.below.offload.Stats()
 }
 
 // forget has all that is cached evicted.
@@ -314,5 +322,22 @@ func TestTiersOfALateDevice(t *testing.T) {
 	st, err := r.pool.Stats()
 	require.NoError(t, err)
 	require.Zero(t, st.Held)
+	closeLate(t, r, dev, be)
+}
+
+// What a device finishes after the last call goes down by itself.
+func TestStoredWithoutAnotherCall(t *testing.T) {
+	cfg := small(LayoutUnset)
+	cfg.Memory.BlockSize, cfg.Memory.Blocks, cfg.Memory.Prefix, cfg.Tiers = 4, 12, prefix.LRU, host(t)
+	r, dev, be := lateRig(t, cfg)
+	below := cfg.Tiers.More[0]
+	time.Sleep(10 * time.Millisecond) // the storer has nothing to do by now
+	x, _ := r.read(sequence(1, 23), OpenOptions{})
+	require.NoError(t, r.prefill(r.s, x))
+	for below.Stats().Blocks < 5 {
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, x.seq.Release())
+	r.flush()
 	closeLate(t, r, dev, be)
 }

@@ -24,9 +24,6 @@ func (o *Offload[B]) poke() {
 	}
 }
 
-// Published has the storer see to what was published just now. The guard is held.
-func (o *Offload[B]) Published() { o.poke() }
-
 // run stores what is written, as long as the pool is open.
 func (o *Offload[B]) run() {
 	defer o.going.Done()

@@ -95,7 +95,7 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 		}
 	}
 	o.end, o.stop = context.WithCancel(context.Background())
-	blocks.OnWritten = o.written
+	blocks.OnWritten, blocks.OnWriting = o.written, o.poke
 	o.going.Add(1)
 	go o.run()
 	return o, nil

@@ -107,6 +107,9 @@ func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
 		r.writers[e.ID] = f
 		r.publications = append(r.publications, publication{f.Hold(), e})
 	}
+	if r.OnWriting != nil {
+		r.OnWriting()
+	}
 }
 
 // settle forgets the fences of published blocks whose content is written, latest first as Reclaim does. What a
