@@ -127,7 +127,6 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 // arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
 func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 	o := s.pool.below.offload
-	n := c.load.Gained()
 	if s.Len() != c.base || o.Forgotten(c.load) { // it is not what it was opened for
 		o.Drop(c.load)
 		return nil, nil
@@ -141,13 +140,12 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 		s.text.Reuse(found.Match)
 		return from, err
 	}
-	if n == 0 {
-		o.Drop(c.load)
+	blocks, from := o.TakeOver(c.load)
+	if len(blocks) == 0 {
 		return nil, nil
 	}
-	blocks, from := o.TakeOver(c.load)
 	err = s.body.Extend(blocks)
-	s.text.Extend(n, s.Len())
+	s.text.Extend(len(blocks), s.Len())
 	return from, err
 }
 

@@ -2,10 +2,12 @@ package kvcache
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/stretchr/testify/require"
@@ -190,4 +192,48 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	r.drop(x, y)
 	r.close()
 	require.NoError(t, m.Close())
+}
+
+// A block that others computed takes the place of one that a tier brings. Where their step fails the sequence that waits does not have it.
+func TestTierBringsNothingThatFailed(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		m, err := memory.Open(memory.Options{Bytes: 16 << 20})
+		require.NoError(t, err)
+		g := &gated{m, make(chan struct{}, 100), make(chan struct{})}
+		cfg := small(LayoutUnset)
+		cfg.Memory.BlockSize, cfg.Memory.Blocks, cfg.Memory.Prefix, cfg.Tiers = 4, 24, prefix.LRU, config.Tiers{More: []tier.Tier{g}}
+		r, dev, be := lateRig(t, cfg)
+		s2, err := dev.NewStream()
+		require.NoError(t, err)
+		prompt := sequence(1, 33)
+		r.cache(prompt, OpenOptions{})
+		r.flush()
+		r.forget()
+		x, match := r.read(prompt, OpenOptions{})
+		require.Equal(t, 32, match.Loading)
+		if fails {
+			dev.failEvents(s2, errBoom)
+		}
+		r.pool.mu.Lock()
+		r.pool.parts.Blocks.OnWriting = nil // nobody but the load waits for the step
+		r.pool.mu.Unlock()
+		other, _ := r.read(prompt[:13], OpenOptions{NoReuse: true})
+		require.NoError(t, r.prefill(s2, other))
+		close(g.open)
+		<-x.seq.coming.load.Done
+		dev.SetFault(nil)
+		had := x.wait(r)
+		if fails {
+			require.Zero(t, had.Cached, "what hangs on a failed block is not found, either")
+			require.Zero(t, r.matched(prompt, OpenOptions{}))
+			require.ErrorIs(t, r.step.Add(other.seq, sequence(9, 1)), errBoom)
+		} else {
+			require.Equal(t, 32, had.Cached)
+		}
+		require.NoError(t, r.prefill(r.s, x))
+		r.check(r.s, x)
+		require.NoError(t, errors.Join(x.seq.Release(), other.seq.Release(), s2.Sync(), s2.Close()))
+		r.flush()
+		closeLate(t, r, dev, be)
+	}
 }

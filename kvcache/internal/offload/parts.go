@@ -237,7 +237,7 @@ func (o *Offload[B]) publishParts(l *Load, w *Want, units []unit, to int, taken 
 // guard is held, and the load has ended. from is how many tokens of those behind have came from each tier.
 func (o *Offload[B]) Hand(l *Load, have int) (f group.Found, from []int, err error) {
 	defer func() { o.done(l) }()
-	f, err = o.groups.Hand(l.held.path)
+	f, err = o.groups.Hand(l.held.path[:o.sound(l.held.path, 0)])
 	if err != nil || f.Tokens <= have {
 		for _, r := range f.Runs {
 			_ = o.blocks.Retire(nil, r.Blocks)

@@ -3,6 +3,7 @@ package offload
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -29,9 +30,6 @@ type Load struct {
 	begun         time.Time
 	computing     time.Duration // what computing all of them was expected to take
 }
-
-// Gained is how many entries the load has put behind those that the asker has. The guard is held.
-func (l *Load) Gained() int { return l.next - l.base }
 
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
@@ -213,11 +211,24 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 // TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. In a pool without
 // groups; the guard is held, and the load has ended. from is how many of them came from each tier.
 func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
-	blocks = append(blocks, l.held.blocks[l.base:]...)
-	from = o.credit(l, l.base, l.next)
-	l.held.blocks = l.held.blocks[:l.base]
+	n := o.sound(l.held.blocks, l.base)
+	blocks = append(blocks, l.held.blocks[l.base:n]...)
+	from = o.credit(l, l.base, n)
+	l.held.blocks = slices.Delete(l.held.blocks, l.base, n)
 	o.done(l)
 	return blocks, from
+}
+
+// sound is how many entries of a path are in the tree, of more than so many: it may have some in place of those that a load brought which
+// others wrote, and what they failed to write is taken out.
+func (o *Offload[B]) sound(path []block.Block, n int) int {
+	_ = o.blocks.Reclaim() // who uses the device next meets its errors
+	for ; n < len(path); n++ {
+		if known, _ := o.blocks.Tree().Has(path[n]); !known {
+			break
+		}
+	}
+	return n
 }
 
 // credit counts entries that a sequence got, and returns how many of them came from each tier.
