@@ -1,8 +1,10 @@
 package offload
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -175,14 +177,20 @@ func (o *Offload[B]) hold(run []going) (*hold, error) {
 	return h, o.groups.Lend(h.blocks)
 }
 
+// askWait is how long the storer waits for tiers to say what they have: it owns blocks that others may lack. What is slower is
+// given what it may have.
+const askWait = time.Second
+
 // missing is those blocks that no tier has.
 func (o *Offload[B]) missing(run []going) (left []going) {
+	ctx, cancel := context.WithTimeout(o.end, askWait)
+	defer cancel()
 	keys := make([]tier.Key, len(run))
 	for i, g := range run {
 		keys[i] = g.key
 	}
 	for len(run) > 0 {
-		_, n := o.ask(o.end, keys)
+		_, n := o.ask(ctx, keys)
 		o.there.Add(int64(n))
 		if n < len(run) {
 			left = append(left, run[n])
