@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -14,7 +15,7 @@ func (g *generation[B]) admit(ctx context.Context) {
 		if !run.waiting || g.later(run) {
 			continue
 		}
-		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
+		seq, match, err := g.Pool().Open(run.prompt.Tokens, kvcache.OpenOptions{Scope: prefix.Scope{Salt: run.prompt.Salt}})
 		check(err)
 		run.seq, run.waiting = seq, false
 		if match.Loading > 0 {
@@ -33,7 +34,7 @@ func (g *generation[B]) admit(ctx context.Context) {
 // neither the cache nor its tiers have yet: what prompts begin with in common is computed once.
 func (g *generation[B]) later(r *run[B]) bool {
 	cfg := g.Pool().Config()
-	found, err := g.Pool().Match(r.prompt.Tokens, r.prompt.options())
+	found, err := g.Pool().Match(r.prompt.Tokens, kvcache.OpenOptions{Scope: prefix.Scope{Salt: r.prompt.Salt}})
 	if err != nil || cfg.Memory.Prefix == prefix.Off {
 		return false // Open says what is wrong
 	}
@@ -41,13 +42,4 @@ func (g *generation[B]) later(r *run[B]) bool {
 		common := min(r.prompt.common(earlier.prompt), len(r.prompt.Tokens)-1) // the last token is always computed
 		return earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached+found.Loading
 	})
-}
-
-// prefilled tells the pool how long the step's parts of prompts took, of n tokens.
-func (g *generation[B]) prefilled(in []*run[B], work []Work[B], n int, took time.Duration) {
-	for i, run := range in {
-		if k := len(work[i].Tokens); run.logits == nil {
-			g.Pool().Prefilled(run.seq.Len()-k, k, took*time.Duration(k)/time.Duration(n))
-		}
-	}
 }

@@ -142,8 +142,11 @@ func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 		logits, err = g.Forward(work, false)
 	}
 	check(err)
-	g.prefilled(in, work, n, time.Since(begin))
+	took := time.Since(begin)
 	for i, run := range in {
+		if k := len(work[i].Tokens); run.logits == nil { // its part of the time for the prompts
+			g.Pool().Prefilled(run.seq.Len()-k, k, took*time.Duration(k)/time.Duration(n))
+		}
 		if len(run.pending) == 0 {
 			use(run, logits.Row(i))
 		}
@@ -198,12 +201,9 @@ func (g *generation[B]) end(run *run[B]) error {
 		return nil
 	}
 	stats, err := g.Pool().Stats()
-	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
-		g.report.Cache = stats
-	}
 	n, prompt, seq := run.seq.Len(), len(run.prompt.Tokens), run.seq
-	g.report.PrefillTokens += min(n, prompt) - g.report.Matches[run.number].Cached
-	g.report.DecodeTokens += max(n-prompt, 0)
+	computed := min(n, prompt) - g.report.Matches[run.number].Cached
+	g.report.Add(Report{PrefillTokens: computed, DecodeTokens: max(n-prompt, 0), Cache: stats})
 	run.seq = nil
 	return errors.Join(err, seq.Release())
 }
