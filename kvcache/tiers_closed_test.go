@@ -2,10 +2,14 @@ package kvcache
 
 import (
 	"context"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,4 +36,30 @@ func TestTiersClosedUnderCalls(t *testing.T) {
 		require.NoError(t, r.s.Close())
 		require.NoError(t, r.be.Close())
 	}
+}
+
+// A pool that cannot be made leaves no tier open and nothing running.
+func TestTiersOfAPoolThatFails(t *testing.T) {
+	cfg := small(LayoutUnset)
+	cfg.Memory.BlockSize, cfg.Memory.Blocks, cfg.Model.Digest = 4, 12, []byte("weights")
+	cfg.Tiers = config.Tiers{Disk: config.Disk{Dir: filepath.Join(t.TempDir(), "disk"), Bytes: 1 << 20}}
+	before, failures := runtime.NumGoroutine(), 0
+	be := openDevice(t)
+	for _, op := range []backendtest.Op{backendtest.OpNewStream, backendtest.OpAlloc} {
+		for after := 0; ; after++ {
+			dev := backendtest.NewFaulty[buffer](be)
+			dev.SetFault(backendtest.After(after, errBoom, op))
+			p, err := NewPool[buffer](dev, cfg)
+			if err == nil {
+				require.NoError(t, p.Close())
+				break
+			}
+			require.ErrorIs(t, err, errBoom)
+			require.Zero(t, be.Info().Buffers)
+			failures++
+		}
+	}
+	require.Greater(t, failures, 2)
+	require.NoError(t, be.Close())
+	nothingRuns(t, before)
 }

@@ -238,6 +238,12 @@ func TestNothingRunsOn(t *testing.T) {
 		require.NoError(t, r.be.Close())
 		require.NoError(t, m.Close())
 	}
+	nothingRuns(t, before)
+}
+
+// nothingRuns waits until no more goroutines run than before.
+func nothingRuns(t *testing.T, before int) {
+	t.Helper()
 	for range 1000 {
 		if runtime.NumGoroutine() <= before {
 			return

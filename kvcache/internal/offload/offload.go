@@ -79,7 +79,10 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 	o.stats.Tokens = make([]int64, len(tiers))
 	defer func() {
 		if err != nil {
-			o.release()
+			if o.mover != nil {
+				_ = o.mover.Close()
+			}
+			_ = o.release()
 		}
 	}()
 	o.planner = planner.New(len(tiers))
