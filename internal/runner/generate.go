@@ -144,7 +144,7 @@ func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 	check(err)
 	took := time.Since(begin)
 	for i, run := range in {
-		if k := len(work[i].Tokens); run.logits == nil { // its part of the time for the prompts
+		if k := len(work[i].Tokens); run.emitted() == 0 { // its part of the time for the prompts
 			g.Pool().Prefilled(run.seq.Len()-k, k, took*time.Duration(k)/time.Duration(n))
 		}
 		if len(run.pending) == 0 {
