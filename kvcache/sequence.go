@@ -257,6 +257,9 @@ type Reservation[B backend.Buffer] struct {
 // rest. With Storage.Residual it includes the blocks of the residual window, as many as
 // growing token by token needs. Reserve again after a Truncate or Shift, which give blocks
 // back, and after a Fork, whose first write copies a block.
+//
+// What is on its way from tiers is the sequence's after Wait. Before, Reserve sets aside as if nothing came, besides the blocks that
+// came by then, and less comes where nothing else is left; what came uses up the reservation, too. After Wait it needs less.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
 	if err := p.shut(); err != nil {

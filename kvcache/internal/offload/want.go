@@ -29,6 +29,9 @@ type unit struct{ entry, at, tier int }
 // guard is not held.
 func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
 	n := len(q.Tokens) / o.shape.tokens
+	if quota := o.blocks.Tree().Limits(root).Quota; quota > 0 { // what is above it would come for nothing
+		n = min(n, quota)
+	}
 	if n <= found.Blocks || found.Fidelity != prefix.Exact { // behind what is not exact comes nothing that is
 		return w, 0
 	}

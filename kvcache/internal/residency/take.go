@@ -102,3 +102,10 @@ func (r *Blocks) Restore(c *block.Claim, blocks int) error {
 	}
 	return r.alloc.Reserve([]block.Reservation{{Claim: c, Blocks: blocks}})
 }
+
+// Lower makes a claim smaller by n blocks, or by all that it has: its owner got as many without taking any.
+func (r *Blocks) Lower(c *block.Claim, n int) {
+	left := max(c.Blocks()-n, 0)
+	r.alloc.Cancel(c) // what comes back to it does so as before
+	_ = r.Restore(c, left)
+}
