@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
@@ -21,8 +22,8 @@ type Sequence[B backend.Buffer] struct {
 	busy     bool // it is part of an open step, or works without the lock
 	queries  int  // open steps that read it and give it no tokens
 	released bool
-	layers   []KvCache[B] // made by Layers
-	coming   *arrival     // what is on its way from tiers; nil: nothing
+	layers   []KvCache[B]     // made by Layers
+	coming   *offload.Arrival // what is on its way from tiers; nil: nothing
 }
 
 // newSequence returns an empty sequence. The caller holds the lock.
@@ -205,7 +206,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.toMeet(s.body.Piece(n))
+		n = s.coming.ToMeet(s.Len(), s.body.Piece(n), s.pool.cfg.EntryTokens())
 	}
 	return s.text.Whole(s.Len(), n)
 }
@@ -384,4 +385,12 @@ func (s *Sequence[B]) publishEnd() error {
 		return err
 	}
 	return nil
+}
+
+// forgo gives up what is on its way. The caller holds the lock.
+func (s *Sequence[B]) forgo() {
+	if c := s.coming; c != nil {
+		s.coming = nil
+		s.pool.below.Offload.Drop(c.Load)
+	}
 }

@@ -28,7 +28,7 @@ func BenchmarkTiersBringBlocks(b *testing.B) {
 	require.NoError(b, r.commit())
 	require.NoError(b, seq.Release())
 	r.flush()
-	bytes := 63 * r.pool.below.offload.BlockBytes()
+	bytes := 63 * r.pool.below.Offload.BlockBytes()
 	from, to := make([]byte, bytes), make([]byte, bytes)
 	var copied time.Duration
 	for b.Loop() {

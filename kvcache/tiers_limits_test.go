@@ -125,8 +125,8 @@ func TestMeetsWithinQuotas(t *testing.T) {
 		o := tenant
 		o.Overlap = true
 		x, _ := r.read(prompt, o)
-		require.True(t, x.seq.coming.load.Meets())
-		<-x.seq.coming.load.Done
+		require.True(t, x.seq.coming.Load.Meets())
+		<-x.seq.coming.Load.Done
 		for len(x.rest) > 0 {
 			before := x.seq.Len()
 			n := min(4, len(x.rest))
@@ -201,8 +201,8 @@ func TestMeetsAreKeptAsAsked(t *testing.T) {
 	r.below(prompt, OpenOptions{})
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true, RetentionHint: prefix.RetentionHint{TTL: time.Nanosecond}})
-	require.True(t, x.seq.coming.load.Meets())
-	<-x.seq.coming.load.Done
+	require.True(t, x.seq.coming.Load.Meets())
+	<-x.seq.coming.Load.Done
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
 	require.Equal(t, 32, x.seq.Len())
 	require.NoError(t, x.seq.Release())
@@ -246,8 +246,8 @@ func TestMeetsUseUpReservations(t *testing.T) {
 	r.below(prompt, OpenOptions{})
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true})
-	require.True(t, x.seq.coming.load.Meets())
-	<-x.seq.coming.load.Done
+	require.True(t, x.seq.coming.Load.Meets())
+	<-x.seq.coming.Load.Done
 	require.NoError(t, r.pool.Reserve(Reservation[buffer]{x.seq, 40}))
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
 	require.Equal(t, 32, x.seq.Len())

@@ -25,7 +25,7 @@ const (
 )
 
 // DefaultFloor is the most bytes that are left free unless Options say how many.
-const DefaultFloor = 4 << 30
+const DefaultFloor int64 = 4 << 30
 
 // Namespace is what the blocks of a directory have in common.
 type Namespace struct {
