@@ -45,13 +45,23 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
 		return w, 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), findWait)
+	most := findWait
+	if left := o.Planner().Patience(found.Tokens, len(q.Tokens)-found.Tokens); left > 0 {
+		most = min(most, max(left, findLeast))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	return o.Find(ctx, root, q, found)
+	begin := time.Now()
+	w, tokens = o.Find(ctx, root, q, found)
+	w.Asked = max(time.Since(begin)-findLeast, 0)
+	return w, tokens
 }
 
-// findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
+// findWait is how long Open waits for tiers to say what they have, or a tenth of what computing takes, if that is known and less, or
+// findLeast: what is slower has nothing.
 var findWait = time.Second
+
+const findLeast = 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {

@@ -31,7 +31,7 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			}
 			var err error
 			list := keys // a call that hangs may read it later
-			if n, err = m.ask(ctx, g, "has", len(list), func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
+			if n, err = m.ask(ctx, g, opHas, len(list), func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
 				n, failed[i] = 0, true
 			}
 			if ctx.Err() != nil {
@@ -112,7 +112,11 @@ func (m *Mover) enter(ctx context.Context) error {
 	return nil
 }
 
-// ask calls a tier and waits no longer than for a call that hangs.
+// opHas is the call that asks what a tier has, as errors name it.
+const opHas = "has"
+
+// ask calls a tier and waits no longer than for a call that hangs, and where the tier is only asked what it has, than its context lives: it
+// has nothing then.
 func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func(context.Context) (int, error)) (int, error) {
 	type answer struct {
 		n   int
@@ -132,6 +136,14 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 			answers <- answer{n, err}
 		}
 	}()
-	a := <-answers
-	return a.n, a.err
+	var over <-chan struct{}
+	if op == opHas {
+		over = ctx.Done()
+	}
+	select {
+	case a := <-answers:
+		return a.n, a.err
+	case <-over:
+		return 0, ctx.Err()
+	}
 }

@@ -37,7 +37,7 @@ func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to i
 		return false
 	}
 	defer o.giveBack(r)
-	if r.wait() < to-from {
+	if r.wait(ctx) < to-from {
 		return false
 	}
 	taken := o.take(l, w, r.units, to-from)

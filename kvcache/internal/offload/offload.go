@@ -49,6 +49,7 @@ type Offload[B backend.Buffer] struct {
 	calm    *sync.Cond // nothing is left to be stored
 	owned   map[*hold]struct{}
 	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
+	queued  []int64            // bytes that each tier has to deliver to loads
 	there   atomic.Int64       // Stats.There, counted without the guard
 	stats   Stats
 }
@@ -76,7 +77,7 @@ type Stats struct {
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
-	o.stats.Tokens = make([]int64, len(tiers))
+	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
 	defer func() {
 		if err != nil {
 			if o.mover != nil {

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"context"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -15,9 +16,24 @@ type reading struct {
 	released chan struct{}
 }
 
+// lateWait is how much longer than its context a load is waited for: what came by then is told at once. A tier that goes on all the same
+// keeps the memory as long as it likes.
+const lateWait = 10 * time.Millisecond
+
 // wait returns how many units came. Those know then which tier they came from.
-func (r *reading) wait() int {
-	result := <-r.result
+func (r *reading) wait(ctx context.Context) int {
+	var result tier.Result
+	select {
+	case result = <-r.result:
+	case <-ctx.Done():
+		late := time.NewTimer(lateWait)
+		defer late.Stop()
+		select {
+		case result = <-r.result:
+		case <-late.C:
+			return 0
+		}
+	}
 	for i, k := 0, 0; i < len(result.By); i++ {
 		for n := k + result.By[i]; k < n; k++ {
 			r.units[k].tier = i
@@ -68,8 +84,9 @@ func (o *Offload[B]) giveBack(r *reading) {
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
-func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], true); r != nil {
+func (o *Offload[B]) probe(w *Want, n int) {
+	defer o.going.Done()
+	if r := o.read(o.end, w, w.units[:o.part(w, 0, n)], true); r != nil {
 		<-r.result
 		o.giveBack(r)
 	}
