@@ -259,8 +259,9 @@ type Reservation[B backend.Buffer] struct {
 // growing token by token needs. Reserve again after a Truncate or Shift, which give blocks
 // back, and after a Fork, whose first write copies a block.
 //
-// What is on its way from tiers is the sequence's after Wait. Before, Reserve sets aside as if nothing came, besides the blocks that
-// came by then, and less comes where nothing else is left; what came uses up the reservation, too. After Wait it needs less.
+// What is on its way from tiers is the sequence's after Wait, so call Reserve after it: less is needed then. Before it, Reserve counts
+// all of the prompt, and what the load holds by then as others'; the load takes no block that is set aside, so that less may
+// come. What comes after a Reserve uses that up.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
 	if err := p.shut(); err != nil {

@@ -168,11 +168,21 @@ func TestTiersAgainstReaders(t *testing.T) {
 				if rapid.Bool().Draw(t, "wait") {
 					x.wait(r)
 				}
+				var others []*reader[buffer] // who take all that is left
+				for err := error(nil); err == nil; {
+					y, _ := r.read(nil, OpenOptions{NoPublish: true})
+					others = append(others, y)
+					err = r.run(r.s, part[buffer]{y, sequence(900, 4)})
+				}
+				require.NoError(t, r.step.Reset())
 				x.rest = append(slices.Clip(x.rest), sequence(50, n-len(x.tokens)-len(x.rest))...)
 				for len(x.rest) > 0 { // what was promised is there
 					require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:rapid.IntRange(1, len(x.rest)).Draw(t, "piece")]}))
 				}
 				r.check(r.s, x)
+				for _, y := range others {
+					require.NoError(t, y.seq.Release())
+				}
 			},
 			"limit": func(t *rapid.T) {
 				quota := rapid.IntRange(0, 8).Draw(t, "quota")
