@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -12,6 +13,11 @@ import (
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("FERRUM_TEST_CHILD"); dir != "" {
 		child(dir)
+		return
+	}
+	if dir := os.Getenv("FERRUM_TEST_MEASURE"); dir != "" {
+		_, err := Measure(ctx, Options{Dir: dir, Payload: 4 << 20, Floor: 1})
+		fmt.Println("measured", err)
 		return
 	}
 	testsize.Histories(20)
