@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,20 +265,28 @@ func TestMeetsUseUpReservations(t *testing.T) {
 func TestGroupsLoadsUseUpReservations(t *testing.T) {
 	for name, first := range map[string]config.Group{
 		"window": ruleWindow, "chunk": {Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 12}, "state": ruleState,
+		"begun chunk": {Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 12}, // of which the sequence has two blocks, and then none
 	} {
 		rest := config.Group{Layers: []int{1, 3}}
-		if name == "chunk" {
+		if strings.HasSuffix(name, "chunk") {
 			rest.Layers = []int{2}
 		} else if name == "state" {
 			rest.Layers = []int{1}
 		}
 		cfg := manyKinds(first, rest)
 		cfg.Memory.RetainEvery, cfg.Memory.Blocks = 1, 120
-		prompt := sequence(1, 42)
+		prompt, found := sequence(1, 42), 0
+		if name == "begun chunk" {
+			prompt, found = sequence(1, 38), 8
+		}
 		w, _ := aboveStore(t, cfg)
 		w.serveAll(prompt)
 		w.evict()
+		if found > 0 {
+			w.serveAll(append(prompt[:found:found], 999))
+		}
 		s, m := w.open(prompt)
+		require.Equal(t, found, m.Cached, name)
 		require.Positive(t, m.Loading, name)
 		require.NoError(t, w.pool.Reserve(Reservation[buffer]{s.seq, 60}))
 		m = w.wait(s, prompt)

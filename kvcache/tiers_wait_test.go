@@ -2,11 +2,14 @@ package kvcache
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
@@ -17,6 +20,7 @@ import (
 type still struct {
 	tier.Tier
 	has, get, deaf atomic.Bool
+	asked          atomic.Int64 // calls of Get
 	letGo          chan struct{}
 }
 
@@ -43,6 +47,7 @@ func (s *still) Has(ctx context.Context, keys []tier.Key) (int, error) {
 }
 
 func (s *still) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+	s.asked.Add(1)
 	if s.get.Load() {
 		if err := s.stand(ctx); err != nil {
 			return 0, err
@@ -171,5 +176,45 @@ func TestTiersHaveQueues(t *testing.T) {
 	require.NoError(t, x.seq.Release())
 	require.NoError(t, y.seq.Release())
 	require.Eventually(t, func() bool { return r.stats().Moves.Loading == 0 }, time.Minute, time.Millisecond)
+	end()
+}
+
+// A call that hangs has the host memory that it was lent as long as it likes, also after Close.
+func TestCloseLeavesMemoryToCallsThatHang(t *testing.T) {
+	defer func(d time.Duration) { below.CloseWait = d }(below.CloseWait)
+	below.CloseWait = time.Millisecond
+	before := runtime.NumGoroutine()
+	r, s, prompt, _ := standing(t)
+	r.fast()
+	s.get.Store(true)
+	s.deaf.Store(true)
+	x, _ := r.read(prompt, OpenOptions{})
+	require.Zero(t, x.wait(r).Cached)
+	var hung tier.ErrHung
+	require.ErrorAs(t, r.pool.Close(), &hung)
+	require.NoError(t, r.s.Close())
+	close(s.letGo) // writes what it has now
+	for n := 0; s.Tier.Stats().Hits == 0 || r.be.Info().Host != (backend.HostUse{}); n++ {
+		require.Less(t, n, 60_000, "%+v", r.be.Info().Host)
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, r.be.Close())
+	require.NoError(t, s.Tier.Close())
+	nothingRuns(t, before)
+}
+
+// Of tiers that stand still one is tried at a time, and others have the memory that loads go through.
+func TestProbesOneAtATime(t *testing.T) {
+	r, s, prompt, end := standing(t)
+	r.pool.Prefilled(0, 10, time.Second)
+	s.get.Store(true)
+	o := r.pool.below.Offload
+	for i := range 10 {
+		o.Planner().Observe(0, o.BlockBytes(), time.Duration(i+1)*time.Hour, time.Now().Add(-time.Hour)) // slow, and due
+		x, m := r.read(prompt, OpenOptions{})
+		require.Zero(t, m.Loading)
+		require.NoError(t, x.seq.Release())
+	}
+	require.Less(t, s.asked.Load(), int64(2))
 	end()
 }

@@ -25,7 +25,7 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			if n > 0 || i == last || failed[i] {
 				continue
 			}
-			if !m.allow(g) {
+			if !m.timely(g) || !m.allow(g) {
 				failed[i] = true
 				continue
 			}
@@ -36,6 +36,9 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			}
 			if ctx.Err() != nil {
 				return out, ctx.Err()
+			}
+			if m.base.Err() != nil {
+				return out, ErrClosed{Name: "mover"}
 			}
 			if n > 0 {
 				out = append(out, Place{i, n})
@@ -112,6 +115,13 @@ func (m *Mover) enter(ctx context.Context) error {
 	return nil
 }
 
+// timely reports whether no earlier question, which nobody waits for any more, goes on: a tier is asked one such at a time.
+func (m *Mover) timely(g *guard) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return g.late == 0
+}
+
 // opHas is the call that asks what a tier has, as errors name it.
 const opHas = "has"
 
@@ -129,21 +139,32 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 	m.mu.Lock()
 	m.jobs++ // of the call, which may outlive this one
 	m.mu.Unlock()
+	var left, over bool // by who waits, and the call's end; guarded
 	go func() {
 		defer m.leave()
 		n, hung, err := m.call(ctx, g, op, limit, func(err error) { answers <- answer{0, err} }, fn)
 		if !hung {
 			answers <- answer{n, err}
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if over = true; left {
+			g.late--
+		}
 	}()
-	var over <-chan struct{}
+	var enough <-chan struct{}
 	if op == opHas {
-		over = ctx.Done()
+		enough = ctx.Done()
 	}
 	select {
 	case a := <-answers:
 		return a.n, a.err
-	case <-over:
+	case <-enough:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if left = !over; left {
+			g.late++
+		}
 		return 0, ctx.Err()
 	}
 }

@@ -94,13 +94,13 @@ func HostTier(device backend.Info) error {
 	return nil
 }
 
-// closeWait is how long Close waits for what is on its way down.
-const closeWait = 10 * time.Second
+// CloseWait is how long Close waits for what is on its way down.
+var CloseWait = 10 * time.Second
 
 // Close lets go of everything. The pool's lock is not held. What calls of others look at without the lock stays as it is.
 func (b *Below[B]) Close() (err error) {
 	if o := b.Offload; o != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+		ctx, cancel := context.WithTimeout(context.Background(), CloseWait)
 		defer cancel()
 		_ = o.Flush(ctx) // a tier that hangs does not hang the program
 		err = o.Close()

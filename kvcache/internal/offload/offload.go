@@ -35,7 +35,10 @@ type Offload[B backend.Buffer] struct {
 	end     context.Context // of all that it does
 	stop    context.CancelFunc
 	going   sync.WaitGroup
-	filling sync.Mutex // the stream up
+	probing atomic.Bool
+	// returning is what waits for tiers to be done with host memory.
+	returning sync.WaitGroup
+	filling   sync.Mutex // the stream up
 
 	// Under the guard:
 	ready   []block.Block // written, and not stored yet
@@ -176,6 +179,9 @@ func (o *Offload[B]) Close() error {
 	o.stop()
 	err := o.mover.Close() // jobs end, and with them what waits for them
 	o.going.Wait()
+	if err == nil { // else a call goes on, with memory that is let go when it ends
+		o.returning.Wait()
+	}
 	return errors.Join(err, o.release())
 }
 
@@ -213,8 +219,10 @@ type lane[B backend.Buffer] struct {
 	stream  backend.Stream
 	bytes   int64 // of a part
 	parts   chan backend.HostMemory
-	all     []backend.HostMemory
 	numbers []uint32
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
@@ -230,20 +238,34 @@ func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
 		if err != nil {
 			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
 		}
-		l.all = append(l.all, m)
 		l.parts <- m
 	}
 	return nil
 }
 
+// close closes the lane and the parts that nobody uses. A call of a tier that hangs has its own until it ends.
 func (l *lane[B]) close() (err error) {
 	if l.stream == nil {
 		return nil
 	}
-	for _, m := range l.all {
-		err = errors.Join(err, m.Close())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for len(l.parts) > 0 {
+		err = errors.Join(err, (<-l.parts).Close())
 	}
 	return errors.Join(err, l.stream.Close())
+}
+
+// back gives a part back to others, or closes it where the lane is closed.
+func (l *lane[B]) back(m backend.HostMemory) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = m.Close()
+		return
+	}
+	l.parts <- m // there is room for all
 }
 
 // part is host memory that is nobody else's until it is given back.

@@ -69,7 +69,7 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 			Bytes: r.memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
-		o.up.parts <- r.memory
+		o.up.back(r.memory)
 		return nil
 	}
 	return r
@@ -77,17 +77,23 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 
 // giveBack lets go of a part once no tier uses it: it may be put into those further up, and one that hangs keeps it.
 func (o *Offload[B]) giveBack(r *reading) {
-	go func() {
+	o.returning.Go(func() {
 		<-r.released
-		o.up.parts <- r.memory
-	}()
+		o.up.back(r.memory)
+	})
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
 func (o *Offload[B]) probe(w *Want, n int) {
 	defer o.going.Done()
-	if r := o.read(o.end, w, w.units[:o.part(w, 0, n)], true); r != nil {
+	defer o.probing.Store(false)
+	ctx, cancel := context.WithTimeout(o.end, probeWait)
+	defer cancel()
+	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], false); r != nil { // loads need the parts more
 		<-r.result
 		o.giveBack(r)
 	}
 }
+
+// probeWait is how long a tier that is tried has the memory for it.
+const probeWait = 10 * time.Second

@@ -54,7 +54,7 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	d := o.decide(&w, 0, 0, o.queued)
 	if o.stats.Reason = d.Why; d.Blocks == 0 {
 		o.give(h)
-		if d.Probe > 0 {
+		if d.Probe > 0 && o.probing.CompareAndSwap(false, true) { // one at a time
 			o.going.Add(1)
 			go o.probe(&w, d.Probe)
 		}
@@ -73,7 +73,11 @@ func (o *Offload[B]) Begin(w Want) *Load {
 		o.meeting[l] = struct{}{}
 	}
 	o.stats.Loading++
-	o.owe(l, w.units)
+	if l.meets {
+		o.owe(l, w.units[len(w.units)-d.Blocks:])
+	} else {
+		o.owe(l, w.units[:d.Blocks])
+	}
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
 	o.going.Add(1)
@@ -97,17 +101,8 @@ func (o *Offload[B]) owe(l *Load, units []unit) {
 	}
 }
 
-// others is the bytes that each tier has to deliver to other loads. The guard is held.
-func (o *Offload[B]) others(l *Load) []int64 {
-	out := slices.Clone(o.queued)
-	for t, n := range l.owes {
-		out[t] -= n
-	}
-	return out
-}
-
 // decide says what to do next of a load that has brought some of its units, the first ones, and taken a while; queued is the bytes that
-// each tier has to deliver to others. The blocks of which it speaks are units. The planner is asked about as many entries as would have
+// each tier has to deliver to others. The guard is held. The blocks of which it speaks are units. The planner is asked about as many entries as would have
 // to be computed.
 func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration, queued []int64) planner.Decision {
 	size, units := o.shape.tokens, len(w.units)
@@ -151,10 +146,10 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 			break
 		}
 		o.guard.Lock()
-		o.owe(l, w.units[loaded:])
-		queued := o.others(l)
+		o.owe(l, nil)
+		d = o.decide(&w, loaded, time.Since(begin), o.queued)
+		o.owe(l, w.units[loaded:loaded+d.Blocks])
 		o.guard.Unlock()
-		d = o.decide(&w, loaded, time.Since(begin), queued)
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()

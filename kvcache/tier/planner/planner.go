@@ -144,7 +144,7 @@ func (p *Planner) Decide(q Prompt) Decision {
 // due tells whether a tier is to be tried: nobody has loaded from it for a while, or all that is known is of one load.
 func (k *known) due(now time.Time) bool {
 	every := probeEvery
-	if k.single() {
+	if k.known() && k.single() {
 		every = probeFirst
 	}
 	return k.probed.IsZero() || now.Sub(k.probed) >= every && now.Sub(k.last) >= every
