@@ -38,7 +38,7 @@ func TestMeasureKilled(t *testing.T) {
 		},
 	} {
 		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), "FERRUM_TEST_MEASURE="+base)
+		c.Env = append(os.Environ(), "FERRUM_TEST_CHILD="+measureIn+base)
 		require.NoError(t, c.Start())
 		var left []string
 		require.Eventually(t, func() bool {
