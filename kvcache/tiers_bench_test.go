@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/stretchr/testify/require"
@@ -33,7 +32,9 @@ func BenchmarkTiersBringBlocks(b *testing.B) {
 	var copied time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		require.NoError(b, r.pool.clearTree(prefix.Root{}, func() error { return r.pool.tree.Clear(true) }))
+		r.pool.mu.Lock()
+		require.NoError(b, r.pool.tree.Clear(true))
+		r.pool.mu.Unlock()
 		begin := time.Now()
 		copy(to, from)
 		copied += time.Since(begin)
