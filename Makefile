@@ -37,6 +37,10 @@ test-cpu: ## all tests, on the CPU backend
 test-race-short: ## the race detector where goroutines meet, with few histories
 	@GO='$(GO)' scripts/test-race short
 
+.PHONY: test-tiers
+test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
+	@GO='$(GO)' scripts/test-race tiers
+
 .PHONY: test-cuda-simt
 test-cuda-simt: ## what runs on a CUDA device without a GPU: kernels on the CPU
 	@GO='$(GO)' scripts/cuda-simt test
@@ -83,7 +87,7 @@ passed: ## run the slow checks whose inputs changed, and record what passes
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
-nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 75 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
+nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 84 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
 	@scripts/metal-toolchain
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 

@@ -73,6 +73,8 @@ type Info struct {
 	Allocated    int64  // bytes this Backend holds, imported memory excluded
 	Buffers      int    // live buffers of this Backend, imported ones included
 	HostVisible  bool   // device memory is host memory
+
+	Host HostUse // what HostAlloc has given
 }
 
 // Format is a combination of activation type and storage types that Append and

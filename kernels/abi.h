@@ -162,6 +162,25 @@ struct fkv_copy_blocks_args {
 };
 
 /*
+ * stage_blocks: blocks list[i] of all planes, one behind another as host memory holds them, are a list of bytes, of which those
+ * from begin on, as many as bytes, are copied to STAGING, or with FKV_UNSTAGE from there. PLANES [planes, 3]: the address of a
+ * plane, the bytes of a block of it, and those of a block of all planes that come before. Blocks outside of the planes are skipped.
+ * CUDA only: what Metal's devices have is the host's memory, too.
+ */
+enum { FKV_STAGE_BLOCKS_PLANES, FKV_STAGE_BLOCKS_LIST, FKV_STAGE_BLOCKS_STAGING, FKV_STAGE_BLOCKS_BUFFERS };
+
+#define FKV_UNSTAGE 32 /* from STAGING to the planes */
+
+struct fkv_stage_blocks_args {
+    uint32_t size;
+    uint32_t flags;
+    int64_t block_bytes;             /* of a block of all planes */
+    int64_t begin, bytes;            /* begin is in the first block */
+    uint32_t planes, listed, blocks; /* planes * listed fits 32 bits */
+    uint32_t pad;
+};
+
+/*
  * move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another.
  * move_slots_narrow is to it as copy_blocks_narrow to copy_blocks.
  */

@@ -95,6 +95,12 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err != nil {
 		return err
 	}
+	if c := seq.coming; c != nil && !a.again && !c.Load.Meets() {
+		if c.Must {
+			return ErrLoading{Tokens: c.Rest(seq.Len())}
+		}
+		seq.forgo()
+	}
 	if !a.again {
 		seq.text.Note(a.tokens, have)
 	}

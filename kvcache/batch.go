@@ -350,11 +350,15 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		s.text.Silent = s.text.Silent || m.silent
 		s.text.Positions.Grow(tokens)
 		s.text.Draft = m.draft
+		s.body.Wrote(f, tokens)
 		if m.full > 0 {
 			err = s.publish(f, m.full)
 		}
 		if failed := s.body.Slide(f); err == nil {
 			err = failed
+		}
+		if c := s.coming; c != nil && c.Load.Meets() { // not after queries: other steps may read the sequence
+			err = cmp.Or(err, s.meet(f))
 		}
 	}
 	s.text.Computed(s.Len())

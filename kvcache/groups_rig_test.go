@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
@@ -24,6 +25,7 @@ type grouped struct {
 	sure   map[uint32]bool        // tokens that were drafts and accepted
 	guess  uint32                 // the next draft's
 	asked  uint32                 // queries so far, of steps with calls of every kind
+	mixes  bool                   // what is written for a token depends on all before it
 	deals  func(asks []ask) error // computes and compares steps in the place of run
 }
 
@@ -191,7 +193,7 @@ func (w *grouped) layer(layer int, asks []ask) {
 	m := &st.Config.Model
 	var ids []uint32
 	for _, a := range asks {
-		ids = append(ids, a.ids...)
+		ids = append(ids, w.mixed(a)[len(a.told.ids):]...)
 	}
 	for of := w.step.step.Size; len(ids) < of.Seqs*of.Tokens; { // of sequences that there are not
 		ids = append(ids, 0)
@@ -206,7 +208,7 @@ func (w *grouped) layer(layer int, asks []ask) {
 	got := w.download(out)
 	row, width := 0, m.QHeads*m.VHeadDim
 	for _, a := range asks {
-		all := append(append([]uint32(nil), a.told.ids...), a.ids...)
+		all := w.mixed(a)
 		for i := range a.ids {
 			query := queries[row*m.QHeads*m.HeadDim:][:m.QHeads*m.HeadDim]
 			position := len(a.told.ids) + i
@@ -220,6 +222,16 @@ func (w *grouped) layer(layer int, asks []ask) {
 		}
 	}
 	w.free(k, v, q, out)
+}
+
+// mixed is what is written for the tokens of a sequence and its new ones: they, or of each a hash of all up to it.
+func (w *grouped) mixed(a ask) []uint32 {
+	all := append(append([]uint32(nil), a.told.ids...), a.ids...)
+	for state, i := uint32(1), 0; w.mixes && i < len(all); i++ {
+		state = mix(state, all[i])
+		all[i] = state
+	}
+	return all
 }
 
 // attend is attention in float64 to those of some tokens that are seen.
@@ -292,10 +304,10 @@ func (w *grouped) state(layer int, asks []ask) {
 func (w *grouped) drop(s *told) {
 	w.t.Helper()
 	require.NoError(w.t, s.seq.Release())
-	for i := range w.seqs {
-		if w.seqs[i] == s {
-			w.seqs = append(w.seqs[:i], w.seqs[i+1:]...)
-			return
-		}
-	}
+	w.lost(s)
+}
+
+// lost notes that a sequence is over.
+func (w *grouped) lost(s *told) {
+	w.seqs = slices.DeleteFunc(w.seqs, func(o *told) bool { return o == s })
 }

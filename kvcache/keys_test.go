@@ -68,6 +68,8 @@ func (v *vectors) do(t testing.TB, c golden.Command) string {
 	case "fingerprint":
 		f := prefix.Fingerprint{Content: keyArg(t, args["content"]), BlockTokens: intArg(t, args["block-tokens"]), Group: string(bytesArg(t, args["group"]))}
 		return f.Text() + "key 0x" + f.Key().String() + "\n"
+	case "part":
+		return partLines(t, args)
 	case "root":
 		f := prefix.Fingerprint{Content: keyArg(t, args["content"]), BlockTokens: intArg(t, args["block-tokens"]), Group: prefix.AllLayers}
 		s := prefix.Scope{Salt: bytesArg(t, args["salt"])}
@@ -168,6 +170,20 @@ func chainLines(t testing.TB, args map[string]string) string {
 	}
 	digests := q.Digests(nil, intArg(t, args["block-tokens"]))
 	return keyLines("digest", digests) + keyLines("key", keyArg(t, args["parent"]).Chain(nil, digests, fidelity))
+}
+
+// partLines are a part, and the key of its block of an entry.
+func partLines(t testing.TB, args map[string]string) string {
+	numbers := func(words string) (list []int) {
+		for _, word := range strings.Split(words, ",") {
+			list = append(list, intArg(t, word))
+		}
+		return list
+	}
+	tokens := numbers(args["tokens"])
+	p := prefix.Part{Blocks: keyArg(t, args["blocks"]), Kind: args["kind"], Layers: numbers(args["layers"]), Begin: tokens[0], End: tokens[1],
+		Pieces: intArg(t, args["pieces"])}
+	return p.Text() + keyLines("sum", []prefix.Key{p.Key()}) + keyLines("key", []prefix.Key{keyArg(t, args["entry"]).Part(p.Key())})
 }
 
 // keyLines are sums, one a line; a zero one is absent.

@@ -241,7 +241,7 @@ func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config,
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
-		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
+		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "read": m.Read, "": m.check,
 	})
 	m.finish(t)
 }

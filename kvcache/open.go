@@ -4,19 +4,10 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
-
-// Match says how much of a prompt was found in the cache.
-type Match struct {
-	Cached   int // tokens whose keys and values were found
-	Uncached int // tokens left to compute
-	// MissReason is why the first block that was not found was not found;
-	// prefix.NotLookedUp if the pool or the sequence reuses nothing. What other tenants
-	// have is not told: it is NeverSeen here; Pool.Stats counts the real reason.
-	MissReason prefix.MissReason
-}
 
 // OpenOptions says with whom a sequence shares its prefixes, and how. The zero value
 // shares with every sequence that was opened with the zero value.
@@ -34,6 +25,12 @@ type OpenOptions struct {
 	// NoReuse computes the whole prompt even if it is cached, for instance to get all its
 	// logits.
 	NoReuse bool
+	// MustWait makes Batch.Add return ErrLoading while tokens are on their way from tiers, instead of giving them up.
+	MustWait bool
+	// Overlap says that the runner can compute the beginning of a prompt while tiers bring its end, where that is fastest. It gives steps
+	// prompt[seq.Len():] in pieces (Sequence.Piece) as long as there is some: with a Commit Len may go on by more than the tokens that were
+	// added. Wait returns at once then.
+	Overlap bool
 	// NoPublish keeps the sequence's blocks out of the prefix tree: no other sequence finds
 	// them.
 	NoPublish bool
@@ -47,7 +44,7 @@ type OpenOptions struct {
 //
 // Until those are committed, or the sequence is truncated or otherwise changed, Add returns ErrPrompt
 // for other tokens. With a nil prompt nothing is looked up, and any tokens can be added. Open takes no
-// new blocks, a step takes them when it needs them, and Open does not wait. A prompt of more than
+// new blocks, a step takes them when it needs them, and Open does not wait for the device. A prompt of more than
 // Memory.Capacity tokens is an ErrCapacity.
 //
 // Where prefixes are reused (Memory.Prefix; the paged layout only), every full block of
@@ -64,11 +61,19 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	if err := o.check(prompt); err != nil {
 		return nil, Match{}, err
 	}
+	if err := p.checkScope(o.Scope); err != nil {
+		return nil, Match{}, err
+	}
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
 	var found prefix.Match
 	if p.tree != nil && !o.NoReuse && p.parts.Blocks.Groups() == nil { // without the pool's lock: readers do not wait
 		found = p.tree.Match(from.Root, q)
+	}
+	var more offload.Want
+	var below int
+	if p.tree != nil && !o.NoReuse {
+		more, below = p.lower(from.Root, q, found)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,6 +88,8 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 			return nil, Match{}, err
 		}
 	}
+	more.Both = o.Overlap && !o.NoPublish && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
+	m.Loading = s.expect(more, below, found, o.MustWait)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
 	return s, m, nil
@@ -136,7 +143,11 @@ func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
 	found := p.match(from.Root, q)
-	return Match{Cached: found.Tokens, Uncached: len(prompt) - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
+	w, more := p.lower(from.Root, q, found)
+	if more > 0 {
+		more = len(w.Tokens) - found.Tokens // it may have the beginning of a block
+	}
+	return Match{Cached: found.Tokens, Uncached: len(prompt) - found.Tokens, MissReason: found.MissReason().Redacted(), Loading: more}, nil
 }
 
 // match is what is found of a query.

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -35,6 +36,7 @@ type Pool[B backend.Buffer] struct {
 	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
+	below  below.Below[B]
 }
 
 // NewPool allocates the cache that cfg describes on be. The caller keeps ownership of
@@ -77,6 +79,9 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	p.parts.Fences.Guarded(&p.mu)
 	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
 		p.tree = p.parts.Blocks.Tree()
+	}
+	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model); err != nil {
+		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
 	return p, nil
@@ -142,7 +147,18 @@ func (p *Pool[B]) retry(do func() error) error {
 	if p == nil {
 		return do() // refuses
 	}
-	return p.parts.Fences.Retry(do)
+	err := p.parts.Fences.Retry(do)
+	for errors.Is(err, ErrOutOfBlocks{}) && p.giveWay() {
+		err = p.parts.Fences.Retry(do)
+	}
+	return err
+}
+
+// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
+func (p *Pool[B]) giveWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.below.Offload != nil && p.shut() == nil && p.below.Offload.GiveWay()
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -401,20 +417,23 @@ func (p *Pool[B]) met(err error) error {
 // batches that are still open become unusable: their calls return ErrClosed.
 func (p *Pool[B]) Close() (err error) {
 	defer naming("Pool.Close", &err)
+	if !p.open.CompareAndSwap(true, false) {
+		return p.shut()
+	}
+	err = p.below.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
-		return err
-	}
-	p.open.Store(false)
 	p.parts.Fences.Quiet()
 	for b := range p.batches {
 		b.step.Free()
 	}
 	for s := range p.seqs {
 		s.body.FreeTables()
+		if s.body.Away != nil {
+			err = errors.Join(err, s.body.Discard())
+		}
 	}
-	err = p.parts.Close()
+	err = errors.Join(err, p.parts.Close())
 	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err
 }

@@ -71,6 +71,7 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int, rotate compac
 	if err := s.compact(stream, cs); err != nil {
 		return err
 	}
+	s.forgo() // it is not what it was opened for
 	s.text.Shift(begin, end-begin, s.Len(), p.cfg.Storage.K.Quantized())
 	return s.body.Leave(begin)
 }
@@ -147,6 +148,7 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 	} else {
 		s.text.Positions.Keep(kept)
 	}
+	s.forgo()
 	s.text.Evict(from, s.Len())
 	return s.body.Leave(from)
 }

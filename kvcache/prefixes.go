@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"context"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -52,12 +53,34 @@ func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) (err error) {
 	return p.tree.SetLimits(p.root(s), l)
 }
 
-// Clear forgets all cached prefixes, for example after the weights have changed. While
+// Clear forgets all cached prefixes, for example after the weights have changed, also in tiers. While
 // sequences, leases or steps on the device use some it returns prefix.ErrInUse, unless
 // force is set: then they keep their blocks, and what they write from now on is not
-// offered to others. In a pool without prefix reuse it does nothing.
+// offered to others. In a pool without prefix reuse it does nothing. An error of a tier names those that may still have some.
 func (p *Pool[B]) Clear(force bool) (err error) {
 	defer naming("Pool.Clear", &err)
+	return p.clear(prefix.Root{}, func() error { return p.tree.Clear(force) })
+}
+
+// ClearScope is Clear of the prefixes of one salt and adapter.
+func (p *Pool[B]) ClearScope(s prefix.Scope, force bool) (err error) {
+	defer naming("Pool.ClearScope", &err)
+	root := p.root(s)
+	return p.clear(root, func() error { return p.tree.ClearRoot(root, force) })
+}
+
+// clear forgets what is under a root; of the zero one, all there is.
+func (p *Pool[B]) clear(root prefix.Root, forget func() error) error {
+	if err := p.clearTree(root, forget); err != nil {
+		return err
+	}
+	if o := p.below.Offload; o != nil {
+		return o.Clear(context.Background(), root.Key)
+	}
+	return nil
+}
+
+func (p *Pool[B]) clearTree(root prefix.Root, forget func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.usable(); err != nil || p.tree == nil {
@@ -66,11 +89,19 @@ func (p *Pool[B]) Clear(force bool) (err error) {
 	if err := p.parts.Blocks.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
-	if err := p.tree.Clear(force); err != nil {
+	if o := p.below.Offload; o == nil {
+		if err := forget(); err != nil {
+			return err
+		}
+	} else if err := o.Still(forget); err != nil {
 		return err
+	} else {
+		o.Forget()
 	}
 	for s := range p.seqs { // also those that had nothing in the tree yet
-		s.text.Silent = s.text.Silent || s.Len() > 0 || s.busy
+		if root == (prefix.Root{}) || s.text.Root == root {
+			s.text.Silent = s.text.Silent || s.Len() > 0 || s.busy
+		}
 	}
 	return nil
 }

@@ -179,6 +179,57 @@ func TestReaderOfFailedStepIsTold(t *testing.T) {
 	done()
 }
 
+// A block of which a failed step wrote a part is not found, and its sequence is told, whichever step filled it.
+func TestFailedPartOfABlock(t *testing.T) {
+	for failing := range 3 { // a step of three; 2: none of the two that fill a block
+		r, dev, s2, done := reuseLate(t, 40, 5)
+		a, _ := r.read(nil, OpenOptions{})
+		for i, tokens := range [][]uint32{sequence(1, 2), sequence(3, 2), sequence(5, 1)} {
+			s := r.s
+			if i == failing {
+				s = s2
+			}
+			require.NoError(t, r.run(s, part[buffer]{a, tokens}))
+		}
+		dev.failEvents(s2, errBoom)
+		require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+		_, err := r.pool.Stats()
+		dev.SetFault(nil)
+		if failing < 2 {
+			require.ErrorIs(t, err, errBoom)
+			require.ErrorIs(t, r.step.Add(a.seq, sequence(9, 1)), errBoom)
+			require.Zero(t, r.matched(sequence(1, 9), OpenOptions{}), "step %d", failing)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, 4, r.matched(sequence(1, 9), OpenOptions{}))
+		}
+		_ = a.seq.Release() // an error of the device that it meets
+		done()
+	}
+}
+
+// Who found the beginning of a block that others then failed to write has no copy of it.
+func TestCopyOfFailedBlock(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	a, _ := r.read(nil, OpenOptions{})
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(1, 4)}))
+	require.NoError(t, r.run(s2, part[buffer]{a, sequence(5, 4)}))
+	prompt := []uint32{1, 2, 3, 4, 5, 6, 9, 9, 9}
+	b, m := r.read(prompt, OpenOptions{})
+	require.Equal(t, 6, m.Cached)
+	require.NoError(t, r.prefill(r.s, b))
+	require.Equal(t, 8, r.matched(prompt, OpenOptions{}))
+	dev.failEvents(s2, errBoom)
+	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+	_, err := r.pool.Stats()
+	require.ErrorIs(t, err, errBoom)
+	dev.SetFault(nil)
+	require.Equal(t, 4, r.matched(prompt, OpenOptions{}))
+	require.ErrorIs(t, r.step.Add(b.seq, sequence(9, 1)), errBoom)
+	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+	done()
+}
+
 // Releasing is not undone by an error of the device that it happens to notice.
 func TestReleaseNoticesFailure(t *testing.T) {
 	r, dev, s2, done := reuseLate(t, 40, 5)

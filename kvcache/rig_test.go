@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 
@@ -59,6 +60,7 @@ func deviceRig(t testT, cfg Config) *rig[buffer] {
 func (r *rig[B]) close() {
 	r.t.Helper()
 	require.NoError(r.t, r.s.Sync()) // until then blocks of released sequences are held
+	require.NoError(r.t, r.pool.Flush(context.Background()))
 	require.NoError(r.t, r.pool.Check())
 	st, err := r.pool.Stats()
 	require.NoError(r.t, err)

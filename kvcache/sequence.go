@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
@@ -21,7 +22,8 @@ type Sequence[B backend.Buffer] struct {
 	busy     bool // it is part of an open step, or works without the lock
 	queries  int  // open steps that read it and give it no tokens
 	released bool
-	layers   []KvCache[B] // made by Layers
+	layers   []KvCache[B]     // made by Layers
+	coming   *offload.Arrival // what is on its way from tiers; nil: nothing
 }
 
 // newSequence returns an empty sequence. The caller holds the lock.
@@ -60,7 +62,7 @@ func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
-// ErrClosed, ErrBusy while it is in an open step or another goroutine's call, or the device's error that left its
+// ErrClosed, ErrBusy while it is in an open step or another goroutine's call, ErrSuspended, or the device's error that left its
 // content undefined. It is nil if the sequence can be used.
 func (s *Sequence[B]) Err() (err error) {
 	defer naming("Sequence.Err", &err)
@@ -86,6 +88,8 @@ func (s *Sequence[B]) ready(busy bool) error {
 		err = ErrBusy
 	case s.body.Failed != nil:
 		err = s.body.Failed
+	case s.body.Away != nil:
+		err = ErrSuspended
 	default:
 		return nil
 	}
@@ -162,6 +166,7 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if s.Len() != n {
 		return err
 	}
+	s.forgo()
 	drafted := s.text.Draft > 0
 	s.text.Truncate(n)
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
@@ -201,7 +206,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.body.Piece(n)
+		n = s.coming.ToMeet(s.Len(), s.body.Piece(n), s.pool.cfg.EntryTokens())
 	}
 	return s.text.Whole(s.Len(), n)
 }
@@ -222,10 +227,14 @@ func (s *Sequence[B]) Release() (err error) {
 	if failed && !s.released && p.shut() == nil && !s.busy && s.queries == 0 {
 		s.body.Failed = nil // a failed sequence can still be released
 	}
-	if err := s.idle(); err != nil {
+	away := s.body.Away != nil
+	if err := s.idle(); err != nil && !(away && errors.Is(err, ErrSuspended)) {
 		return err
 	}
-	if !failed {
+	s.forgo()
+	if away {
+		err = s.body.Discard()
+	} else if !failed {
 		err = cmp.Or(s.settleDraft(), s.publishEnd())
 	}
 	err = cmp.Or(err, s.alone(s.body.Release))
@@ -249,6 +258,10 @@ type Reservation[B backend.Buffer] struct {
 // rest. With Storage.Residual it includes the blocks of the residual window, as many as
 // growing token by token needs. Reserve again after a Truncate or Shift, which give blocks
 // back, and after a Fork, whose first write copies a block.
+//
+// What is on its way from tiers is the sequence's after Wait, so call Reserve after it: less is needed then. Before it, Reserve counts
+// all of the prompt, and what the load holds by then as others'; the load takes no block that is set aside, so that less may
+// come. What comes after a Reserve uses that up.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
 	if err := p.shut(); err != nil {
@@ -373,4 +386,12 @@ func (s *Sequence[B]) publishEnd() error {
 		return err
 	}
 	return nil
+}
+
+// forgo gives up what is on its way. The caller holds the lock.
+func (s *Sequence[B]) forgo() {
+	if c := s.coming; c != nil {
+		s.coming = nil
+		s.pool.below.Offload.Drop(c.Load)
+	}
 }

@@ -2,8 +2,11 @@ package kvcache
 
 import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
 // Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
@@ -22,9 +25,13 @@ type Stats struct {
 	BytesPerBlock int64 // keys, values, their scales, and scores, in all layers
 	BytesHeld     int64 // of the held blocks, with those of Storage.Residual
 	BytesShared   int64 // bytes that sharing saves: those of Logical − Held blocks
+	Suspended     int   // sequences that are suspended
+	BytesAway     int64 // host memory of those
 	// Prefix has the numbers of prefix reuse; its Blocks are those that Open can find.
 	Prefix prefix.Stats
 	Groups []GroupStats // of Model.Groups, those of kind none aside
+	Tiers  []TierStats  // below the device, as Pool.Tiers has them
+	Moves  MoveStats    // to tiers and back
 }
 
 // GroupStats are the numbers of a group of layers. A block belongs to one group at a time.
@@ -37,15 +44,26 @@ type GroupStats struct {
 
 // Stats returns the pool's numbers. Before it counts, it frees blocks whose steps the device
 // has finished. It returns ErrClosed after Close.
-func (p *Pool[B]) Stats() (_ Stats, err error) {
+func (p *Pool[B]) Stats() (stats Stats, err error) {
 	defer naming("Pool.Stats", &err)
+	var tiers []tier.Tier
+	if stats, tiers, err = p.stats(); err != nil {
+		return Stats{}, err
+	}
+	for i, t := range tiers { // without the lock: they may be anybody's
+		stats.Tiers[i].Stats = t.Stats()
+	}
+	return stats, nil
+}
+
+func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.shut(); err != nil {
-		return Stats{}, err
+		return Stats{}, nil, err
 	}
 	if err := p.parts.Reclaim(); err != nil {
-		return Stats{}, err
+		return Stats{}, nil, err
 	}
 	perBlock := p.parts.BlockBytes
 	b := p.parts.Stats()
@@ -61,13 +79,23 @@ func (p *Pool[B]) Stats() (_ Stats, err error) {
 		}
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
+	for s := range p.seqs {
+		if a := s.body.Away; a != nil {
+			stats.Suspended++
+			stats.BytesAway += a.Bytes()
+		}
+	}
 	if p.tree != nil {
 		stats.Prefix = p.tree.Stats()
 	}
 	if p.cfg.Grouped() {
 		stats.Groups = p.groupStats()
 	}
-	return stats, nil
+	if o := p.below.Offload; o != nil {
+		tiers = p.below.Tiers
+		stats.Tiers, stats.Moves = belowStats(tiers, o.Stats(), o.BlockBytes())
+	}
+	return stats, tiers, nil
 }
 
 func (p *Pool[B]) groupStats() (out []GroupStats) {
@@ -103,8 +131,42 @@ func (p *Pool[B]) Check() (err error) {
 		}
 	}
 	return p.parts.Check(bodies, func(books []store.Books) {
+		if o := p.below.Offload; o != nil {
+			o.Own(books[0].Kept)
+		}
 		for b := range p.batches {
 			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)
 		}
 	})
+}
+
+// TierStats are the numbers of a tier below the pool's device.
+type TierStats struct {
+	tier.Info
+	Stats  tier.Stats     // what it has, and did for all that use it
+	Moves  tier.TierMoves // what it did for this pool, and how it failed
+	Tokens int64          // of prompts that sequences got from it
+}
+
+// MoveStats are the numbers of what goes from the device to tiers and back. Blocks are those of the pool.
+type MoveStats struct {
+	BlockBytes int64 // of a block, as tiers have it
+	Stored     int64 // blocks that were put into tiers
+	There      int64 // blocks that tiers had already
+	Missed     int64 // blocks that were not stored: they had left the device, or could not be held, or no tier took them
+	Waiting    int   // blocks that are written, and not stored yet
+	Loaded     int64 // blocks that came back
+	Loading    int   // loads under way
+	Planner    planner.Stats
+	Reason     string // why the last load loaded as much as it did
+}
+
+// belowStats are the numbers of an offload, but for what the tiers say.
+func belowStats(tiers []tier.Tier, s offload.Stats, bytes int64) ([]TierStats, MoveStats) {
+	out := make([]TierStats, len(tiers))
+	for i, t := range tiers {
+		out[i] = TierStats{Info: t.Info(), Moves: s.Moves.Tiers[i], Tokens: s.Tokens[i]}
+	}
+	return out, MoveStats{BlockBytes: bytes, Stored: s.Stored, There: s.There, Missed: s.Missed, Waiting: s.Waiting, Loaded: s.Loaded, Loading: s.Loading,
+		Planner: s.Decisions, Reason: s.Reason}
 }

@@ -232,7 +232,7 @@ func runWindows(t *rapid.T, be backend.Backend[buffer], cfg Config, streams int)
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "step": m.Step, "step again": m.Step, "step and again": m.Step, "fork": m.Fork, "truncate": m.Truncate, "shift": m.Shift, "keep": m.Keep,
-		"reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
+		"reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "read": m.Read, "": m.check,
 	})
 	m.finish(t)
 }

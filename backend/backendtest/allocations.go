@@ -14,6 +14,7 @@ func allocationChecks[B backend.Buffer]() []check[B] {
 			checkWarmStep(r, r.plain())
 			checkWarmMass(r)
 		}},
+		{"blocks to the host and back", checkWarmBlockSet[B]},
 		{"a warm step of trees, images and chunks", func(r *rig[B]) {
 			s := mixed("warm")
 			s.mask.alibi = true

@@ -89,6 +89,7 @@ type room[B backend.Buffer] struct {
 func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 	return []room[B]{
 		{"memory", memoryChecks[B](), false},
+		{"block sets", blockSetChecks[B](), false},
 		{"lifetime", lifetimeChecks[B](), false},
 		{"sub-buffers", subBufferChecks[B](caps, o), false},
 		{"streams", streamChecks[B](), false},

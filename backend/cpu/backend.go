@@ -9,6 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 )
 
 // maxThreads bounds Options.Threads: a mistyped number must not start millions.
@@ -63,7 +64,7 @@ func Open(o Options) (*Backend, error) {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	if o.MaxBytes == 0 {
-		o.MaxBytes = physicalMemory()
+		o.MaxBytes = hostmemory.Physical()
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = math.MaxInt64

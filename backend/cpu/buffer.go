@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 )
 
 // Buffer is host memory of one Backend.
@@ -73,7 +74,7 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	}
 	b := &Buffer{be: be, dt: dt, n: n, size: size}
 	if size > 0 {
-		if b.mem, err = obtain(size); err != nil {
+		if b.mem, err = hostmemory.Obtain(size); err != nil {
 			return nil, fmt.Errorf("cpu: alloc: %d bytes: %w: %w", size, backend.ErrOutOfMemory{}, err)
 		}
 	}
@@ -121,7 +122,7 @@ func (be *Backend) release(b *Buffer) error {
 	if len(mem) == 0 {
 		return nil
 	}
-	if err := discard(mem); err != nil {
+	if err := hostmemory.Discard(mem); err != nil {
 		return fmt.Errorf("cpu: free: %w", err)
 	}
 	return nil

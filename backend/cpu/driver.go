@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 )
 
 func init() { backend.Register("cpu", 0, driver{}) }
@@ -14,7 +15,7 @@ func init() { backend.Register("cpu", 0, driver{}) }
 type driver struct{}
 
 func (driver) Devices() ([]backend.Device, error) {
-	return []backend.Device{{Name: "cpu", Model: modelName(), Memory: physicalMemory()}}, nil
+	return []backend.Device{{Name: "cpu", Model: modelName(), Memory: hostmemory.Physical()}}, nil
 }
 
 func (driver) Open(device string) (backend.Backend[backend.AnyBuffer], error) {

@@ -80,6 +80,7 @@ type call struct {
 	move      moveTask
 	blocks    blockTask
 	copy      copyTask
+	exchange  exchangeTask
 	convert   convertTask
 	clear     clearTask
 	merge     mergeTask

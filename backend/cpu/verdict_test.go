@@ -69,6 +69,12 @@ func TestOverwrittenVectorsAreSeen(t *testing.T) {
 			from, err := backend.AllocFrom(st.be, st.s, backend.U32, bad)
 			return errors.Join(err, st.be.Copy(st.s, b, at, from, 0, 1))
 		},
+		"a set of blocks": func(st *stage, b *Buffer, at int) error {
+			set, err := backend.NewBlockSet(st.be, []backend.BlockPlane[*Buffer]{{Buf: b, Each: 1}})
+			host, failed := backend.HostAlloc(st.be, 4)
+			copy(host.Bytes(), backend.BytesOf(bad))
+			return errors.Join(err, failed, set.Unpack(st.s, []uint32{uint32(at)}, host, 0), set.Close(), host.Close())
+		},
 		"handle": func(st *stage, b *Buffer, at int) error {
 			h, err := st.be.Handle(b)
 			of[uint32](h.Host)[at] = bad[0]

@@ -28,6 +28,7 @@ type Backend struct {
 	ctx     *driver.Context
 	modules *modules
 	memory  memory
+	host    host
 }
 
 var _ backend.Backend[*Buffer] = (*Backend)(nil)
@@ -50,11 +51,15 @@ func Open(i int) (*Backend, error) {
 	if why := unfit(lib, d); why != "" {
 		return nil, backend.ErrUnavailable{Backend: name, Why: why}
 	}
+	limit, err := pinnedLimit()
+	if err != nil {
+		return nil, err
+	}
 	ctx, err := lib.Retain(i)
 	if err != nil {
 		return nil, openError(name, err)
 	}
-	be := &Backend{ctx: ctx}
+	be := &Backend{ctx: ctx, host: host{release: ctx.Release, use: backend.HostUse{Limit: limit}}}
 	if be.memory, err = newMemory(ctx); err != nil {
 		_ = ctx.Release() // the first error explains more
 		return nil, openError(name, err)
@@ -93,7 +98,7 @@ func (be *Backend) Info() backend.Info {
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.ctx.Device
-	info.Device, info.ComputeUnits, info.TotalMemory = d.Name, d.Units, d.Memory
+	info.Device, info.ComputeUnits, info.TotalMemory, info.Host = d.Name, d.Units, d.Memory, be.host.now()
 	if !usable {
 		return info
 	}
@@ -107,8 +112,8 @@ func (be *Backend) Info() backend.Info {
 func (be *Backend) Caps() backend.Caps { return be.dev.Caps() }
 
 // Close waits for the work of all streams and releases everything: buffers, streams, events,
-// kernels, and the reference to the context. On a lost device it releases what the driver allows.
+// kernels, and, once all page-locked memory of HostAlloc is closed, the reference to the context. On a lost device it releases what the driver allows.
 // Closing twice is ErrClosed.
 func (be *Backend) Close() error {
-	return be.dev.Close(be.release, be.modules.close, be.memory.close, be.ctx.Release)
+	return be.dev.Close(be.release, be.modules.close, be.memory.close, be.host.close)
 }

@@ -24,7 +24,14 @@ func BenchmarkKernels(b *testing.B) {
 	s, err := be.NewStream()
 	require.NoError(b, err)
 	own := s.(*stream)
-	d := bench.Device[*Buffer]{Backend: be, Emulated: emulated(be), Clock: newTimer(b, be, own).time, Least: 4 * time.Millisecond, Most: 32}
+	d := bench.Device[*Buffer]{Backend: be, Emulated: emulated(be), Clock: newTimer(b, be, own).time, Least: 4 * time.Millisecond, Most: 32,
+		Host: func(memory *Buffer, host backend.HostMemory, toHost bool) error {
+			if at := driver.Ptr(memory.Place().At); toHost {
+				return be.ctx.CopyToHost(host.Bytes(), at, own.cu)
+			} else {
+				return be.ctx.CopyToDevice(at, host.Bytes(), own.cu)
+			}
+		}}
 	tell(b, &d, be)
 	gputest.BenchmarkKernels(b, d, gputest.Probes{
 		Stream: own,

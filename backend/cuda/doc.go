@@ -28,6 +28,13 @@
 // itself), and Free of any buffer, are ErrCapture until the capture has ended. The library does not
 // know which buffers such a graph uses: the runner must keep them as long as the graph.
 //
+// # Blocks to host memory and back
+//
+// A set of blocks (backend.NewBlockSet) gathers blocks of all planes in memory of the device, from where one copy takes them to
+// the host, and the same back: nothing waits, and what is staged at once is bounded. HostAlloc gives page-locked memory, up to
+// FERRUM_CUDA_PINNED_BYTES and as far as the system has some, and other memory then, which is copied twice and waited for;
+// Info.Host counts both. Page-locked memory may be used and closed when its device is closed: the context ends with the last of them.
+//
 // # A lost device
 //
 // An error that cannot be repaired, such as an illegal address, is returned once as the driver
@@ -38,5 +45,6 @@
 //
 // # Environment
 //
-// FERRUM_CUDA_DRIVER is the path of a library to open instead of libcuda.so.1.
+// FERRUM_CUDA_DRIVER is the path of a library to open instead of libcuda.so.1. FERRUM_CUDA_PINNED_BYTES is the most host memory
+// that a Backend has page-locked at a time, without which it is a quarter of what the process may use.
 package cuda

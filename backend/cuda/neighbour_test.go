@@ -69,6 +69,8 @@ func life(t testing.TB) []call {
 	var b, sub, taken *Buffer
 	var g backend.Graph
 	var c *layer[*Buffer]
+	var set backend.BlockSet
+	var host backend.HostMemory
 	var steps []call
 	add := func(name string, do func() error) { steps = append(steps, call{name, do}) }
 	add("open", func() (err error) { be, err = Open(0); return err })
@@ -115,6 +117,15 @@ func life(t testing.TB) []call {
 		return errors.Join(be.Append(c.s, c.append), be.Attend(c.s, c.attend), c.s.Sync())
 	})
 	add("convert", func() error { return quantizes(be, s) })
+	add("block set", func() (err error) {
+		set, err = be.NewBlockSet([]backend.BlockPlane[*Buffer]{{Buf: b, Each: 1024}})
+		return err
+	})
+	add("host alloc", func() (err error) { host, err = be.HostAlloc(4096); return err })
+	add("pack", func() error { return set.Pack(s, []uint32{2}, host, 0) })
+	add("unpack", func() error { return set.Unpack(other, []uint32{1}, host, 0) })
+	add("close host memory", func() error { return host.Close() })
+	add("close block set", func() error { return set.Close() })
 	add("free", func() error { return errors.Join(be.Free(taken), be.Free(sub), be.Free(b)) })
 	add("alloc of what was freed", func() error {
 		if c, ok := standin.Open(); ok {
@@ -193,7 +204,13 @@ func TestDefaultStreamBesideACapture(t *testing.T) {
 	require.NoError(t, err)
 	b, err := be.Alloc(backend.U32, 64)
 	require.NoError(t, err)
+	set, err := be.NewBlockSet([]backend.BlockPlane[*Buffer]{{Buf: b, Each: 16}})
+	require.NoError(t, err)
+	host, err := be.HostAlloc(64)
+	require.NoError(t, err)
 	for name, do := range map[string]func() error{
+		"pack":               func() error { return set.Pack(s, []uint32{1}, host, 0) },
+		"unpack":             func() error { return set.Unpack(s, []uint32{1}, host, 0) },
 		"fill":               func() error { return be.Fill(s, b, 0, 64, 7) },
 		"copy":               func() error { return be.Copy(s, b, 32, b, 0, 32) },
 		"copy that overlaps": func() error { return be.Copy(s, b, 1, b, 0, 32) },
@@ -216,6 +233,8 @@ func TestDefaultStreamBesideACapture(t *testing.T) {
 	}
 	require.NoError(t, be.Fill(s, b, 0, 64, 7))
 	require.NoError(t, s.Sync())
+	require.NoError(t, host.Close())
+	require.NoError(t, set.Close())
 }
 
 // A buffer's release waits on the device alone: nobody is interrupted for it.

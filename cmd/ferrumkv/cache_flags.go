@@ -89,11 +89,13 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 // flagOf is the flag that sets a field of the library's configurations.
 var flagOf = map[string]string{
 	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "Guesses": "--guesses",
+	"Memory.Layout": "--layout", "Tiers.HostBytes": "--host-bytes", "Tiers.Disk.Dir": "--disk",
 	"Storage.Residual": "--residual", "Storage.Hadamard": "--hadamard", "Storage.SkipLayers": "--skip-layers",
 }
 
 // flagsOf names flags in what the library says of fields.
-var flagsOf = strings.NewReplacer("Memory.Prefix", "--prefix", "prefix.Off", "off", "Hadamard", "--hadamard", "SkipLayers", "--skip-layers")
+var flagsOf = strings.NewReplacer("Memory.Prefix", "--prefix", "prefix.Off", "off", "Hadamard", "--hadamard", "SkipLayers", "--skip-layers",
+	"Tiers.HostBytes", "--host-bytes", "Tiers.Disk.Dir", "--disk")
 
 // asFlag names the flag where the library names a field.
 func asFlag(err error) error {
@@ -104,6 +106,10 @@ func asFlag(err error) error {
 	field, _, _ := strings.Cut(config.Name, "[") // an element of a list
 	if flag := flagOf[field]; flag != "" {
 		return fmt.Errorf("%s %s: %s", flag, config.Value, flagsOf.Replace(config.Why))
+	}
+	if why := flagsOf.Replace(config.Why); why != config.Why { // of a variable
+		config.Why = why
+		return config
 	}
 	return err
 }

@@ -68,5 +68,5 @@ func TestCommandsDocumentReplay(t *testing.T) {
 		s.args[2] = external.Path(t, "traces", "mooncake", file)
 		require.Equal(t, s.out, strings.ReplaceAll(succeeds(t, s.args...).stdout, s.args[2], file), s.args)
 	}
-	require.Equal(t, 2, shown, "samples of replay")
+	require.Equal(t, 3, shown, "samples of replay")
 }

@@ -18,8 +18,10 @@ type doctorFlags struct {
 	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
-	file                             string // of the configuration; empty: flags make one
-	model                            string // folder whose config.json says what the layers are
+	file                             string    // of the configuration; empty: flags make one
+	model                            string    // folder whose config.json says what the layers are
+	tiers                            tierFlags // host memory alone
+	disk                             string    // directory that is measured
 	json                             bool
 }
 
@@ -33,7 +35,8 @@ type diagnosis struct {
 	CUDADriver string          `json:"cuda_driver,omitempty"` // of envCUDADriver
 	Backends   []backendStatus `json:"backends"`
 	Cache      cacheStatus     `json:"cache"`
-	Problems   []string        `json:"problems"` // why the cache could not be made
+	Disk       *diskStatus     `json:"disk,omitempty"` // with --disk
+	Problems   []string        `json:"problems"`       // why the cache could not be made, or the disk not be used
 }
 
 // backendStatus is one device, or a kind of device that is missing and why.
@@ -46,11 +49,13 @@ type backendStatus struct {
 	Units       int      `json:"units,omitempty"`
 	TotalMemory int64    `json:"total_memory,omitempty"`
 	FreeMemory  int64    `json:"free_memory,omitempty"`
+	PinnedLimit int64    `json:"pinned_limit,omitempty"` // bytes of host memory that the device copies by itself
 	KVTypes     []string `json:"kv_types,omitempty"`
 	Driver      string   `json:"driver,omitempty"`
 	Bus         string   `json:"bus,omitempty"`
 	Condition   string   `json:"condition,omitempty"`
 	StandIn     bool     `json:"stand_in,omitempty"`
+	Shared      bool     `json:"shared_memory,omitempty"` // the device is a GPU whose memory is the host's
 }
 
 func newDoctor() *cobra.Command {
@@ -64,7 +69,14 @@ an environment variable or a default set it. A variable with a bad value is an e
 and so is a cache that the device cannot hold, the best one or that of --backend.
 Without flags it is the cache of generate, whose capacity is at most what the embedded
 model was made for; of another model only the shape is known, and its runner may
-lower the capacity too.`,
+lower the capacity too.
+
+With tiers below the device, of --host-bytes or the variables, the layout is paged, which
+its origin says; a device whose memory is the host's has none of host memory.
+
+--disk writes some 128 MiB to a directory in blocks of that cache, reads them and
+removes them. It says below which rate of computing prompts it is faster to load them
+from there, and refuses what a tier would refuse.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
 
@@ -77,7 +89,10 @@ lower the capacity too.`,
 
   # what becomes of the config.json of a model, or of a configuration of the cache?
   ferrumkv doctor --model gemma-3-1b
-  ferrumkv doctor --config gemma.json`,
+  ferrumkv doctor --config gemma.json
+
+  # is it worth to keep the blocks of a model on the disk of a directory?
+  ferrumkv doctor --model gemma-3-1b --disk /var/cache/ferrumkv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -88,8 +103,10 @@ lower the capacity too.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
+	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.StringVar(&f.model, "model", "", "`DIR` with the config.json of a model, whose layers and masks are shown, in place of the embedded model")
+	flags.StringVar(&f.disk, "disk", "", "`DIR` whose disk is measured with the cache's blocks, as a place for them; it is left as it was")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -108,6 +125,12 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	for _, p := range problems {
 		d.Problems = append(d.Problems, p.Error())
 	}
+	if f.disk != "" && d.Cache.Error == "" {
+		d.Disk = &diskStatus{}
+		if err := d.Disk.on(cmd.Context(), f.disk, &d.Cache); err != nil {
+			d.Problems, problems = append(d.Problems, err.Error()), append(problems, err)
+		}
+	}
 	write := d.write
 	if f.json {
 		write = func(w io.Writer) error { return writeJSON(w, d) }
@@ -124,7 +147,8 @@ func examine(e backend.Entry) backendStatus {
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
 			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.ComputeUnits, info.TotalMemory, info.FreeMemory
-			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
+			s.KVTypes, s.StandIn, s.PinnedLimit = heldTypes(be.Caps()), isStandIn(info), info.Host.Limit
+			s.Shared = info.HostVisible && e.Name != "cpu"
 			err = be.Close()
 		}
 	}
@@ -162,9 +186,16 @@ func (d diagnosis) write(out io.Writer) error {
 	}
 	d.Cache.write(&w)
 	if d.Cache.Error == "" {
-		for _, p := range d.Problems {
+		warnings := d.Problems
+		if d.Disk != nil && d.Disk.Error != "" {
+			warnings = warnings[:len(warnings)-1] // the last one is the disk's
+		}
+		for _, p := range warnings {
 			fmt.Fprintf(&w, "  warning: %s\n", p)
 		}
+	}
+	if d.Disk != nil {
+		d.Disk.write(&w)
 	}
 	_, err := io.WriteString(out, w.String())
 	return err
@@ -179,11 +210,17 @@ func (b backendStatus) details() []string {
 	if b.Driver != "" {
 		lines = append(lines, "driver: "+b.Driver)
 	}
+	if b.PinnedLimit > 0 {
+		lines = append(lines, "host memory: up to "+byteSize(b.PinnedLimit)+" is pinned for copies, more is copied twice")
+	}
 	if b.Condition != "" {
 		lines = append(lines, "condition: "+b.Condition)
 	}
 	if b.StandIn {
 		lines = append(lines, "not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests")
+	}
+	if b.Shared {
+		lines = append(lines, "no tier in host memory: it is the device's own, and what is kept there takes as much from it; a disk adds room")
 	}
 	return lines
 }

@@ -28,10 +28,15 @@ type cacheStatus struct {
 	// ByType is the bytes of a token in the types that the device has, all scales included;
 	// those of int4channel, one for each channel of a block, as a share.
 	ByType []typeStatus `json:"bytes_by_type,omitempty"`
+	// NoHostTier is why the device has no tier of host memory; empty: it may have one.
+	NoHostTier string `json:"no_host_tier,omitempty"`
 	// Groups are the kinds of layers, where not all are alike.
 	Groups []config.GroupSize `json:"groups,omitempty"`
 	// Layers are what the layers of a model see, with --model.
 	Layers []layersStatus `json:"layers,omitempty"`
+
+	blockTokens int // of blocks of the paged layout
+	blockBytes  int64
 }
 
 type typeStatus struct {
@@ -63,6 +68,9 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 		return s.read(given, f.file, be)
 	}
 	cfg, err := f.cache.config()
+	if err == nil {
+		err = f.tiers.config(&cfg)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +108,7 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if f.model != "" {
 		byModel = append(byModel, "activation type", "value head dim", "scale")
 	}
+	cfg.Model.Digest = []byte("of weights") // which its runner knows, and tiers that outlive it need
 	if cfg, err = cfg.ResolveWith(env); err == nil {
 		cfg, err = cfg.Within(be.Info().FreeMemory)
 	}
@@ -111,7 +120,7 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 
 // read resolves the configuration that is in a file.
 func (s *cacheStatus) read(given func(flag string) bool, file string, be anyBackend) ([]error, error) {
-	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard"} {
+	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard", "host-bytes"} {
 		if given(flag) {
 			return nil, fmt.Errorf("--%s goes without --config: say it in the file", flag)
 		}
@@ -142,6 +151,8 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 			continue
 		case slices.Contains(byModel, set.Name) && set.Source == config.FromOption:
 			source = fromModel
+		case set.Name == "layout" && set.Source == config.FromDefault && cfg.Tiers.Any():
+			source = fromTiers
 		}
 		s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), source, set.Variable})
 	}
@@ -151,9 +162,16 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 	if s.Bytes, err = cfg.Bytes(); err != nil {
 		return nil, err
 	}
+	s.blockTokens, s.blockBytes = inBlocks(&cfg, s.BytesPerToken)
 	s.ByType = byType(cfg, be.Caps())
 	if s.Groups, err = cfg.GroupSizes(); err != nil {
 		return nil, err
+	}
+	var none backend.ErrUnsupported
+	if errors.As(kvcache.HostTier(be.Info()), &none) {
+		if s.NoHostTier = none.Why; cfg.Tiers.HostBytes != 0 {
+			problems = append(problems, fmt.Errorf("no tier of host memory on %s: %s", be.Info().Name, flagsOf.Replace(none.Why)))
+		}
 	}
 	var size kvcache.ErrPoolSize
 	if info := be.Info(); errors.As(cfg.Fits(info.FreeMemory, be.Caps()), &size) {
@@ -197,8 +215,8 @@ func tooLarge(size kvcache.ErrPoolSize, device string) error {
 // queryHeads is what the library calls the only part of the shape that it has a default for.
 const queryHeads = "query heads"
 
-// fromModel is the source of what the embedded model sets.
-const fromModel = "model"
+// Sources of what the model sets, and of the layout that tiers need.
+const fromModel, fromTiers = "model", "tiers"
 
 // shape lists the model's shape and puts it into cfg: what no flag gives is that
 // of the embedded model. It returns the tokens that the model was made for, 0 where
@@ -264,6 +282,9 @@ func (c cacheStatus) write(w *strings.Builder) {
 		types[i] = fmt.Sprintf("%s %d", t.Type, t.BytesPerToken)
 	}
 	fmt.Fprintf(w, "  %-16s %s\n", "bytes by type", strings.Join(types, ", "))
+	if c.NoHostTier != "" {
+		fmt.Fprintf(w, "  %-16s none: %s\n", "host tier", c.NoHostTier)
+	}
 	for _, g := range c.Groups {
 		fmt.Fprintf(w, "  %-16s %s\n", "group", describe(g))
 	}

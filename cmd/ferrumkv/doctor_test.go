@@ -41,14 +41,18 @@ func TestDoctorDetails(t *testing.T) {
 	require.Empty(t, backendStatus{}.details())
 	d := diagnosis{CUDADriver: "/opt/libcuda.so", Backends: []backendStatus{{
 		Name: "cuda:0", Available: true, Device: "simt", Units: 4, TotalMemory: 2 << 30, KVTypes: []string{"f16"},
-		Driver: "CUDA 12.4 (libcuda.so.1)", Condition: "41 °C, throttled: power cap", StandIn: true}}}
+		Driver: "CUDA 12.4 (libcuda.so.1)", Condition: "41 °C, throttled: power cap", StandIn: true, PinnedLimit: 8 << 30},
+		{Name: "metal:0", Available: true, Device: "M9", Units: 8, TotalMemory: 2 << 30, KVTypes: []string{"f16"}, Shared: true}}}
 	var out strings.Builder
 	require.NoError(t, d.write(&out))
 	require.Contains(t, out.String(), `
   cuda:0   simt, 4 units, 2.0 GiB of memory, keys and values in f16
            driver: CUDA 12.4 (libcuda.so.1)
+           host memory: up to 8.0 GiB is pinned for copies, more is copied twice
            condition: 41 °C, throttled: power cap
            not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests
+  metal:0  M9, 8 units, 2.0 GiB of memory, keys and values in f16
+           no tier in host memory: it is the device's own, and what is kept there takes as much from it; a disk adds room
   FERRUM_CUDA_DRIVER names /opt/libcuda.so, which is opened in place of the system's libcuda.so.1
 `)
 }
@@ -61,6 +65,9 @@ func TestDoctorJSON(t *testing.T) {
 	var available, missing []string
 	for _, b := range lines[0]["backends"].([]any) {
 		b := b.(map[string]any)
+		if b["name"] == "cpu" {
+			require.NotContains(t, b, "shared_memory")
+		}
 		if b["available"].(bool) {
 			require.NotContains(t, b, "why")
 			require.Len(t, b["kv_types"], 12)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
@@ -25,6 +27,7 @@ type generateFlags struct {
 	sampling       runner.Sampling
 	device         deviceFlags
 	cache          cacheFlags
+	tiers          tierFlags
 	json           bool
 }
 
@@ -41,7 +44,12 @@ all are done, labelled and in order. Turns go on with each text behind its answe
 --guesses computes a tree of guesses in each step; those that are right save steps.
 
 In the paged layout equal prompts share their blocks, and what a prompt begins with
-like another one, or like the turn before it, is not computed again.`,
+like another one, or like the turn before it, is not computed again.
+
+With --host-bytes or --disk the layout is paged, and what was computed is kept in host
+memory, or in files that the next run finds, too: of a prompt that begins like an earlier
+one, also of another run, only what is new is computed, unless that is faster than
+loading. A disk that fails costs time, and changes no text.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -56,6 +64,10 @@ like another one, or like the turn before it, is not computed again.`,
 
   # a conversation: of the second turn, only what is new is computed
   ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
+
+  # the second run computes only what the first one did not
+  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
 
   # the same text in fewer steps
   ferrumkv generate --guesses 8
@@ -81,6 +93,7 @@ like another one, or like the turn before it, is not computed again.`,
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	f.device.register(cmd)
 	f.cache.register(cmd)
+	f.tiers.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
@@ -90,6 +103,9 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
 	}
 	cfg, err := f.cache.config()
+	if err == nil {
+		err = f.tiers.config(&cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -129,12 +145,25 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}
-	err = t.finish()
-	if err == nil {
-		var r report
-		if r, err = newReport(f, be.Info(), cfg, stats); err == nil {
-			err = r.show(cmd, f.json)
-		}
+	if err = t.finish(); err == nil {
+		err = f.report(cmd, be.Info(), r, stats)
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
+}
+
+// report shows what a generation cost, and what is in tiers then.
+func (f *generateFlags) report(cmd *cobra.Command, device backend.Info, r *runner.Runner[backend.AnyBuffer], did runner.Report) error {
+	pool := r.Pool()
+	ctx, cancel := context.WithTimeout(cmd.Context(), storeWait)
+	defer cancel()
+	_ = pool.Flush(ctx) // what is not stored by then the numbers do not have
+	stats, err := pool.Stats()
+	if err != nil {
+		return err
+	}
+	shown, err := newReport(*f, device, pool.Config(), did, stats)
+	if err != nil {
+		return err
+	}
+	return shown.show(cmd, f.json)
 }

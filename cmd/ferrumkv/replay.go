@@ -15,6 +15,7 @@ type replayFlags struct {
 	traces, capacities, policies []string
 	synthesis                    replay.Synthesis
 	parts                        partsFlags
+	tiers                        replayTierFlags
 	json                         bool
 	html                         string
 }
@@ -49,7 +50,14 @@ blocks, of a state a checkpoint. The report says what full attention alone would
 found, and how many blocks there are of each kind. --retain says which blocks that leave
 a window, and which states, stay findable: all; ends, for what is read where prompts
 end and where two of them part; or N, for what is also read at every N-th block, which is
-all of a window that is no shorter than N blocks.`,
+all of a window that is no shorter than N blocks.
+
+With --host or --disk tiers are below the cache: what a prompt computes is stored there, and
+what the cache evicted comes back. The report says how many hits each gave, and how many
+bytes of a model with --token-bytes were moved. A disk's blocks are the library's disk tier
+with its files in memory. With --prefill-rate there is a simulated clock: the library's
+planner decides what is loaded, at the rates of the tiers, and what is computed, and the
+report has the time to the first token with tiers and without.`,
 		Example: `  # policies on the generated trace
   ferrumkv replay
 
@@ -61,6 +69,9 @@ all of a window that is no shorter than N blocks.`,
 
   # a model with five layers of a window for each of full attention
   ferrumkv replay --window 1024 --window-parts 5 --retain ends
+
+  # a tier of host memory four times as large as the cache, and a disk of twenty times
+  ferrumkv replay --capacity 5% --host 4x --disk 20x --prefill-rate 20000 --host-rate 20GB --disk-rate 6GB
 
   # more users than prompts that they share, and no scans
   ferrumkv replay --conversations 5000 --system-prompts 10 --scans 0`,
@@ -74,6 +85,7 @@ all of a window that is no shorter than N blocks.`,
 	flags.BoolVar(&f.json, "json", false, "print a line of JSON for each run")
 	flags.StringVar(&f.html, "html", "", "write a page with plots to `FILE`; it needs no network")
 	f.parts.add(cmd)
+	f.tiers.add(cmd)
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
 	flags.IntVar(&s.Requests, "requests", s.Requests, "generated trace: `N` requests")
 	flags.IntVar(&s.SystemPrompts, "system-prompts", s.SystemPrompts, "generated trace: `N` system prompts, popular by Zipf's law")
@@ -82,6 +94,20 @@ all of a window that is no shorter than N blocks.`,
 	flags.IntVar(&s.ScanPercent, "scans", s.ScanPercent, "generated trace: `N`% of the requests are scans")
 	return cmd
 }
+
+// setup is what the trace is replayed through beside capacities and policies.
+func (f *replayFlags) setup(cmd *cobra.Command) (s replay.Setup, err error) {
+	if s.Parts, err = f.parts.parts(cmd); err != nil {
+		return s, err
+	}
+	if s.Tiers, err = f.tiers.tiers(cmd); err != nil {
+		return s, err
+	}
+	return s, asReplayFlag(s.Check())
+}
+
+// boundless reports whether a setup has no optimum to compare with.
+func boundless(s replay.Setup) bool { return s.Parts.Any() || s.Tiers.Any() }
 
 // synthetic are the flags that make no sense with a trace.
 var synthetic = []string{"seed", "requests", "system-prompts", "conversations", "turns", "scans"}
@@ -95,8 +121,8 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	parts, err := f.parts.parts(cmd)
-	if err == nil && parts.Any() {
+	setup, err := f.setup(cmd)
+	if err == nil && boundless(setup) {
 		asked, err = withoutOptimum(cmd, asked)
 	}
 	if err != nil {
@@ -111,7 +137,7 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := newReplayReport(trace, capacities, f.replayed(asked, parts), parts)
+	r := newReplayReport(trace, capacities, f.replayed(asked, setup), setup)
 	show := replayTable{out: cmd.OutOrStdout(), report: r}.write
 	if f.json {
 		show = func(run replay.Run) error {
@@ -168,10 +194,10 @@ func (f replayFlags) names() ([]string, error) {
 
 // replayed are the policies to replay, of those that were asked for. The infinite
 // cache is counted without a replay; the optimum, which takes one, comes last, and
-// also where it was not asked for but is shown. With parts there is none.
-func (f replayFlags) replayed(asked []string, parts replay.Parts) []string {
+// also where it was not asked for but is shown. With parts or tiers there is none.
+func (f replayFlags) replayed(asked []string, setup replay.Setup) []string {
 	out := slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return name == infinite || name == replay.Optimum })
-	if parts.Any() {
+	if boundless(setup) {
 		return out
 	}
 	if !f.json || f.html != "" || slices.Contains(asked, replay.Optimum) {

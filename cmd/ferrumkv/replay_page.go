@@ -24,6 +24,7 @@ type page struct {
 	Charts                                 []chart
 	Rows                                   []pageRow
 	Parts                                  *pageParts // nil: full attention only
+	Tiers                                  string     // empty: none
 }
 
 // series is a policy and how it is drawn.
@@ -61,6 +62,12 @@ func (r *replayReport) page() page {
 	}
 	if p.Parts != nil {
 		p.Charts[1] = r.fullHitRates()
+	}
+	if r.setup.Tiers.Any() {
+		p.Tiers, p.Charts[1] = describeTiers(r.setup.Tiers), r.aloneHitRates()
+		if r.setup.Tiers.Prefill > 0 {
+			p.Tiers += "; " + describeRates(r.setup.Tiers)
+		}
 	}
 	for _, row := range r.rows {
 		line := pageRow{Capacity: row[0].Capacity.String(), Blocks: grouped(row[0].Blocks)}

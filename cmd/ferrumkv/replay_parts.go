@@ -54,14 +54,14 @@ func (f *partsFlags) parts(cmd *cobra.Command) (p replay.Parts, err error) {
 	return f.Parts, nil
 }
 
-// withoutOptimum is policies that were asked for, with parts: what the optimum is then is not known.
+// withoutOptimum is policies that were asked for, with parts or tiers: what the optimum is then is not known.
 func withoutOptimum(cmd *cobra.Command, asked []string) ([]string, error) {
 	if slices.Contains(asked, replay.Optimum) && cmd.Flags().Changed("policy") {
-		return nil, fmt.Errorf("--policy %s: is for models with full attention only", replay.Optimum)
+		return nil, fmt.Errorf("--policy %s: is for models with full attention only, without tiers", replay.Optimum)
 	}
 	asked = slices.DeleteFunc(asked, func(name string) bool { return name == replay.Optimum })
 	if slices.Equal(asked, []string{infinite}) {
-		return nil, fmt.Errorf("--policy %s: finds all, whatever the parts; name another as well", infinite)
+		return nil, fmt.Errorf("--policy %s: finds all, whatever else is asked for; name another as well", infinite)
 	}
 	return asked, nil
 }

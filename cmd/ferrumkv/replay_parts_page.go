@@ -20,11 +20,11 @@ type pageUses struct {
 }
 
 func (r *replayReport) pageParts() *pageParts {
-	if !r.parts.Any() {
+	if !r.setup.Parts.Any() {
 		return nil
 	}
-	p := &pageParts{Model: describeParts(r.parts), Retention: fmt.Sprintf("%s; evicted first above %d%% of the blocks", describeRetention(r.parts), r.parts.Share)}
-	kinds := partColumns(r.parts)
+	p := &pageParts{Model: describeParts(r.setup.Parts), Retention: fmt.Sprintf("%s; evicted first above %d%% of the blocks", describeRetention(r.setup.Parts), r.setup.Parts.Share)}
+	kinds := partColumns(r.setup.Parts)
 	for _, kind := range kinds {
 		p.Names = append(p.Names, useNames[kind])
 	}

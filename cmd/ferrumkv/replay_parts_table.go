@@ -14,7 +14,7 @@ var useNames = [...]string{replay.FullParts: "full", replay.WindowParts: "window
 const heldWidth, cachedWidth = 15, 17
 
 func (t replayTable) partsHead(w *strings.Builder) error {
-	p := t.report.parts
+	p := t.report.setup.Parts
 	fmt.Fprintf(w, "parts       %s; a block of the capacity is one of any part\n", describeParts(p))
 	fmt.Fprintf(w, "retention   %s; evicted first above %d%% of the blocks\n", describeRetention(p), p.Share)
 	fmt.Fprintf(w, "full alone  hits if only blocks of full attention were needed; * is the most hits\n")
@@ -37,7 +37,7 @@ func (t replayTable) partsRows(row []replay.Run) error {
 			mark = "*"
 		}
 		fmt.Fprintf(&w, "%-9s %11s  %-8s  %7s%s  %10s", run.Capacity, grouped(run.Blocks), run.Policy, percent(r.rate(run)), mark, percent(r.share(run.Full)))
-		for _, kind := range partColumns(r.parts) {
+		for _, kind := range partColumns(r.setup.Parts) {
 			u := run.Uses[kind]
 			fmt.Fprintf(&w, "  %*s  %*s", heldWidth, amount(u.Held), cachedWidth, amount(u.Cached))
 		}

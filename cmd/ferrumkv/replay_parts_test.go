@@ -112,7 +112,7 @@ func TestReplayPartsBadFlags(t *testing.T) {
 		{"--retain ends", "--retain: is for --window and --state-parts"},
 		{"--retain-share 5", "--retain-share: is for --window and --state-parts"},
 		{"--window 5 --policy lru,belady", "--policy belady: is for models with full attention only"},
-		{"--window 5 --policy infinite", "--policy infinite: finds all, whatever the parts; name another as well"},
+		{"--window 5 --policy infinite", "--policy infinite: finds all, whatever else is asked for; name another as well"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			require.Empty(t, fails(t, append([]string{"replay"}, strings.Fields(c.args)...), c.want).stdout)

@@ -10,19 +10,19 @@ import (
 const infinite = "infinite"
 
 // replayReport is a sweep: a row for each capacity, with a run for each policy, the
-// optimum at the end; with parts there is none. Only lines of JSON, which do not compare, do without it.
+// optimum at the end; with parts or tiers there is none. Only lines of JSON, which do not compare, do without it.
 type replayReport struct {
 	trace      *replay.Trace
 	capacities []replay.Capacity
 	policies   []string
-	parts      replay.Parts
+	setup      replay.Setup
 	infinite   replay.Run
 	rows       [][]replay.Run
 }
 
-func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []string, parts replay.Parts) *replayReport {
-	return &replayReport{trace: t, capacities: capacities, policies: policies, parts: parts,
-		infinite: replay.Run{Policy: infinite, Blocks: parts.All(t), Hits: t.InfiniteHits(), Full: t.InfiniteHits()}}
+func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []string, setup replay.Setup) *replayReport {
+	return &replayReport{trace: t, capacities: capacities, policies: policies, setup: setup,
+		infinite: replay.Run{Policy: infinite, Blocks: setup.Parts.All(t), Hits: t.InfiniteHits(), Full: t.InfiniteHits()}}
 }
 
 // measure replays, and shows each run as it ends, the infinite cache first.
@@ -35,7 +35,7 @@ func (r *replayReport) measure(ctx context.Context, bar *progressBar, show func(
 		return err
 	}
 	bar.total = r.trace.Requests() * len(r.capacities) * len(r.policies)
-	return r.trace.Sweep(ctx, r.capacities, r.policies, r.parts, bar.step, func(run replay.Run) error {
+	return r.trace.Sweep(ctx, r.capacities, r.policies, r.setup, bar.step, func(run replay.Run) error {
 		if run.Policy == r.policies[0] {
 			r.rows = append(r.rows, nil)
 		}
@@ -76,9 +76,11 @@ type replayRow struct {
 	HitRate    float64 `json:"hit_rate"`
 	Seconds    float64 `json:"seconds"` // of the replay; infinite is counted without one
 	*partsRow
+	*replayTiersRow
 }
 
 func (r *replayReport) row(run replay.Run) replayRow {
 	return replayRow{Trace: r.trace.Name, Policy: run.Policy, Capacity: run.Blocks, Asked: run.Capacity.String(), Unique: r.trace.Unique(),
-		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds, partsRow: newPartsRow(r.parts, run)}
+		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds, partsRow: newPartsRow(r.setup.Parts, run),
+		replayTiersRow: newReplayTiersRow(r.setup.Tiers, r.trace.BlockTokens, run)}
 }

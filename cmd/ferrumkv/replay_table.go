@@ -33,8 +33,11 @@ func (t replayTable) head() error {
 	fmt.Fprintf(&w, "requests    %s\n", grouped(trace.Requests()))
 	fmt.Fprintf(&w, "references  %s to blocks of %d tokens, %s different ones\n", grouped(trace.References()), trace.BlockTokens, grouped(trace.Unique()))
 	fmt.Fprintf(&w, "infinite    %.2f%% hits, %s: a cache that keeps everything\n", 100*r.rate(r.infinite), grouped(r.infinite.Hits))
-	if r.parts.Any() {
+	switch {
+	case r.setup.Parts.Any():
 		return t.partsHead(&w)
+	case r.setup.Tiers.Any():
+		return t.tiersHead(&w)
 	}
 	fmt.Fprintf(&w, "%-11s the optimum, which knows the future; * is the best of the others\n\n", replay.Optimum)
 	fmt.Fprintf(&w, "%-9s %11s", "capacity", "blocks")
@@ -49,8 +52,11 @@ func (t replayTable) head() error {
 func (t replayTable) row() error {
 	r := t.report
 	row := r.rows[len(r.rows)-1]
-	if r.parts.Any() {
+	switch {
+	case r.setup.Parts.Any():
 		return t.partsRows(row)
+	case r.setup.Tiers.Any():
+		return t.tiersRows(row)
 	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%-9s %11s", row[0].Capacity, grouped(row[0].Blocks))

@@ -191,7 +191,7 @@ func TestReplayBarGivesWay(t *testing.T) {
 	var shown strings.Builder
 	bar := &progressBar{line: &progress{out: &shown}}
 	bar.line.show("reading")
-	err = newReplayReport(trace, []replay.Capacity{{}}, []string{replay.Optimum}, replay.Parts{}).measure(t.Context(), bar, func(r replay.Run) error {
+	err = newReplayReport(trace, []replay.Capacity{{}}, []string{replay.Optimum}, replay.Setup{}).measure(t.Context(), bar, func(r replay.Run) error {
 		shown.WriteString(r.Policy + "\n")
 		return nil
 	})

@@ -46,9 +46,10 @@ type report struct {
 	BytesUsed         int64   `json:"bytes_used"`
 	BytesTotal        int64   `json:"bytes_total"`
 	BlocksSavedShared int     `json:"blocks_saved_by_sharing"`
+	*tiersReport
 }
 
-func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runner.Report) (report, error) {
+func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runner.Report, end kvcache.Stats) (report, error) {
 	cfg.Model.RoPE = nil // its table is no part of the cache that doctor counts
 	total, err := cfg.Bytes()
 	block := cfg.Memory.BlockSize
@@ -73,6 +74,7 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runne
 		Guesses: r.Guesses, RightGuesses: r.Right,
 		BlocksUsed: s.Held, BlocksTotal: s.Blocks,
 		BytesUsed: s.BytesHeld, BytesTotal: total, BlocksSavedShared: max(s.Logical-s.Held, 0),
+		tiersReport: newTiersReport(r, end),
 	}, err
 }
 
@@ -103,7 +105,10 @@ func (r report) write(out io.Writer) error {
 	if r.Guesses > 0 {
 		fmt.Fprintf(&w, "guesses  %d of %d right\n", r.RightGuesses, r.Guesses)
 	}
-	if r.Prompts > 1 || r.Turns > 0 {
+	if t := r.tiersReport; t != nil {
+		fmt.Fprintf(&w, "reused   %d of %s%s\n", r.ReusedTokens, count(r.PromptTokens, "prompt token"), t.from())
+		t.write(&w)
+	} else if r.Prompts > 1 || r.Turns > 0 {
 		fmt.Fprintf(&w, "reused   %d of %s%s\n", r.ReusedTokens, count(r.PromptTokens, "prompt token"), r.noReuse())
 	}
 	fmt.Fprintf(&w, "blocks   %d of %d used, %s\n", r.BlocksUsed, r.BlocksTotal, r.sharing())

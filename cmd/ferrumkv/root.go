@@ -46,6 +46,7 @@ replays serving traces through its prefix cache, and shows what this machine can
   ferrumkv doctor                       # devices and configuration
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
+  ferrumkv replay --disk 20x            # and with a disk below it
   ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,

@@ -11,6 +11,7 @@ import (
 type limits struct {
 	copy, read limit
 	matrix     []limit
+	host       []limit // to the host, and to the device; none where the device has the host's memory
 }
 
 // limit is what nothing on the device is faster than.
@@ -44,11 +45,17 @@ func (l limits) rate(k bound, dt backend.DType) float64 {
 			}
 		}
 		return l.matrix[0].rate()
+	case toHost, toDevice:
+		for _, h := range l.host {
+			if h.does.bound == k {
+				return h.rate()
+			}
+		}
 	}
 	return 0
 }
 
-// measureLimits times copies, reading, and products in registers.
+// measureLimits times copies, reading, products in registers, and copies to the host and back.
 func (g *GPU[B]) measureLimits() (err error) {
 	mem := g.memory()
 	defer func() { err = errors.Join(err, mem.close()) }()
@@ -83,7 +90,7 @@ func (g *GPU[B]) measureLimits() (err error) {
 			return err
 		}
 	}
-	return nil
+	return g.measureHost(mem)
 }
 
 // limit measures a limit, and the device's state meanwhile.

@@ -2,12 +2,13 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // list is everything that is measured of a GPU.
-func (g *GPU[B]) list() []*GPUTrial[B] { return append(g.moves(), g.steps()...) }
+func (g *GPU[B]) list() []*GPUTrial[B] { return slices.Concat(g.moves(), g.hosted(), g.steps()) }
 
 // moves is what only moves memory.
 func (g *GPU[B]) moves() (all []*GPUTrial[B]) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
 // buffer is no memory.
@@ -49,7 +50,14 @@ func (d *recorder) Alloc(dt backend.DType, n int) (*buffer, error) {
 }
 
 func (d *recorder) Free(*buffer) error { return nil }
-func (d *recorder) Upload(backend.Stream, *buffer, int, []byte) error {
+func (d *recorder) Upload(_ backend.Stream, b *buffer, off int, data []byte) error {
+	if len(data) > 0 { // none is a question whether there is such a buffer
+		d.use("uploaded", b, off, len(data)*8/b.DType().Bits())
+	}
+	return nil
+}
+func (d *recorder) Download(_ backend.Stream, data []byte, b *buffer, off int) error {
+	d.use("downloaded", b, off, len(data)*8/b.DType().Bits())
 	return nil
 }
 func (d *recorder) Copy(backend.Stream, *buffer, int, *buffer, int, int) error {
@@ -128,7 +136,8 @@ func (d *recorder) Rotate(_ backend.Stream, p backend.RotateParams[*buffer]) err
 // recorded is a GPU that is a recorder.
 func recorded() (*GPU[*buffer], *recorder) {
 	d := &recorder{}
-	return &GPU[*buffer]{Device: Device[*buffer]{Backend: d}}, d
+	host := func(*buffer, backend.HostMemory, bool) error { return nil }
+	return &GPU[*buffer]{Device: Device[*buffer]{Backend: d, Host: host}}, d
 }
 
 // No call finds what it moves in the cache of an H100, of 50 MB: between two uses of a byte
@@ -159,6 +168,38 @@ func TestNothingIsCached(t *testing.T) {
 		}
 		require.Less(t, d.allocated, int64(most), c.Name)
 	}
+}
+
+// Blocks go to the host and come back, and their memory is given back; without that there is nothing of it.
+func TestHostedBlocks(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	defer be.Close()
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	g := &GPU[*cpu.Buffer]{Device: Device[*cpu.Buffer]{Backend: be, Stream: s, Clock: HostClock(s), Emulated: true}}
+	require.Empty(t, g.hosted())
+	g.Host = func(*cpu.Buffer, backend.HostMemory, bool) error { return nil }
+	mem := g.memory()
+	require.NoError(t, g.measureHost(mem))
+	require.Empty(t, g.limits.host, "a CPU pins nothing")
+	require.NoError(t, mem.close())
+	for _, trial := range g.hosted() {
+		require.NoError(t, trial.Prepare())
+		require.NoError(t, trial.Sample())
+		require.Positive(t, trial.Metrics()["GB/s"])
+		require.NotContains(t, trial.Metrics(), "of-limit")
+		require.NoError(t, trial.Close())
+		require.Zero(t, be.Info().Buffers)
+	}
+	once := func(k bound, rate float64) limit {
+		return limit{does: work{bytes: rate, bound: k}, times: []float64{1}}
+	}
+	g.limits.host, g.Emulated = []limit{once(toHost, 4e9), once(toDevice, 2e9)}, false
+	trial := GPUTrial[*cpu.Buffer]{gpu: g, work: work{bytes: 1e9, bound: toDevice}, times: []float64{1}}
+	require.Equal(t, 0.5, trial.Metrics()["of-limit"])
+	trial.work.bound = toHost
+	require.Equal(t, 0.25, trial.Metrics()["of-limit"])
 }
 
 // Names are unique, and those that the page is tested with are among them.

@@ -15,6 +15,7 @@ type memory[B backend.Buffer] struct {
 	be     backend.Backend[B]
 	stream backend.Stream
 	owned  []B
+	closes []func() error // of what uses them
 	err    error
 	random map[backend.DType][]byte // what memory is filled with
 }
@@ -22,10 +23,13 @@ type memory[B backend.Buffer] struct {
 // close frees everything.
 func (m *memory[B]) close() error {
 	var errs []error
+	for _, end := range m.closes {
+		errs = append(errs, end())
+	}
 	for _, b := range m.owned {
 		errs = append(errs, m.be.Free(b))
 	}
-	m.owned = nil
+	m.closes, m.owned = nil, nil
 	return errors.Join(errs...)
 }
 

@@ -13,11 +13,13 @@ const (
 	reading
 	copying
 	multiplying
+	toHost
+	toDevice
 )
 
 // work is what a call does, and what bounds it.
 type work struct {
-	bytes, flops float64 // read and written; floating point operations. 0: not counted
+	bytes, flops float64 // read and written, or taken to the host and from there; floating point operations. 0: not counted
 	bound        bound
 	times        int // that a call does this; 0: once
 }

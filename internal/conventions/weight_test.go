@@ -43,13 +43,20 @@ func TestNobodyCompilesNVML(t *testing.T) {
 
 // A program that links the library gets few modules with it, and none of them for
 // command lines, tests or plots. The compressor's unpacks the CUDA kernels, and comes with nothing else.
+// The conformance suites, which only tests import, bring what tests are written with.
 func TestUsersGetFewModules(t *testing.T) {
+	const suite = module + "/kvcache/tier/tiertest"
+	rooms := list(t, module+"/kvcache/...")
+	require.Contains(t, rooms, suite)
+	rooms = slices.DeleteFunc(rooms, func(path string) bool { return path == suite })
+	linked := append(rooms, module+"/backend/all", module+"/backend/cpu", module+"/backend/metal")
 	modules := map[string]bool{}
-	for _, m := range list(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/backend/all", module+"/kvcache/...") {
+	for _, m := range list(t, append([]string{"-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, linked...)...) {
 		modules[m] = true
 	}
 	require.Equal(t, map[string]bool{module: true, "github.com/go-gl/mathgl": true, "github.com/klauspost/compress": true, "golang.org/x/sys": true}, modules)
-	for _, path := range list(t, "-deps", module+"/kvcache/...", module+"/backend/cpu", module+"/backend/metal") {
+	require.NotContains(t, list(t, append([]string{"-deps"}, linked...)...), suite)
+	for _, path := range list(t, append([]string{"-deps"}, append(rooms, module+"/backend/cpu", module+"/backend/metal")...)...) {
 		require.False(t, strings.HasPrefix(path, "github.com/klauspost/"), path)
 	}
 }

@@ -64,7 +64,7 @@ func TestGroupedByHand(t *testing.T) {
 	for every, hits := range map[int]int{1: 17, 2: 17, 4: 17, 8: 13, 0: 13} {
 		for name, p := range map[string]Parts{"window": {Window: 33, Windows: 2}, "states": {States: 2}, "both": {Window: 33, Windows: 1, States: 1}} {
 			p.Every, p.Share = every, 25
-			r, err := trace.Replay(t.Context(), "lru", Capacity{}, p, func(int) {})
+			r, err := trace.Replay(t.Context(), "lru", Capacity{}, Setup{Parts: p}, func(int) {})
 			require.NoError(t, err)
 			require.Equal(t, []int{hits, 17}, []int{r.Hits, r.Full}, "%s, %d", name, every)
 		}
@@ -86,7 +86,7 @@ func TestGroupedUses(t *testing.T) {
 		{full, {}, states}:        {States: 3},
 		{full, piecewise, states}: {Window: 33, Windows: 1, States: 3},
 	} {
-		r, err := trace.Replay(t.Context(), "lru", Capacity{}, p, func(int) {})
+		r, err := trace.Replay(t.Context(), "lru", Capacity{}, Setup{Parts: p}, func(int) {})
 		require.NoError(t, err)
 		require.Equal(t, want, r.Uses)
 	}
@@ -98,7 +98,7 @@ func TestGroupedEnds(t *testing.T) {
 	p := Parts{Window: 17, Windows: 1}
 	for full, want := range map[int]int{3: 0, 2: 2} {
 		trace.requests[0].full = full
-		r, err := trace.Replay(t.Context(), "lru", Capacity{}, p, func(int) {})
+		r, err := trace.Replay(t.Context(), "lru", Capacity{}, Setup{Parts: p}, func(int) {})
 		require.NoError(t, err)
 		require.Equal(t, want, r.Hits, "%d are full", full)
 	}
@@ -110,7 +110,7 @@ func TestGroupedShare(t *testing.T) {
 	trace := traceOf(t, [][]uint64{{1, 2}, {3, 4}, {1, 2}})
 	for share, want := range map[int][]int{0: {0, 2}, 100: {1, 1}} {
 		p := Parts{Window: 17, Windows: 1, Every: 1, Share: share}
-		r, err := trace.Replay(t.Context(), "lru", Capacity{blocks: 6}, p, func(int) {})
+		r, err := trace.Replay(t.Context(), "lru", Capacity{blocks: 6}, Setup{Parts: p}, func(int) {})
 		require.NoError(t, err)
 		require.Equal(t, want, []int{r.Hits, r.Full}, "%d%%", share)
 	}
@@ -122,7 +122,7 @@ func TestGroupedProperties(t *testing.T) {
 		for _, policy := range Policies() {
 			c := Capacity{blocks: rapid.IntRange(1, p.room(trace)).Draw(t, "blocks")}
 			run := func(c Capacity, p Parts) Run {
-				r, err := trace.Replay(t.Context(), policy, c, p, func(int) {})
+				r, err := trace.Replay(t.Context(), policy, c, Setup{Parts: p}, func(int) {})
 				require.NoError(t, err)
 				r.Seconds = 0
 				return r
@@ -149,7 +149,7 @@ func TestGroupedMooncake(t *testing.T) {
 		every, err := ParseRetention(retain)
 		require.NoError(t, err)
 		p := Parts{Window: 4096, Windows: 6, Every: every, Share: 75}
-		r, err := trace.Replay(t.Context(), "lru", Capacity{percent: 10}, p, func(int) {})
+		r, err := trace.Replay(t.Context(), "lru", Capacity{percent: 10}, Setup{Parts: p}, func(int) {})
 		require.NoError(t, err)
 		require.Equal(t, 127_953, r.Blocks)
 		got[retain] = []int{r.Hits, r.Full}

@@ -93,14 +93,14 @@ func hits(t require.TestingT, trace *Trace, c cache) (sum int) {
 
 // replayed is hits of a policy.
 func replayed(t require.TestingT, trace *Trace, policy string, blocks int) int {
-	r, err := trace.Replay(context.Background(), policy, Capacity{blocks: blocks}, Parts{}, func(int) {})
+	r, err := trace.Replay(context.Background(), policy, Capacity{blocks: blocks}, Setup{}, func(int) {})
 	require.NoError(t, err)
 	require.Equal(t, blocks, r.Blocks)
 	return r.Hits
 }
 
 func unlimited(t testing.TB, trace *Trace, policy string) int {
-	r, err := trace.Replay(t.Context(), policy, Capacity{}, Parts{}, func(int) {})
+	r, err := trace.Replay(t.Context(), policy, Capacity{}, Setup{}, func(int) {})
 	require.NoError(t, err)
 	return r.Hits
 }

@@ -29,7 +29,7 @@ func TestPartsRefuse(t *testing.T) {
 	}
 	trace := traceOf(t, [][]uint64{{1}})
 	for _, policy := range []string{"mru", Optimum} {
-		_, err := trace.Replay(t.Context(), policy, Capacity{}, Parts{States: 1}, func(int) {})
+		_, err := trace.Replay(t.Context(), policy, Capacity{}, Setup{Parts: Parts{States: 1}}, func(int) {})
 		require.ErrorIs(t, err, ErrSetting{}, policy)
 	}
 }

@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
 	"time"
 )
 
@@ -28,6 +31,25 @@ type Run struct {
 	// the blocks by kind of part.
 	Full int
 	Uses [kinds]Use
+
+	Below *Below // with Tiers
+}
+
+// Setup is what a trace is replayed through beside a capacity and a policy. The zero value is a cache alone, of a model with full attention.
+type Setup struct {
+	Parts Parts
+	Tiers Tiers
+}
+
+// Check reports what is out of range, or does not go together, as an ErrSetting.
+func (s Setup) Check() error {
+	if err := s.Parts.Check(); err != nil {
+		return err
+	}
+	if s.Parts.Any() && s.Tiers.Any() {
+		return ErrSetting{"host or --disk", cmp.Or(s.Tiers.Host.String(), s.Tiers.Disk.String()), "is for models with full attention only"}
+	}
+	return s.Tiers.Check()
 }
 
 // Replay replays the trace once. Of a path the cached beginning counts as hits
@@ -39,12 +61,17 @@ type Run struct {
 // With parts a request finds what group.Cache finds: less, where a block of a window
 // or a state is missing. It is computed in steps, and each part has the blocks that it
 // needs meanwhile.
-func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, parts Parts, step func(requests int)) (Run, error) {
-	r := Run{Policy: policy, Capacity: capacity, Blocks: parts.Blocks(capacity, t)}
+//
+// With tiers, what a request computes goes down, too, and hits are also what tiers bring back: see tiered.
+func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, s Setup, step func(requests int)) (r Run, err error) {
+	r = Run{Policy: policy, Capacity: capacity, Blocks: s.Parts.Blocks(capacity, t)}
 	start := time.Now()
-	c, err := newCache(policy, t, parts, r.Blocks)
+	c, err := newCache(policy, t, s, r.Blocks)
 	if err != nil {
 		return r, err
+	}
+	if held, ok := c.(io.Closer); ok {
+		defer func() { err = errors.Join(err, held.Close()) }()
 	}
 	done := 0
 	for i := range t.requests {
@@ -63,17 +90,22 @@ func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, pa
 	}
 	step(done)
 	r.Seconds = time.Since(start).Seconds()
-	if g, ok := c.(*grouped); ok {
-		r.Full, r.Uses = g.full, g.uses.all()
+	switch c := c.(type) {
+	case *grouped:
+		r.Full, r.Uses = c.full, c.uses.all()
+	case *tiered:
+		r.Below = c.report()
 	}
 	return r, nil
 }
 
-func newCache(policy string, t *Trace, parts Parts, capacity int) (cache, error) {
-	capacity = min(capacity, parts.room(t)) // more makes no difference, and costs memory
+func newCache(policy string, t *Trace, s Setup, capacity int) (cache, error) {
+	capacity = min(capacity, s.Parts.room(t)) // more makes no difference, and costs memory
 	switch {
-	case parts.Any():
-		return newGrouped(policy, t, parts, capacity)
+	case s.Parts.Any():
+		return newGrouped(policy, t, s.Parts, capacity)
+	case s.Tiers.Any():
+		return newTiered(policy, t, s.Tiers, capacity)
 	case policy == Optimum:
 		return newOptimum(t, capacity), nil
 	}
@@ -82,10 +114,10 @@ func newCache(policy string, t *Trace, parts Parts, capacity int) (cache, error)
 
 // Sweep replays the trace for every capacity under every policy, in this order,
 // and hands over each run as it ends.
-func (t *Trace) Sweep(ctx context.Context, capacities []Capacity, policies []string, parts Parts, step func(requests int), done func(Run) error) error {
+func (t *Trace) Sweep(ctx context.Context, capacities []Capacity, policies []string, s Setup, step func(requests int), done func(Run) error) error {
 	for _, c := range capacities {
 		for _, p := range policies {
-			r, err := t.Replay(ctx, p, c, parts, step)
+			r, err := t.Replay(ctx, p, c, s, step)
 			if err != nil {
 				return err
 			}

@@ -39,7 +39,7 @@ func sweep(t testing.TB, trace *Trace, policies ...string) map[string][]int {
 		capacities = append(capacities, c)
 	}
 	out := map[string][]int{}
-	require.NoError(t, trace.Sweep(t.Context(), capacities, policies, Parts{}, func(int) {}, func(r Run) error {
+	require.NoError(t, trace.Sweep(t.Context(), capacities, policies, Setup{}, func(int) {}, func(r Run) error {
 		out[r.Policy] = append(out[r.Policy], r.Hits)
 		return nil
 	}))
@@ -205,7 +205,7 @@ func TestReplayAllocates(t *testing.T) {
 func TestReplayRefuses(t *testing.T) {
 	trace := traceOf(t, [][]uint64{{1}})
 	for _, policy := range []string{"", "mru", "Belady"} {
-		_, err := trace.Replay(t.Context(), policy, Capacity{}, Parts{}, func(int) {})
+		_, err := trace.Replay(t.Context(), policy, Capacity{}, Setup{}, func(int) {})
 		require.ErrorIs(t, err, ErrSetting{}, policy)
 	}
 }
@@ -215,14 +215,14 @@ func TestSweepEnds(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	steps := 0
-	err = trace.Sweep(ctx, []Capacity{{}}, []string{"lru", "slru"}, Parts{}, func(int) { steps++ }, func(Run) error {
+	err = trace.Sweep(ctx, []Capacity{{}}, []string{"lru", "slru"}, Setup{}, func(int) { steps++ }, func(Run) error {
 		cancel()
 		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, steps, "the second run stops where it looks at the context")
 	full := errors.New("disk full")
-	require.ErrorIs(t, trace.Sweep(t.Context(), []Capacity{{}}, []string{"lru"}, Parts{}, func(int) {}, func(Run) error { return full }), full)
+	require.ErrorIs(t, trace.Sweep(t.Context(), []Capacity{{}}, []string{"lru"}, Setup{}, func(int) {}, func(Run) error { return full }), full)
 }
 
 func BenchmarkReplayMooncake(b *testing.B) {
@@ -230,7 +230,7 @@ func BenchmarkReplayMooncake(b *testing.B) {
 	for _, policy := range append(Compared(), Optimum) {
 		b.Run(policy, func(b *testing.B) {
 			for b.Loop() {
-				_, err := trace.Replay(b.Context(), policy, Capacity{percent: 5}, Parts{}, func(int) {})
+				_, err := trace.Replay(b.Context(), policy, Capacity{percent: 5}, Setup{}, func(int) {})
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*trace.References()), "ns/ref")

@@ -50,24 +50,40 @@ func newTree(policy string, capacity int) (*tree, error) {
 }
 
 func (t *tree) request(path []uint32) (hits int, err error) {
+	if hits, err = t.take(path); err != nil {
+		return 0, err
+	}
+	if err = t.extend(path, len(path)); err != nil {
+		return 0, err
+	}
+	return hits, t.prefix.Release(t.path)
+}
+
+// take begins a request with the blocks that are there.
+func (t *tree) take(path []uint32) (hits int, err error) {
 	q := prefix.Query{Tokens: path}
 	m := t.prefix.Match(t.root, q)
-	if t.path, m, err = t.prefix.Take(t.path[:0], t.root, q, prefix.RetentionHint{}, m); err != nil {
-		return 0, err
-	}
-	room := min(len(path)-m.Blocks, t.alloc.Free()+t.prefix.Evictable(t.root))
+	t.path, m, err = t.prefix.Take(t.path[:0], t.root, q, prefix.RetentionHint{}, m)
+	return m.Blocks, err
+}
+
+// extend has the request go on with blocks that are not there, up to block to of its path, as far as there is room.
+func (t *tree) extend(path []uint32, to int) (err error) {
+	had := len(t.path)
+	room := t.room(to - had)
 	if lack := room - t.alloc.Free(); lack > 0 && !t.prefix.Evict(lack, t.root) {
-		return 0, fmt.Errorf("replay: %w: %d blocks that can be evicted were not", prefix.ErrCorrupt, lack)
+		return fmt.Errorf("replay: %w: %d blocks that can be evicted were not", prefix.ErrCorrupt, lack)
 	}
 	if t.path, err = t.alloc.AllocateN(t.path, room); err != nil {
-		return 0, err
+		return err
 	}
 	where := prefix.Path{Root: t.root}
-	if m.Blocks > 0 {
-		where.Parent = t.path[m.Blocks-1]
+	if had > 0 {
+		where.Parent = t.path[had-1]
 	}
-	if _, t.old, err = t.prefix.Insert(t.old[:0], where, path[m.Blocks:len(t.path)], t.path[m.Blocks:]); err != nil {
-		return 0, err
-	}
-	return m.Blocks, t.prefix.Release(t.path)
+	_, t.old, err = t.prefix.Insert(t.old[:0], where, path[had:len(t.path)], t.path[had:])
+	return err
 }
+
+// room is how many blocks, of those that are wanted, the request can have more.
+func (t *tree) room(want int) int { return min(want, t.alloc.Free()+t.prefix.Evictable(t.root)) }

@@ -73,7 +73,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 	accept(cfg.Memory.Capacity <= c.Context, "Capacity", cfg.Memory.Capacity, "the model was made for %d tokens", c.Context)
 	// Of one head, so that nothing overflows before the capacity is lowered, and of a type that goes with any.
 	resolved, err := kvcache.Config{
-		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
+		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1, Digest: []byte{0}},
 		Storage: kvcache.Storage{K: backend.F32},
 		Memory:  kvcache.Memory{Layout: cfg.Memory.Layout, Capacity: cfg.Memory.Capacity, MaxSeqs: 1},
 	}.Resolve()

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
@@ -205,21 +206,23 @@ func BenchmarkDemo(b *testing.B) {
 			return report
 		}
 		run(long, 2)
-		b.Run(fmt.Sprintf("prompt/threads%d", threads), func(b *testing.B) {
-			var all Report
-			for b.Loop() {
-				all.Add(run(long, 1))
-			}
-			require.Equal(b, 256*b.N, all.PrefillTokens)
-			b.ReportMetric(float64(all.PrefillTokens)/all.Prefill.Seconds(), "tokens/s")
-		})
-		b.Run(fmt.Sprintf("decode/threads%d", threads), func(b *testing.B) {
-			var all Report
-			for b.Loop() {
-				all.Add(run(short, 300))
-			}
-			require.Equal(b, 299*b.N, all.DecodeTokens)
-			b.ReportMetric(float64(all.DecodeTokens)/all.Decode.Seconds(), "tokens/s")
-		})
+		for _, c := range []struct {
+			what, text  string
+			new, tokens int // that are generated, and of which the time is taken
+			of          func(Report) (tokens int, took time.Duration)
+		}{
+			{"prompt", long, 1, 256, func(r Report) (int, time.Duration) { return r.PrefillTokens, r.Prefill }},
+			{"decode", short, 300, 299, func(r Report) (int, time.Duration) { return r.DecodeTokens, r.Decode }},
+		} {
+			b.Run(fmt.Sprintf("%s/threads%d", c.what, threads), func(b *testing.B) {
+				var all Report
+				for b.Loop() {
+					all.Add(run(c.text, c.new))
+				}
+				tokens, took := c.of(all)
+				require.Equal(b, c.tokens*b.N, tokens)
+				b.ReportMetric(float64(tokens)/took.Seconds(), "tokens/s")
+			})
+		}
 	}
 }

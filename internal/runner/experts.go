@@ -122,17 +122,15 @@ func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32
 	by := r.floats("by", n) // what outputs are multiplied by
 	var of []int            // the rows
 	for t := range n {
-		s := score(t)
-		if s == 0 {
-			continue
+		if s := score(t); s != 0 {
+			row := rows[len(of)*dim : (len(of)+1)*dim]
+			if copy(row, in[t*dim:]); b.Experts.OfInputs {
+				scale(row, s)
+				s = 1
+			}
+			by[len(of)] = s
+			of = append(of, t)
 		}
-		row := rows[len(of)*dim : (len(of)+1)*dim]
-		if copy(row, in[t*dim:]); b.Experts.OfInputs {
-			scale(row, s)
-			s = 1
-		}
-		by[len(of)] = s
-		of = append(of, t)
 	}
 	if len(of) == 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -96,7 +97,7 @@ func (s *settings) config() Config {
 
 // lay describes each layer.
 func (c *Config) lay(s *settings, f family) {
-	kinds, alike := get(s, "layer_types", []any(nil)), true
+	kinds := get(s, "layer_types", []any(nil))
 	field, _ := s.lookup("layer_types")
 	s.need(kinds == nil || len(kinds) == c.Layers, field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
 	c.Blocks = make([]Block, 0, c.Layers)
@@ -116,9 +117,8 @@ func (c *Config) lay(s *settings, f family) {
 			s.rope(&b, kind, c.Context)
 		}
 		c.Blocks = append(c.Blocks, b)
-		alike = alike && b == c.Blocks[0]
 	}
-	if alike {
+	if !slices.ContainsFunc(c.Blocks, func(b Block) bool { return b != c.Blocks[0] }) {
 		c.Block, c.Blocks = c.Blocks[0], nil
 	}
 }

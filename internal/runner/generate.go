@@ -9,7 +9,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Report is what a Generate did.
@@ -17,6 +16,7 @@ type Report struct {
 	PrefillTokens, DecodeTokens int // tokens computed, without wrong guesses
 	Guesses, Right              int // tokens guessed, and how many of them followed
 	Prefill, Decode             time.Duration
+	Load                        time.Duration // of waiting for tiers, which is no part of Prefill
 	// Matches says how much of each prompt was found: in the cache or, for one that is equal to another before it, all.
 	Matches []kvcache.Match
 	Cache   kvcache.Stats // at the moment when most of it was in use
@@ -30,6 +30,7 @@ func (r *Report) Add(o Report) {
 	r.Right += o.Right
 	r.Prefill += o.Prefill
 	r.Decode += o.Decode
+	r.Load += o.Load
 	r.Matches = append(r.Matches, o.Matches...)
 	if o.Cache.BytesHeld > r.Cache.BytesHeld {
 		r.Cache = o.Cache
@@ -39,7 +40,8 @@ func (r *Report) Add(o Report) {
 // Generate continues the prompts, all in one batch, until each has reached the end of its text, maxTokens new tokens, or the
 // capacity of the cache. It calls emit with the number of the prompt and every new token but the one that ends a text. Equal
 // prompts are computed once, and their sequences share the cache; where prefixes are reused, so is what prompts begin with in
-// common, and what was computed by an earlier Generate.
+// common, and what was computed by an earlier Generate, or is in tiers: those are waited for as long as the pool
+// expects them to be faster than computing.
 //
 // With Options.Guesses the likeliest tokens are chosen, and each step computes guesses of what follows, too: those that are
 // right cost no step of their own. The text is the same.
@@ -57,6 +59,7 @@ func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens in
 	defer caught(&err)
 	g.begin(prompts, s)
 	g.drain(ctx, &report.Prefill, func(run *run[B], logits []float32) { run.logits = slices.Clone(logits) })
+	report.Prefill -= report.Load
 	g.share()
 	g.drain(ctx, &report.Decode, g.next)
 	return report, nil
@@ -100,33 +103,6 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
 	}
 }
 
-// admit opens a sequence for every run that waits for no earlier one.
-func (g *generation[B]) admit() {
-	for i, run := range g.runs {
-		if !run.waiting || g.later(run) {
-			continue
-		}
-		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
-		check(err)
-		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
-		run.pending = run.prompt.Tokens[match.Cached:]
-	}
-}
-
-// later reports whether an earlier run is going to compute blocks that this one can use and
-// the cache does not have yet: what prompts begin with in common is computed once.
-func (g *generation[B]) later(r *run[B]) bool {
-	cfg := g.Pool().Config()
-	found, err := g.Pool().Match(r.prompt.Tokens, r.prompt.options())
-	if err != nil || cfg.Memory.Prefix == prefix.Off {
-		return false // Open says what is wrong
-	}
-	return slices.ContainsFunc(g.runs[:r.number], func(earlier *run[B]) bool {
-		common := min(r.prompt.common(earlier.prompt), len(r.prompt.Tokens)-1) // the last token is always computed
-		return earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached
-	})
-}
-
 // drain runs steps until no run has pending tokens, and calls use with the logits behind the last one of a run. It tells how
 // long that took.
 func (g *generation[B]) drain(ctx context.Context, took *time.Duration, use func(*run[B], []float32)) {
@@ -134,7 +110,7 @@ func (g *generation[B]) drain(ctx context.Context, took *time.Duration, use func
 	defer func() { *took = time.Since(start) }()
 	for more := true; more; more = g.advance(use) {
 		check(ctx.Err())
-		g.admit()
+		g.admit(ctx)
 	}
 }
 
@@ -157,6 +133,7 @@ func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 	if n == 0 {
 		return false
 	}
+	begin := time.Now()
 	logits, err := g.Forward(work, trees)
 	if trees && errors.Is(err, kvcache.ErrOutOfBlocks{}) {
 		for i, run := range in { // there may be room for what is certain
@@ -165,7 +142,11 @@ func (g *generation[B]) advance(use func(*run[B], []float32)) bool {
 		logits, err = g.Forward(work, false)
 	}
 	check(err)
+	took := time.Since(begin)
 	for i, run := range in {
+		if k := len(work[i].Tokens); run.emitted() == 0 { // its part of the time for the prompts
+			g.Pool().Prefilled(run.seq.Len()-k, k, took*time.Duration(k)/time.Duration(n))
+		}
 		if len(run.pending) == 0 {
 			use(run, logits.Row(i))
 		}
@@ -220,12 +201,9 @@ func (g *generation[B]) end(run *run[B]) error {
 		return nil
 	}
 	stats, err := g.Pool().Stats()
-	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
-		g.report.Cache = stats
-	}
 	n, prompt, seq := run.seq.Len(), len(run.prompt.Tokens), run.seq
-	g.report.PrefillTokens += min(n, prompt) - g.report.Matches[run.number].Cached
-	g.report.DecodeTokens += max(n-prompt, 0)
+	computed := min(n, prompt) - g.report.Matches[run.number].Cached
+	g.report.Add(Report{PrefillTokens: computed, DecodeTokens: max(n-prompt, 0), Cache: stats})
 	run.seq = nil
 	return errors.Join(err, seq.Release())
 }

@@ -18,15 +18,15 @@ var ggmlTypes = map[uint32]string{
 	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
 }
 
-// ggufNumbers reads the numbers of GGUF's metadata by their type, of which 7 is a boolean.
-var ggufNumbers = map[uint32]func(r *reader, field string) float64{
+// ggufValues reads GGUF's metadata other than arrays by their type, of which 7 is a boolean.
+var ggufValues = map[uint32]func(r *reader, field string) any{
 	0: float[uint8], 1: float[int8], 2: float[uint16], 3: float[int16], 4: float[uint32], 5: float[int32], 6: float[float32],
 	7: float[uint8], 10: float[uint64], 11: float[int64], 12: float[float64],
+	ggufString: func(r *reader, field string) any { return r.string(field) },
 }
 
-func float[T numeric](r *reader, field string) float64 { return float64(number[T](r, field)) }
+func float[T numeric](r *reader, field string) any { return float64(number[T](r, field)) }
 
-// The other types.
 const ggufString, ggufArray = 8, 9
 
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
@@ -66,12 +66,8 @@ func parseGGUF(f file) (*settings, *archive) {
 
 // value reads a metadata value of a type, as settings hold it.
 func (r *reader) value(field string, kind uint32) any {
-	read, ok := ggufNumbers[kind]
-	switch {
-	case ok:
+	if read, ok := ggufValues[kind]; ok {
 		return read(r, field)
-	case kind == ggufString:
-		return r.string(field)
 	}
 	r.need(kind == ggufArray, field, "has unknown type %d", kind)
 	kind, n := r.u32(field), r.u64(field)

@@ -19,14 +19,18 @@ type latentWeights struct {
 }
 
 func (w *loader) latent(b *Block, out *Layer) {
-	l, o, dim, in, name := &b.Latent, &out.Latent, w.cfg.Dim, w.cfg.Dim, "self_attn.q_proj"
+	l, o, dim := &b.Latent, &out.Latent, w.cfg.Dim
+	queries, each := b.Heads*(l.Plain+l.Rotated), l.Plain+l.Value
 	if l.Query > 0 {
-		o.Query, o.QueryNorm = w.matrix("self_attn.q_a_proj", l.Query, dim, b.QKVBias), w.norm("self_attn.q_a_layernorm", l.Query)
-		in, name = l.Query, "self_attn.q_b_proj"
+		o.Query = w.matrix("self_attn.q_a_proj", l.Query, dim, b.QKVBias)
+		o.QueryNorm = w.norm("self_attn.q_a_layernorm", l.Query)
+		out.Q = w.matrix("self_attn.q_b_proj", queries, l.Query, false)
+	} else {
+		out.Q = w.matrix("self_attn.q_proj", queries, dim, false)
 	}
-	out.Q = w.matrix(name, b.Heads*(l.Plain+l.Rotated), in, false)
-	o.KV, o.KVNorm = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias), w.norm("self_attn.kv_a_layernorm", l.KV)
-	both, each := w.raw("self_attn.kv_b_proj.weight", b.Heads*(l.Plain+l.Value), l.KV), l.Plain+l.Value
+	o.KV = w.matrix("self_attn.kv_a_proj_with_mqa", l.KV+l.Rotated, dim, b.QKVBias)
+	o.KVNorm = w.norm("self_attn.kv_a_layernorm", l.KV)
+	both := w.raw("self_attn.kv_b_proj.weight", b.Heads*each, l.KV)
 	for h := range b.Heads {
 		o.Keys = append(o.Keys, both.rows(1, h*each, h*each+l.Plain).transposed().pack(dense{}).Matrix)
 		o.Values = append(o.Values, both.rows(1, h*each+l.Plain, (h+1)*each).pack(dense{}).Matrix)

@@ -96,17 +96,15 @@ func LoadConfig(folder string) (c Config, err error) {
 
 func readConfig(fsys fs.FS, folder string) Config {
 	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
-	name := path.Join(folder, "generation_config.json")
-	if !there(fsys, name) {
-		return c
-	}
-	s := parseSettings(open(fsys, name), "generation")
-	for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
-		if !slices.Contains(c.EOS, token) {
-			c.EOS = append(c.EOS, token)
+	if name := path.Join(folder, "generation_config.json"); there(fsys, name) {
+		s := parseSettings(open(fsys, name), "generation")
+		for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
+			if !slices.Contains(c.EOS, token) {
+				c.EOS = append(c.EOS, token)
+			}
 		}
+		s.check(&c)
 	}
-	s.check(&c)
 	return c
 }
 

@@ -127,20 +127,18 @@ type port[B backend.Buffer] struct {
 	shared bool
 }
 
-func (r *Runner[B]) port(width int) (p port[B]) {
-	var err error
-	p.buf, err = r.be.Alloc(backend.F32, r.rows*width)
+func (r *Runner[B]) port(width int) port[B] {
+	buf, err := r.be.Alloc(backend.F32, r.rows*width)
 	check(err)
-	r.owned = append(r.owned, func() error { return r.be.Free(p.buf) })
+	r.owned = append(r.owned, func() error { return r.be.Free(buf) })
 	access, shared := backend.HostAccessOf(r.be)
-	if p.shared = shared; !shared {
-		p.host = make([]float32, r.rows*width)
-		return p
+	if !shared {
+		return port[B]{buf: buf, host: make([]float32, r.rows*width)}
 	}
-	bytes, err := access.HostBytes(p.buf)
+	bytes, err := access.HostBytes(buf)
 	check(err)
-	p.host = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
-	return p
+	host := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/4)
+	return port[B]{buf: buf, host: host, shared: true}
 }
 
 // send makes the first n elements visible to the device. Its earlier reads of them

@@ -34,10 +34,9 @@ type jsonFile struct {
 // mergePair is two tokens that become one, as a list or with a space between them.
 type mergePair [2]string
 
-func (m *mergePair) UnmarshalJSON(data []byte) error {
+func (m *mergePair) UnmarshalJSON(data []byte) (err error) {
 	var text string
 	var list []string
-	var err error
 	if data[0] == '[' {
 		err = json.Unmarshal(data, &list)
 	} else {

@@ -34,7 +34,7 @@ const (
 // parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is its field.
 func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 	whole = cmp.Or(whole, &part{Type: "Sequence"}) // of no parts
-	all, growth, after := []part{*whole}, 1, ""
+	all, growth, fused := []part{*whole}, 1, false // fused: a decoder Fuse was before
 	if whole.Type == "Sequence" {
 		all = slices.Concat(whole.Normalizers, whole.Pretokenizers, whole.Processors, whole.Decoders)
 	}
@@ -44,7 +44,10 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 		if whole.Type == "Sequence" {
 			r.field = fmt.Sprintf("%s[%d]", kind, i)
 		}
-		switch kind + after + " " + p.Type { // the comma of after is where no type can have one
+		if fused && p.Type != "Strip" {
+			r.refuse("%q, after Fuse,", p.Type)
+		}
+		switch kind + " " + p.Type {
 		case "normalizer NFC":
 			add(edit(nfc))
 		case "normalizer Replace", "decoder Replace":
@@ -104,15 +107,18 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 			}
 			add(replace(p.Replacement, " "))
 		case "decoder Fuse":
-			after = ", after Fuse,"
-		case "decoder, after Fuse, Strip":
+			fused = true
+		case "decoder Strip":
+			if !fused {
+				r.refuse("%q", p.Type)
+			}
 			if p.Start != 1 || p.Stop != 0 {
 				r.refuse(`"Strip" after Fuse, other than of the first character,`)
 			}
 			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
 
 		default:
-			r.refuse("%q%s", p.Type, after)
+			r.refuse("%q", p.Type)
 		}
 	}
 	return list

@@ -78,11 +78,13 @@ func TestDamagedBase(t *testing.T) {
 		if archive.Base == "" {
 			continue
 		}
-		damaged := read(t, archive.Base)
-		a := archives{files: fstest.MapFS{
-			f.Archive + ".zst":    &fstest.MapFile{Data: read(t, f.Archive)},
-			archive.Base + ".zst": &fstest.MapFile{Data: damaged[:len(damaged)/2]},
-		}}
+		files := fstest.MapFS{}
+		for _, b := range m.Archives {
+			files[b.Name+".zst"] = &fstest.MapFile{Data: read(t, b.Name)}
+		}
+		damaged := files[archive.Base+".zst"]
+		damaged.Data = damaged.Data[:len(damaged.Data)/2]
+		a := archives{files: files}
 		_, err := a.image(m, f.Name)
 		var damage ErrDamaged
 		require.ErrorAs(t, err, &damage)

@@ -1,5 +1,5 @@
-// Copies of whole blocks, within a cache or to another, and of single slots within one, and attention
-// mass of slots that begin anew. Bytes move in pieces of 16, or of 4 in the narrow kernels; their type does not matter.
+// Copies of whole blocks, within a cache, to another, or to and from memory that the host copies, and of single slots within
+// one, and attention mass of slots that begin anew. Bytes move in pieces of 16, or of 4 in the narrow kernels; their type does not matter.
 #include "plane.cuh"
 #include "run.cuh"
 
@@ -57,6 +57,54 @@ __device__ inline void copy_blocks(const Piece *k, const Piece *v, Piece *to_k, 
 
 COPY_BLOCKS(, Wide)
 COPY_BLOCKS(_narrow, Narrow)
+
+namespace {
+
+// copy_bytes copies bytes that lie alike in their pieces on both sides, which the blocks along x share: those before the first whole
+// piece and behind the last one by one.
+template <class Piece> __device__ inline void copy_bytes(const unsigned char *from, unsigned char *to, int64_t bytes) {
+    const int64_t head = min(int64_t(-reinterpret_cast<uintptr_t>(to) % sizeof(Piece)), bytes);
+    const int64_t pieces = (bytes - head) / sizeof(Piece), tail = head + pieces * sizeof(Piece);
+    copy_block(reinterpret_cast<const Piece *>(from + head), reinterpret_cast<Piece *>(to + head), pieces);
+    if (blockIdx.x == 0 && threadIdx.x < head) to[threadIdx.x] = from[threadIdx.x];
+    if (blockIdx.x == 0 && tail + threadIdx.x < bytes) to[tail + threadIdx.x] = from[tail + threadIdx.x];
+}
+
+// copy_any takes pieces as large as both sides lie alike in.
+__device__ inline void copy_any(const unsigned char *from, unsigned char *to, int64_t bytes) {
+    const uintptr_t apart = reinterpret_cast<uintptr_t>(from) ^ reinterpret_cast<uintptr_t>(to);
+    if (apart % sizeof(Wide) == 0) {
+        copy_bytes<Wide>(from, to, bytes);
+    } else if (apart % sizeof(Narrow) == 0) {
+        copy_bytes<Narrow>(from, to, bytes);
+    } else {
+        copy_bytes<unsigned char>(from, to, bytes);
+    }
+}
+
+// Plane is one of a set, whose blocks have bytes each and lie before bytes behind the beginning of those of the set.
+struct Plane {
+    unsigned char *at;
+    int64_t bytes, before;
+};
+
+} // namespace
+
+// Grid: x over slices of a plane's block, 1024 pieces a slice; y over planes and listed blocks. Any grid is right.
+FKV_KERNEL(fkv_stage_blocks, THREADS, 0, const Plane *planes, const uint32_t *list, unsigned char *staging, fkv_stage_blocks_args args) {
+    const uint32_t all = args.planes * args.listed;
+    for (uint32_t i = blockIdx.y; i < all; i += gridDim.y) {
+        const int64_t id = list[i / args.planes];
+        const Plane plane = planes[i % args.planes];
+        const int64_t first = i / args.planes * args.block_bytes + plane.before - args.begin; // of what is staged
+        const int64_t skip = max(-first, int64_t{0}), bytes = min(plane.bytes, args.bytes - first) - skip;
+        if (id < args.blocks && bytes > 0) {
+            unsigned char *block = plane.at + id * plane.bytes + skip, *there = staging + first + skip;
+            const bool back = args.flags & FKV_UNSTAGE;
+            copy_any(back ? there : block, back ? block : there, bytes);
+        }
+    }
+}
 
 namespace {
 

@@ -261,8 +261,12 @@ func (m *Manifest) complete() error {
 		}
 	}
 	for _, a := range m.Archives {
-		if b, ok := m.Archive(a.Base); a.Base != "" && (!ok || b.Base != "") {
-			return fmt.Errorf("archive %s: %s is no dictionary", a.Name, a.Base)
+		for b, n := a, 0; b.Base != ""; n++ {
+			base, ok := m.Archive(b.Base)
+			if !ok || n == len(m.Archives) { // it is its own
+				return fmt.Errorf("archive %s: %s is no dictionary", a.Name, b.Base)
+			}
+			b = base
 		}
 	}
 	for _, f := range m.Families {

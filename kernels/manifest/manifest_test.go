@@ -84,6 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		{"archive first 06", "archive first 06 second 3", "a name, a sum and a dictionary"},
 		{"archive first 06", "archive first 06 second", "archive first: second is no dictionary"},
 		{"07 first", "07 third", "archive second: third is no dictionary"},
+		{"07 first", "07 second", "archive second: second is no dictionary"},
 		{"archive first", "archive third", "archive second comes after third"},
 		{"append.cu first 800", "append.cu third 800", "archive third is not listed"},
 		{"family fill fill.cu second 16 05\n", "", "family fill is not listed"},

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Config describes a model's keys and values and how to hold them, in four parts. Model.Layers,
+// Config describes a model's keys and values and how to hold them, in five parts. Model.Layers,
 // Model.KVHeads and Model.HeadDim are required; other zero values are taken from the environment
 // (see Environment) and then from the defaults. In JSON (see Parse) its parts and fields
 // have the same names in lower case, as in {"model": {"layers": 32, "kv_heads": 8, "head_dim": 128}}.
@@ -17,6 +17,7 @@ type Config struct {
 	Storage   Storage   `json:"storage,omitzero"`
 	Memory    Memory    `json:"memory,omitzero"`
 	Attention Attention `json:"attention,omitzero"`
+	Tiers     Tiers     `json:"tiers,omitzero"`
 
 	sources      [numSettings]Source
 	resolved     bool
@@ -43,7 +44,11 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	}
 	c.memory = nil
 	c.Model.fillHeads()
-	settle(&c, setLayout, &c.Memory.Layout, env.Layout, Contiguous)
+	layout := Contiguous
+	if c.settleTiers(env); c.Tiers.Any() {
+		layout = Paged
+	}
+	settle(&c, setLayout, &c.Memory.Layout, env.Layout, layout)
 	settle(&c, setCapacity, &c.Memory.Capacity, env.Capacity, DefaultCapacity)
 	settle(&c, setMaxSeqs, &c.Memory.MaxSeqs, env.MaxSeqs, DefaultMaxSeqs)
 	settle(&c, setQHeads, &c.Model.QHeads, 0, c.Model.KVHeads)
@@ -73,6 +78,9 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 		c.Memory.Blocks = 0 // follows MaxSeqs
 	}
 	if err := c.checkFilled(); err != nil {
+		return Config{}, err
+	}
+	if err := c.checkTiers(); err != nil {
 		return Config{}, err
 	}
 	if c.Model.grouped() {
@@ -129,7 +137,7 @@ func settle[T comparable](c *Config, s setting, field *T, env, def T) {
 
 // check checks what the caller must give and what no default repairs.
 func (c *Config) check() error {
-	for _, check := range [...]func() error{c.Model.check, c.Storage.check, c.Memory.check, c.Attention.check} {
+	for _, check := range [...]func() error{c.Model.check, c.Storage.check, c.Memory.check, c.Attention.check, c.Tiers.check} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -19,6 +19,9 @@ const (
 	EnvMaxBlocks = "FERRUM_KV_MAX_BLOCKS"  // blocks of a paged pool
 	EnvDType     = "FERRUM_KV_DTYPE"       // storage type of keys and values
 	EnvPrefix    = "FERRUM_KV_PREFIX"      // policy of prefix reuse in a paged pool, or "off"
+	EnvHostBytes = "FERRUM_KV_HOST_BYTES"  // host memory for blocks that leave the device, as 64MiB, or "auto"
+	EnvDiskDir   = "FERRUM_KV_DISK_DIR"    // directory for blocks
+	EnvDiskBytes = "FERRUM_KV_DISK_BYTES"  // the most that it takes
 )
 
 // Environment has the values of the environment variables. The zero value of a field: not set.
@@ -29,6 +32,9 @@ type Environment struct {
 	MaxBlocks int
 	DType     backend.DType
 	Prefix    prefix.Policy
+	HostBytes int64
+	DiskDir   string
+	DiskBytes int64
 }
 
 // maxSetting bounds the numbers that a variable may give, so that products of
@@ -78,6 +84,21 @@ func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 		}
 		env.Prefix = policy
 	}
+	for _, size := range []struct {
+		name string
+		to   *int64
+	}{{EnvHostBytes, &env.HostBytes}, {EnvDiskBytes, &env.DiskBytes}} {
+		v, ok := lookup(size.name)
+		if !ok || v == "" {
+			continue
+		}
+		n, err := ParseBytes(v)
+		if err != nil || n == 0 || n < 0 && size.name == EnvDiskBytes {
+			return Environment{}, backend.ErrConfig{Name: size.name, Value: v, Why: "accepts bytes such as 1048576, 64MiB or 1.5GB"}
+		}
+		*size.to = n
+	}
+	env.DiskDir, _ = lookup(EnvDiskDir)
 	return env, nil
 }
 

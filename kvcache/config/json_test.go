@@ -29,12 +29,14 @@ func draw(t *rapid.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" { // what the program has in memory only
 				draw(t, v.Field(i))
 			}
 		}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(rapid.Int64().Draw(t, "int"))
+	case reflect.String:
+		v.SetString(rapid.StringMatching(`[a-z/]*`).Draw(t, "string"))
 	case reflect.Bool:
 		v.SetBool(rapid.Bool().Draw(t, "bool"))
 	case reflect.Float32:

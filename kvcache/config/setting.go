@@ -37,6 +37,9 @@ const (
 	setVHeadDim
 	setScale
 	setPrefix
+	setHostBytes
+	setDiskDir
+	setDiskBytes
 	numSettings
 )
 
@@ -61,6 +64,12 @@ func (c Config) Settings() []Setting {
 	if c.Memory.Layout == Paged {
 		out[3].Variable = EnvMaxBlocks
 		out = append(out, row(setBlockSize, "block size", "", c.Memory.BlockSize), row(setPrefix, "prefix reuse", EnvPrefix, c.Memory.Prefix))
+	}
+	if t := &c.Tiers; t.HostBytes != 0 {
+		out = append(out, row(setHostBytes, "host memory", EnvHostBytes, t.HostBytes))
+	}
+	if d := &c.Tiers.Disk; d.Dir != "" {
+		out = append(out, row(setDiskDir, "disk", EnvDiskDir, d.Dir), row(setDiskBytes, "disk bytes", EnvDiskBytes, d.Bytes))
 	}
 	return out
 }

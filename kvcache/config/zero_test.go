@@ -9,6 +9,6 @@ import (
 // What no constructor made returns, or returns an error.
 func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
-		Plain: []any{&Config{}, &Model{}, new(Layout), new(Source), &ErrPoolSize{}, &Part{}, &Memory{}},
+		Plain: []any{&Config{}, &Model{}, new(Layout), new(Source), &ErrPoolSize{}, &Part{}, &Memory{}, &Tiers{}},
 	})
 }

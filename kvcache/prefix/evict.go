@@ -198,3 +198,40 @@ func (t *Tree) Clear(force bool) error {
 	t.hub.send(Event{Kind: Cleared})
 	return nil
 }
+
+// ClearRoot is Clear of one scope. Events tell of each block.
+func (t *Tree) ClearRoot(r Root, force bool) error {
+	if err := t.made("clear"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	root := t.root(r)
+	if root == nil {
+		return nil
+	}
+	if !force {
+		used := 0
+		each(&root.node, func(n *node) {
+			for _, b := range n.blocks[:n.resident()] {
+				if t.entries[b.ID].state == held {
+					used++
+				}
+			}
+		})
+		if used > 0 {
+			return ErrInUse{Blocks: used}
+		}
+	}
+	root.busy = true
+	for root.node.kids != nil {
+		t.forget(root.node.kids, 0)
+	}
+	for root.node.farKids != nil {
+		t.forget(root.node.farKids, 0)
+	}
+	root.busy = false
+	t.prune(root)
+	return nil
+}

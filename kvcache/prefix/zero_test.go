@@ -11,6 +11,6 @@ func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
 		Made:  []any{&Tree{}},
 		Free:  []string{"Tree.Subscribe"}, // a stream that has ended
-		Plain: []any{&ErrPinned{}, &ErrInUse{}, &ErrArgument{}, new(MissReason), &Root{}, new(Policy), &Match{}, &Key{}, &Query{}, &Scope{}, &RetentionHint{}, &Fingerprint{}, new(EventKind), &Lease{}},
+		Plain: []any{&ErrPinned{}, &ErrInUse{}, &ErrArgument{}, new(MissReason), &Root{}, new(Policy), &Match{}, &Key{}, &Query{}, &Scope{}, &RetentionHint{}, &Fingerprint{}, &Part{}, new(EventKind), &Lease{}},
 	})
 }

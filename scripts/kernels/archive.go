@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// base is the archive that the others of attention are told by: their code is alike.
-const base = "attend_128_128"
+// bases are the archives that others of attention are told by: code of like sizes is alike. What is not here is told by root.
+var bases = map[string]string{"attend_96_96": "attend_80_80", "attend_112_112": "attend_80_80", "attend_192_192": "attend_192_128"}
+
+const root = "attend_128_128"
 
 // archiveOf is the archive that a family is in. A model has one pair of head sizes: it unpacks the
 // attention of those, and what is not attention.
@@ -24,8 +27,8 @@ func archiveOf(family string) manifest.Archive {
 		return manifest.Archive{Name: "other"}
 	}
 	a := manifest.Archive{Name: "attend_" + m[2] + "_" + m[3]}
-	if a.Name != base {
-		a.Base = base
+	if a.Name != root {
+		a.Base = cmp.Or(bases[a.Name], root)
 	}
 	return a
 }
@@ -37,8 +40,8 @@ func archives(families []manifest.Family) (list []manifest.Archive) {
 			list = append(list, a)
 		}
 	}
-	if !slices.ContainsFunc(list, func(a manifest.Archive) bool { return a.Name == base }) { // it did not compile
-		for i := range list {
+	for i, a := range list {
+		if !slices.ContainsFunc(list, func(b manifest.Archive) bool { return b.Name == a.Base }) { // it did not compile
 			list[i].Base = ""
 		}
 	}

@@ -18,7 +18,8 @@ func TestFamilies(t *testing.T) {
 		family := familyOf("file", symbol)
 		require.Equal(t, want, [2]string{family, archiveOf(family).Name}, symbol)
 	}
-	require.Equal(t, base, archiveOf("attend_mass_f16_f16_80_80").Base)
+	require.Equal(t, root, archiveOf("attend_mass_f16_f16_80_80").Base)
+	require.Equal(t, "attend_80_80", archiveOf("attend_mass_f16_f16_96_96").Base)
 	require.Empty(t, archiveOf("attend_mass_f16_f16_128_128").Base)
 }
 

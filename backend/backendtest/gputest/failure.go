@@ -65,6 +65,7 @@ func Exercise[B backend.Buffer](be backend.Backend[B]) (err error) {
 		func() error { return be.Append(s, token) },
 		s.Sync,
 		func() error { return be.Download(s, codes, token.Cache.V.Data, 0) },
+		func() error { return exerciseBlocks(be, s, buffers[0], buffers[1]) },
 	} {
 		if err := do(); err != nil {
 			return err

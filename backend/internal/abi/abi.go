@@ -259,6 +259,38 @@ func (a *CopyBlocksArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
+// stage_blocks: blocks list[i] of all planes, one behind another as host memory holds them, are a list of bytes, of which those
+// from begin on, as many as bytes, are copied to STAGING, or with FKV_UNSTAGE from there. PLANES [planes, 3]: the address of a
+// plane, the bytes of a block of it, and those of a block of all planes that come before. Blocks outside of the planes are skipped.
+// CUDA only: what Metal's devices have is the host's memory, too.
+const (
+	StageBlocksPlanes = iota
+	StageBlocksList
+	StageBlocksStaging
+	StageBlocksBuffers
+)
+
+const (
+	Unstage = 32 // from STAGING to the planes
+)
+
+// StageBlocksArgs is struct fkv_stage_blocks_args.
+type StageBlocksArgs struct {
+	Size                   uint32
+	Flags                  uint32
+	BlockBytes             int64  // of a block of all planes
+	Begin, Bytes           int64  // begin is in the first block
+	Planes, Listed, Blocks uint32 // planes * listed fits 32 bits
+	_                      uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *StageBlocksArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
 // move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another.
 // move_slots_narrow is to it as copy_blocks_narrow to copy_blocks.
 const (

@@ -93,3 +93,27 @@ func Copied[B backend.Buffer](dst B, dstOff int, src B, srcOff, n int) (to, toEn
 	from, _, err = Span("copy", "source", src, srcOff, n)
 	return to, toEnd, from, err
 }
+
+// Blocks verifies what backend.BlockAccess is called with: host has the bytes of blocks of all planes.
+func Blocks[B backend.Buffer](op string, planes []backend.BlockPlane[B], blocks []uint32, host []byte) error {
+	each, have, err := backend.CheckPlanes(planes)
+	if err != nil {
+		return err
+	}
+	c := checker{op: op}
+	if int64(len(host)) != int64(len(blocks))*each {
+		c.shape("%d bytes of host memory for %d blocks of %d", len(host), len(blocks), each)
+	}
+	for _, b := range blocks {
+		if int64(b) >= int64(have) {
+			c.shape("block %d of %d", b, have)
+		}
+	}
+	return c.err
+}
+
+// BlockBytes is the bytes of a block of a plane that was checked (backend.CheckPlanes).
+func BlockBytes[B backend.Buffer](p *backend.BlockPlane[B]) int {
+	bytes, _ := p.Buf.DType().Size(p.Each)
+	return int(bytes)
+}

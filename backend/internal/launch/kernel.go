@@ -77,6 +77,7 @@ const (
 	OpRotate
 	OpRotateQuant
 	OpRotateQuantLong
+	OpStageBlocks
 	OpUnpackBlocks
 	OpUnpackBlocksLong
 	Ops
@@ -109,6 +110,7 @@ var opNames = [...]string{
 	OpRotate:           "fkv_rotate",
 	OpRotateQuant:      "fkv_rotate_quant",
 	OpRotateQuantLong:  "fkv_rotate_quant_long",
+	OpStageBlocks:      "fkv_stage_blocks",
 	OpUnpackBlocks:     "fkv_unpack_blocks",
 	OpUnpackBlocksLong: "fkv_unpack_blocks_long",
 }

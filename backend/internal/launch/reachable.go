@@ -40,7 +40,7 @@ var HeadDims = [][2]int{{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {1
 // LatentDims are those of latent caches.
 var LatentDims = [][2]int{{576, 512}}
 
-// Reachable is every kernel that some call asks for, each once.
+// Reachable is every kernel that some call asks for, each once. OpCopy is for Metal only, OpStageBlocks for CUDA only.
 func Reachable() []Kernel {
 	var kernels []Kernel
 	seen := map[Kernel]bool{}
@@ -50,7 +50,7 @@ func Reachable() []Kernel {
 			kernels = append(kernels, k)
 		}
 	}
-	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpClearMass, OpGatherQuant, OpRotateQuant, OpRotateQuantLong} {
+	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpClearMass, OpGatherQuant, OpRotateQuant, OpRotateQuantLong, OpStageBlocks} {
 		add(Kernel{Op: op})
 	}
 	for _, f := range Formats {

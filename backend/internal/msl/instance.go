@@ -83,6 +83,9 @@ func Instances() []metalkernels.Instance {
 	var all []metalkernels.Instance
 	seen := map[metalkernels.Instance]bool{}
 	for _, k := range launch.Reachable() {
+		if k.Op == launch.OpStageBlocks {
+			continue // the devices have the host's memory
+		}
 		if i := Instance(k); !seen[i] {
 			seen[i] = true
 			all = append(all, i)

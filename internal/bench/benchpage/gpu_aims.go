@@ -29,6 +29,7 @@ func (r gpu) wanted() []aim {
 		{what: "gather", least: 0.85, reached: limited("gather")},
 		{what: "rotate", least: 0.85, reached: limited("rotate")},
 		{what: "copy blocks", least: 0.88, reached: limited("copy-blocks")},
+		{what: "blocks of 2 MiB to pinned memory of the host and back: of one copy's rate", least: 0.85, reached: append(limited("pack"), limited("unpack")...)},
 		{what: "decode, f16 and bf16, 4 and 8 heads a group, from 128 MB on: of the read limit", least: 0.85, reached: big},
 		{what: "the same, as far as hoped", least: 0.90, reached: big},
 		{what: "decode likewise, 32 to 128 MB", least: 0.65, reached: small},

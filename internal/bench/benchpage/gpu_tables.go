@@ -141,6 +141,17 @@ func (r gpu) moves() string {
 	return markdown(rows...)
 }
 
+// host is what goes to the host and comes from there.
+func (r gpu) host() string {
+	rows := [][]string{{"operation", "time", "rate", "of the limit"}}
+	for _, op := range []string{"pack", "unpack"} {
+		for _, t := range r.all(op) {
+			rows = append(rows, []string{spaced(t.parts), micros(t), rate(t), fraction(t)})
+		}
+	}
+	return markdown(rows...)
+}
+
 // noise says how far the quartiles of a figure are from each other, of this library's.
 func (r gpu) noise() string {
 	var spreads []float64

@@ -1,11 +1,11 @@
 // amd64 writes the assembly of backend/cpu for amd64: every kernel twice, with the
 // instructions of AVX-512 and with those of AVX2, FMA and F16C.
 //
-//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../internal/product
+//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../internal/product ../../kvcache/tier/memory
 //
 // writes NAME_amd64.s and, with the declarations of its functions, NAME_asm_amd64.go there,
 // for each name in files. The second folder, which may be left out, gets the probes that
-// kernels are compared with, the third one the products of the sample runner.
+// kernels are compared with, the third one the products of the sample runner, the fourth one the sums of blocks in host memory.
 package main
 
 import (
@@ -41,12 +41,12 @@ var files = []file{
 var packages = []struct {
 	name  string
 	files []file
-}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", weights}}}}
+}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", weights}}}, {"memory", []file{{"sum", copySums}}}}
 
 func main() {
 	dirs := os.Args[1:]
 	if len(dirs) < 1 || len(dirs) > len(packages) {
-		fmt.Fprintln(os.Stderr, "usage: amd64 DIR [DIR OF PROBES [DIR OF PRODUCTS]]")
+		fmt.Fprintln(os.Stderr, "usage: amd64 DIR [DIR OF PROBES [DIR OF PRODUCTS [DIR OF SUMS]]]")
 		os.Exit(2)
 	}
 	for i, dir := range dirs {

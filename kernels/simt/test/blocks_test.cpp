@@ -1,5 +1,7 @@
 // The kernels that copy and fill: gather, copy blocks, move slots, fill and copy bits.
 // All of them are exact.
+#include <deque>
+
 #include "rig.h"
 
 using namespace rig;
@@ -134,6 +136,72 @@ void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
     where += ", to another cache"; // in which some of the destinations are the numbers of sources
     copy_blocks_between(planes, blocks, other, fewer, {0, 3, 3, 0, 11, 6, 5, fewer, blocks, 1, 2, 2}, k_bytes, v_bytes);
     copy_blocks_between(other, fewer, planes, blocks, {0, 11, fewer, 5, 6, 0, 3, blocks, 8, 8}, k_bytes, v_bytes);
+}
+
+// check_stage stages bytes [begin, begin + count) of a list of blocks of planes of some sizes, whose memory begins shift bytes
+// behind a multiple of 16, and brings others back.
+void check_stage(const std::vector<int64_t> &sizes, size_t shift, const std::vector<uint32_t> &list, int64_t begin, int64_t count) {
+    constexpr uint32_t blocks = 6;
+    where = "stage " + std::to_string(count) + " bytes from " + std::to_string(begin) + " on, of " + std::to_string(sizes.size()) +
+            " planes that are " + std::to_string(shift) + " bytes off";
+    std::deque<Memory<unsigned char>> planes; // which do not move
+    std::vector<std::vector<unsigned char>> want;
+    std::vector<int64_t> table;
+    int64_t block_bytes = 0;
+    for (int64_t bytes : sizes) {
+        planes.emplace_back(static_cast<size_t>(bytes) * blocks, shift);
+        for (size_t i = 0; i < planes.back().size(); i++) planes.back()[i] = static_cast<unsigned char>(generator());
+        want.push_back(planes.back().copy());
+        table.insert(table.end(), {static_cast<int64_t>(reinterpret_cast<uintptr_t>(planes.back().data())), bytes, block_bytes});
+        block_bytes += bytes;
+    }
+    Memory<int64_t> places(table.size());
+    places.set(table);
+    Memory<uint32_t> ids(list.size());
+    ids.set(list);
+    Memory<unsigned char> staging(static_cast<size_t>(count));
+    std::vector<unsigned char> staged = staging.copy();
+    fkv_stage_blocks_args args{};
+    args.block_bytes = block_bytes, args.begin = begin, args.bytes = count;
+    args.planes = static_cast<uint32_t>(sizes.size()), args.listed = static_cast<uint32_t>(list.size()), args.blocks = blocks;
+    // each gives f the place in a plane of every byte that is staged.
+    const auto each = [&](auto f) {
+        for (int64_t i = 0; i < count; i++) {
+            const uint32_t id = list[static_cast<size_t>((begin + i) / block_bytes)];
+            int64_t at = (begin + i) % block_bytes;
+            size_t plane = 0;
+            while (at >= sizes[plane]) at -= sizes[plane++];
+            if (id < blocks) f(static_cast<size_t>(i), plane, static_cast<size_t>(id * sizes[plane] + at));
+        }
+    };
+    const auto expect = [&] {
+        staging.expect(staged, "what is staged");
+        for (size_t i = 0; i < planes.size(); i++) planes[i].expect(want[i], "a plane");
+    };
+    each([&](size_t i, size_t plane, size_t at) { staged[i] = want[plane][at]; });
+    launch("fkv_stage_blocks", grid(), {places.data(), ids.data(), staging.data()}, args);
+    expect();
+    for (unsigned char &byte : staged) byte = static_cast<unsigned char>(generator());
+    staging.set(staged);
+    each([&](size_t i, size_t plane, size_t at) { want[plane][at] = staged[i]; });
+    args.flags = FKV_UNSTAGE;
+    where += ", and back";
+    launch("fkv_stage_blocks", grid(), {places.data(), ids.data(), staging.data()}, args);
+    expect();
+}
+
+void stage_all() {
+    for (size_t shift : {0, 4, 1, 15}) {
+        check_stage({64}, shift, {3}, 0, 64);
+        check_stage({64, 48, 16}, shift, {3, 0, 5}, 0, 3 * 128);
+        check_stage({64, 4, 64, 4}, shift, {4, 1, 2}, 0, 3 * 136);
+        check_stage({24, 6, 1, 40, 17}, shift, {5, 0, 1, 2, 4}, 0, 5 * 88);
+        check_stage({24, 6, 1, 40, 17}, shift, {5, 0, 1}, 80, 112); // from within a block to within another
+        check_stage({24, 6, 1, 40, 17}, shift, {5, 0}, 25, 1);
+        check_stage({24, 6, 1, 40, 17}, shift, {5, 6, 0xffffffff, 1}, 7, 4 * 88 - 9); // blocks outside
+        check_stage({70000, 16}, shift, {1, 4}, 16, 2 * 70016 - 48);
+        check_stage({33, 70001}, shift, {2}, 32, 70001);
+    }
 }
 
 using Pairs = std::vector<int64_t>; // source, destination, source, …
@@ -285,6 +353,9 @@ int main() {
     check_copy_blocks(4, 0);
     check_copy_blocks(40, 12);
     check_copy_blocks(40004, 16);
+#ifndef FKV_METAL // whose devices have the host's memory
+    stage_all();
+#endif
     move_all();
     fill_all();
     check_copy_bits();

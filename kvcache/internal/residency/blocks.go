@@ -34,6 +34,11 @@ type Blocks struct {
 
 	// undefined is told of entries of the tree whose content a device failed to write.
 	undefined func(b block.Block, err error)
+	// OnWritten is told of entries of the tree that a device has written by now, or whose content was there when they
+	// were published. nil: nobody is. It is called under the guard, and changes nothing here.
+	OnWritten func(entry block.Block)
+	// OnWriting is told, likewise, that a device writes entries that were published: see AwaitWritten.
+	OnWriting func()
 }
 
 // cache is what has blocks that nobody owns.

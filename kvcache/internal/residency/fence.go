@@ -89,6 +89,7 @@ type Fences struct {
 	loans   []*loan     // those of them who give back some of what they hold
 	awaited *Fence      // held: behind it blocks come back that something lacked
 	waits   []*Fence    // what Retry waits for
+	lacking int         // who waits for what others borrowed
 }
 
 // loan is blocks that somebody holds until work without the guard is done.
@@ -169,8 +170,20 @@ func (fs *Fences) Retry(do func() error) error {
 		case out == 0:
 			return err
 		default:
+			fs.lacking++
 			fs.back.Wait()
+			if fs.lacking--; fs.lacking == 0 {
+				defer fs.back.Broadcast()
+			}
 		}
+	}
+}
+
+// Yield waits, as somebody who can wait before he borrows blocks, until those have tried again who lacked some. The guard is
+// held, and given up meanwhile.
+func (fs *Fences) Yield() {
+	for fs.lacking > 0 {
+		fs.back.Wait()
 	}
 }
 
@@ -182,6 +195,15 @@ func (fs *Fences) expect(f *Fence) { fs.Replace(&fs.awaited, f) }
 func (fs *Fences) await() {
 	f := fs.awaited
 	fs.awaited = nil
+	fs.waitFor(f)
+}
+
+// waitFor waits without the guard for a fence that the caller holds, and drops it.
+func (fs *Fences) waitFor(f *Fence) {
+	if f.done {
+		fs.Drop(f)
+		return
+	}
 	fs.waits = append(fs.waits, f)
 	var failed error
 	_ = fs.Apart(func() error { failed = f.event.Sync(); return nil })

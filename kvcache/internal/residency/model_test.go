@@ -23,6 +23,7 @@ type path struct {
 	tokens []uint32
 	blocks []block.Block
 	fence  *Fence
+	past   Past
 	claim  block.Claim
 	stored int // leading blocks that are in the tree
 	silent bool
@@ -41,13 +42,14 @@ type model struct {
 	queues [2]*queue
 	paths  []*path
 	holds  map[block.Block][]uint32
-	writer map[block.Block]*work // the last one
+	wrote  map[block.Block]writers
 	leases []*prefix.Lease
 	steps  []*work
+	sound  int // of one more steps one fails
 }
 
 func newModel(t *rapid.T, blocks int) *model {
-	m := &model{t: t, fences: &Fences{}, lock: &guard{}, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
+	m := &model{t: t, sound: 30, fences: &Fences{}, lock: &guard{}, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, wrote: map[block.Block]writers{}}
 	m.queues = [2]*queue{{}, {}}
 	m.fences.Guarded(m.lock)
 	var err error
@@ -71,9 +73,13 @@ func (m *model) undefined(b block.Block, err error) {
 // demote says of some blocks that their content is elsewhere, so that their entry outlives them. It is
 // asked where the content is there: written, and not being written.
 func (m *model) demote(b block.Block, _ prefix.Key) bool {
-	require.NotNil(m.t, m.writer[b])
-	require.True(m.t, m.writer[b].done)
-	require.NoError(m.t, m.writer[b].err)
+	for _, steps := range m.wrote[b] {
+		require.NotEmpty(m.t, steps)
+		for _, w := range steps {
+			require.True(m.t, w.done)
+			require.NoError(m.t, w.err)
+		}
+	}
 	require.Len(m.t, m.holds[b], len(m.holds[b])/blockTokens*blockTokens)
 	return rapid.IntRange(0, 3).Draw(m.t, "demote") > 0
 }
@@ -230,6 +236,7 @@ func (m *model) extend(p *path) {
 		for old := range m.holds { // of the number, its earlier lives
 			if old.ID == b.ID {
 				delete(m.holds, old)
+				delete(m.wrote, old)
 			}
 		}
 	}
@@ -255,7 +262,7 @@ func (m *model) extend(p *path) {
 		}
 	}
 	m.steps = append(m.steps, w)
-	if rapid.IntRange(0, 30).Draw(m.t, "fault") == 0 {
+	if rapid.IntRange(0, m.sound).Draw(m.t, "fault") == 0 {
 		w.err = errFault
 	}
 	f, err := m.r.Record(m.ev, q)
@@ -268,15 +275,20 @@ func (m *model) extend(p *path) {
 	p.tokens, p.blocks = all, blocks
 	for i := range blocks {
 		if end := min((i+1)*blockTokens, length); end > length-len(tokens) {
-			m.holds[blocks[i]], m.writer[blocks[i]] = all[:end], w
+			m.holds[blocks[i]] = all[:end]
+			m.wrote[blocks[i]] = m.wrote[blocks[i]].with(w, max(length-len(tokens)-i*blockTokens, 0), end-i*blockTokens)
 		}
 	}
+	if at := (length - len(tokens)) / blockTokens; copies {
+		m.wrote[blocks[at]] = m.wrote[blocks[at]].copied(m.wrote[tail], w, (length-len(tokens))%blockTokens)
+	}
 	m.r.Replace(&p.fence, f)
+	p.past.Add(m.fences, f, (length-len(tokens))/blockTokens*blockTokens)
 	if p.silent || len(full) == 0 || m.r.Lost() != nil {
 		return
 	}
 	offered := p.blocks[p.stored : length/blockTokens]
-	n, err := m.r.Publish(f, at, full, offered)
+	n, err := m.r.Publish(f, &p.past, at, full, offered)
 	if errors.Is(err, prefix.ErrDetached) {
 		p.silent = true
 		return
@@ -300,7 +312,9 @@ func (m *model) reclaimed(err error) error {
 func (m *model) fork() {
 	p := m.pick()
 	require.NoError(m.t, m.r.Share(p.blocks))
-	m.paths = append(m.paths, &path{tokens: slices.Clone(p.tokens), blocks: slices.Clone(p.blocks), fence: p.fence.Hold(), stored: p.stored, silent: p.silent})
+	child := &path{tokens: slices.Clone(p.tokens), blocks: slices.Clone(p.blocks), fence: p.fence.Hold(), stored: p.stored, silent: p.silent}
+	p.past.CopyTo(&child.past)
+	m.paths = append(m.paths, child)
 }
 
 // truncate gives up the end of a path.
@@ -309,6 +323,10 @@ func (m *model) truncate() {
 	n := rapid.IntRange(0, len(p.tokens)).Draw(m.t, "length")
 	keep := (n + blockTokens - 1) / blockTokens
 	gone := p.blocks[keep:]
+	p.past.Cut(m.fences, n)
+	if n%blockTokens != 0 {
+		m.r.Inherit(&p.past, p.blocks[keep-1], (keep-1)*blockTokens)
+	}
 	p.blocks, p.tokens = p.blocks[:keep:keep], p.tokens[:n:n]
 	p.stored = min(p.stored, n/blockTokens)
 	require.NoError(m.t, m.reclaimed(m.r.Retire(p.fence, gone)))
@@ -330,6 +348,7 @@ func (m *model) drop(i int) {
 	m.paths = slices.Delete(m.paths, i, i+1)
 	require.NoError(m.t, m.reclaimed(m.r.Retire(p.fence, p.blocks)))
 	m.r.Cancel(&p.claim)
+	p.past.Cut(m.fences, 0)
 	m.r.Drop(p.fence)
 }
 
@@ -412,6 +431,7 @@ func (m *model) check() {
 	for _, p := range m.paths {
 		books.Own(p.blocks)
 		books.Hold(p.fence)
+		p.past.Hold(&books)
 	}
 	require.NoError(m.t, m.r.Check(&books))
 	require.NoError(m.t, m.r.Fences.Check(books.Holders))
@@ -435,8 +455,8 @@ func (m *model) end() {
 		require.NoError(m.t, q.Sync())
 	}
 	require.NoError(m.t, m.reclaim())
-	for b, w := range m.writer {
-		if w.err == nil {
+	for b, wrote := range m.wrote {
+		if !wrote.failed() {
 			continue
 		}
 		require.False(m.t, m.r.Published(b), "what was not written")
@@ -447,6 +467,19 @@ func (m *model) end() {
 		}
 	}
 	m.check()
+}
+
+// close releases all paths, and leaves nothing.
+func (m *model) close() {
+	for len(m.paths) > 0 {
+		m.release()
+	}
+	require.NoError(m.t, m.reclaim())
+	require.Zero(m.t, m.r.Retired())
+	m.r.Close()
+	if err := m.r.Fences.Close(); err != nil {
+		require.ErrorIs(m.t, err, errFault)
+	}
 }
 
 // Random histories of sequences, steps that end late or fail, pins and claims: what is found is
@@ -465,15 +498,7 @@ func TestBlocksAgainstModel(t *testing.T) {
 		m.end()
 		s := m.r.Tree().Stats()
 		evicted, outlived = evicted+s.Evicted, outlived+s.Demoted
-		for len(m.paths) > 0 {
-			m.release()
-		}
-		require.NoError(t, m.reclaim())
-		require.Zero(t, m.r.Retired())
-		m.r.Close()
-		if err := m.r.Fences.Close(); err != nil {
-			require.ErrorIs(t, err, errFault)
-		}
+		m.close()
 	})
 	require.NotZero(t, outlived, "an entry that outlives its block")
 	require.Greater(t, evicted, outlived, "one that does not")

@@ -57,9 +57,9 @@ func (r *Blocks) Written(f *Fence, e block.Block) bool {
 }
 
 // Publish puts blocks that a step writes, whose fence is f, into the tree: n of them, from the
-// first on. Where the tree has equal ones, those take the place of the owner's in blocks.
+// first on. The steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's in blocks.
 // prefix.ErrDetached where the tree was cleared under their owner.
-func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []block.Block) (n int, err error) {
+func (r *Blocks) Publish(f *Fence, past *Past, at prefix.Path, tokens []uint32, blocks []block.Block) (n int, err error) {
 	r.offered = append(r.offered[:0], blocks...)
 	n, old, err := r.tree.Insert(r.replaced[:0], at, tokens, blocks)
 	r.replaced = old[:0]
@@ -67,9 +67,8 @@ func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []blo
 		return 0, err
 	}
 	for i, b := range blocks[:n] {
-		if b == r.offered[i] && f != nil { // not one that others write
-			r.writers[b.ID] = f
-			r.publications = append(r.publications, publication{f.Hold(), b})
+		if b == r.offered[i] { // not one that others write
+			r.Writes(f, past, b)
 		}
 	}
 	return n, r.Retire(f, old)
@@ -77,23 +76,39 @@ func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []blo
 
 // PublishPath is Publish where an entry of the tree is not a block: it puts entries for so many tokens behind a path, with
 // the blocks that held has of each part (see group.Cache.Insert), and appends those that are in the tree then to path.
-func (r *Blocks) PublishPath(f *Fence, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) ([]block.Block, error) {
+func (r *Blocks) PublishPath(f *Fence, past *Past, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) ([]block.Block, error) {
 	path, old, err := r.groups.Insert(path, r.replaced[:0], at, tokens, held)
 	r.replaced = old[:0]
 	if err != nil {
 		return path, err
 	}
 	for _, e := range r.groups.Wrote() {
-		r.Writes(f, e)
+		r.Writes(f, past, e)
 	}
 	return path, r.Retire(f, old)
 }
 
-// Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree.
-func (r *Blocks) Writes(f *Fence, e block.Block) {
-	if f != nil && r.writers[e.ID] != f {
+// Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree, as the steps of
+// past did before.
+func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
+	if f == nil {
+		r.tell(e)
+		return
+	}
+	noted := r.writers[e.ID] == f
+	for _, s := range past.steps {
+		if s.fence == f || s.fence.done && s.fence.err == nil {
+			continue
+		}
+		r.publications = append(r.publications, publication{s.fence.Hold(), e})
+		noted = false // who reads the entry waits for the last one
+	}
+	if !noted {
 		r.writers[e.ID] = f
 		r.publications = append(r.publications, publication{f.Hold(), e})
+	}
+	if r.OnWriting != nil {
+		r.OnWriting()
 	}
 }
 
@@ -123,12 +138,42 @@ func (r *Blocks) settle() (err error) {
 		}
 		if r.writers[w.block.ID] == w.fence {
 			r.writers[w.block.ID] = nil
+			if w.fence.err == nil {
+				r.tell(w.block)
+			}
 		}
 		r.Drop(w.fence)
 	}
 	clear(r.publications[len(pending):])
 	r.publications = pending
 	return err
+}
+
+// tell passes on that an entry of the tree is written.
+func (r *Blocks) tell(entry block.Block) {
+	if r.OnWritten != nil {
+		r.OnWritten(entry)
+	}
+}
+
+// Writing reports whether a device writes entries of the tree.
+func (r *Blocks) Writing() bool { return len(r.publications) > 0 }
+
+// AwaitWritten waits, without the guard, until the device is past the first of the steps that write entries of the tree. It
+// reports false where there is none.
+func (r *Blocks) AwaitWritten() bool {
+	if len(r.publications) == 0 {
+		return false
+	}
+	r.waitFor(r.publications[0].fence.Hold())
+	return true
+}
+
+// Settled waits, without the guard, until no step writes an entry of the tree any more.
+func (r *Blocks) Settled(e block.Block) {
+	for w := r.writers[e.ID]; !w.Reached(); w = r.writers[e.ID] {
+		r.waitFor(w.Hold())
+	}
 }
 
 // Forget takes a block, and what hangs on it, out of the tree.

@@ -21,19 +21,24 @@ type Bodies[B backend.Buffer] struct {
 	Tail block.Block
 	// Behind are steps of others that write what the sequence reads, besides its fence.
 	Behind []*residency.Fence
+	// Past is the steps that wrote what the sequence has, as far as it is not known that they did.
+	Past residency.Past
 	// Marks are where others may go on who have the beginning of the sequence's prompt.
 	Marks group.Marks
 	// Failed is the device's error that left the content undefined.
 	Failed error
+	// Away is what a suspended sequence has instead of blocks; nil: it is not suspended.
+	Away *Away
 
-	all *Parts[B]
-	one [1]Body[B] // of a pool with one part
+	arriving []segmentOf[B] // blocks that are filled again
+	all      *Parts[B]
+	one      [1]Body[B] // of a pool with one part
 }
 
 // Begin makes s, which stays where it is, that of an empty sequence whose paths begin at root. It takes over the memory of
 // lists.
 func (s *Bodies[B]) Begin(p *Parts[B], root prefix.Root, l Lists) {
-	s.all, s.Path = p, l.path
+	s.all, s.Path, s.Past = p, l.path, l.past
 	if s.Parts = s.one[:]; len(p.All) > 1 {
 		s.Parts = make([]Body[B], len(p.All))
 	}
@@ -45,13 +50,16 @@ func (s *Bodies[B]) Begin(p *Parts[B], root prefix.Root, l Lists) {
 
 // Lists are the memory of a sequence's blocks, of no sequence any more: they grow with what they hold, and most
 // sequences need not grow theirs.
-type Lists struct{ kept, recent, path []block.Block }
+type Lists struct {
+	kept, recent, path []block.Block
+	past               residency.Past
+}
 
 // Drop is the memory of the lists of a sequence without blocks.
 func (s *Bodies[B]) Drop() Lists {
 	b := &s.Parts[0]
-	l := Lists{b.Kept.Blocks[:0], b.Recent.Blocks[:0], s.Path[:0]}
-	b.Kept.Blocks, b.Recent.Blocks, s.Path = nil, nil, nil
+	l := Lists{b.Kept.Blocks[:0], b.Recent.Blocks[:0], s.Path[:0], s.Past}
+	b.Kept.Blocks, b.Recent.Blocks, s.Path, s.Past = nil, nil, nil, residency.Past{}
 	return l
 }
 
@@ -59,6 +67,9 @@ func (s *Bodies[B]) Drop() Lists {
 func (s *Bodies[B]) Len() int {
 	if s.Parts == nil { // of no pool
 		return 0
+	}
+	if s.Away != nil {
+		return s.Away.Tokens
 	}
 	return s.Parts[0].Total()
 }
@@ -113,7 +124,25 @@ func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 	b.Reuse(blocks, 0, tokens)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
 		b.Fence = b.Stores.Kept.Writer(blocks[n-1]).Hold()
+		s.inherit(tokens)
 	}
+}
+
+// Extend gives a sequence whose blocks, but for the beginning of one more, were found, blocks that follow the full ones. They are
+// written. A pool without groups.
+func (s *Bodies[B]) Extend(blocks []block.Block) error {
+	b := &s.Parts[0]
+	full, had := b.Full(), len(b.Kept.Blocks)
+	err := b.Stores.Kept.Cut(&b.Kept, full, b.Fence)
+	s.Past.Cut(&s.all.Fences, full*b.Stores.Config.BlockTokens())
+	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
+	b.Stores.Kept.Logical += len(blocks)
+	b.Len = len(b.Kept.Blocks) * b.Stores.Config.BlockTokens()
+	if b.Stores.Windowed() {
+		b.Recent.Gone = len(b.Kept.Blocks)
+	}
+	b.got(had)
+	return err
 }
 
 // ReuseFound is Reuse in a pool with groups.
@@ -123,6 +152,7 @@ func (s *Bodies[B]) ReuseFound(f group.Found) {
 		s.Parts[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
 	}
 	if last := len(s.Path) - 1; f.Tail > 0 { // what comes next is this sequence's own
+		s.inherit(f.Tokens)
 		s.Tail = s.Path[last]
 		_ = s.all.Blocks.RetirePath(nil, s.Path[last:]) // taken a moment ago
 		s.Path = s.Path[:last]
@@ -148,6 +178,7 @@ func (s *Bodies[B]) Fork(child *Bodies[B]) error {
 		}
 	}
 	child.Tail, child.Marks = s.Tail, s.Marks
+	s.Past.CopyTo(&child.Past)
 	for _, f := range s.Behind {
 		child.Behind = append(child.Behind, f.Hold())
 	}
@@ -157,16 +188,20 @@ func (s *Bodies[B]) Fork(child *Bodies[B]) error {
 // Release gives everything back. The sequence is released also with an error.
 func (s *Bodies[B]) Release() error { return s.release(len(s.Parts)) }
 
-func (s *Bodies[B]) release(parts int) (err error) {
+func (s *Bodies[B]) release(parts int) error { return s.leave(parts, (*Body[B]).Release) }
+
+// leave has the first parts give up what they have, and the path after them.
+func (s *Bodies[B]) leave(parts int, part func(*Body[B]) error) (err error) {
 	var last *residency.Fence
 	if parts > 0 && len(s.Path) > 0 {
 		last = s.Parts[0].Fence.Hold()
 		defer s.all.Fences.Drop(last)
 	}
 	for i := range parts {
-		err = cmp.Or(err, s.Parts[i].Release())
+		err = cmp.Or(err, part(&s.Parts[i]))
 	}
 	s.forgetBehind()
+	s.Past.Cut(&s.all.Fences, 0)
 	err = cmp.Or(err, s.all.Blocks.RetirePath(last, s.Path))
 	s.Path = s.Path[:0]
 	return err
@@ -194,6 +229,31 @@ func (s *Bodies[B]) forgetBehind() {
 	}
 	clear(s.Behind)
 	s.Behind = s.Behind[:0]
+}
+
+// Wrote notes that a step wrote the sequence's last tokens, so many of them.
+func (s *Bodies[B]) Wrote(f *residency.Fence, tokens int) {
+	if s.all.Blocks.Tree() == nil {
+		return
+	}
+	from := 0 // a state is written anew, and a window quantizes what was written before
+	if s.all.plain && !s.Parts[0].Stores.Windowed() {
+		size := s.all.Config.EntryTokens()
+		from = (s.Len() - tokens) / size * size // the block may be a copy
+	}
+	s.Past.Add(&s.all.Fences, f, from)
+}
+
+// inherit notes who writes the entry of the prefix tree that the sequence ends in the middle of, with n tokens: the
+// sequence will have a copy of that part of it.
+func (s *Bodies[B]) inherit(n int) {
+	size := s.all.Config.EntryTokens()
+	if n%size == 0 || s.all.Blocks.Tree() == nil {
+		return
+	}
+	if entries := s.Entries(); n/size < len(entries) {
+		s.all.Blocks.Inherit(&s.Past, entries[n/size], n/size*size)
+	}
 }
 
 // Order puts a stream behind what was enqueued for the sequence before.
@@ -264,10 +324,10 @@ func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32,
 	size := s.all.Config.EntryTokens()
 	n := (len(tokens) + size - 1) / size
 	if !s.grouped() {
-		return s.all.Blocks.Publish(f, at, tokens, s.Parts[0].Kept.Blocks[full-n:full])
+		return s.all.Blocks.Publish(f, &s.Past, at, tokens, s.Parts[0].Kept.Blocks[full-n:full])
 	}
 	had, first, groups := len(s.Path), full-n, s.all.Blocks.Groups()
-	path, err := s.all.Blocks.PublishPath(f, s.Path, at, tokens, func(part, i int) *block.Block {
+	path, err := s.all.Blocks.PublishPath(f, &s.Past, s.Path, at, tokens, func(part, i int) *block.Block {
 		b := &s.Parts[part]
 		if b.Stores.States != nil {
 			return nil
@@ -323,7 +383,7 @@ func (s *Bodies[B]) checkpoint(f *residency.Fence) {
 	e := s.Path[len(s.Path)-1]
 	for i := range s.Parts {
 		if b := &s.Parts[i]; b.Stores.States != nil && s.all.Blocks.Groups().Checkpoint(e, i, b.Kept.Blocks[0]) {
-			s.all.Blocks.Writes(f, e)
+			s.all.Blocks.Writes(f, &s.Past, e)
 		}
 	}
 }
@@ -422,6 +482,8 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 			return err
 		}
 	}
+	s.Past.Cut(&s.all.Fences, n)
+	s.inherit(n)
 	for i := range s.Parts {
 		b := &s.Parts[i]
 		if b.resumable(n) == n {

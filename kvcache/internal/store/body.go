@@ -160,15 +160,21 @@ func (s *Body[B]) keep(keep int) error {
 
 // Release gives everything back. The sequence is released also with an error.
 func (s *Body[B]) Release() error {
+	p, err := s.Stores, s.leave()
+	if s.Tables.made() {
+		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
+	}
+	return err
+}
+
+// leave gives back all blocks, also with an error.
+func (s *Body[B]) leave() error {
 	p := s.Stores
 	err := s.keep(0)
 	p.Kept.Cancel(&s.Kept.Claim)
 	p.Fresh.Cancel(&s.Fresh().Claim)
 	p.Fences.Drop(s.Fence)
 	s.Len, s.Gone, s.Fence = 0, 0, nil
-	if s.Tables.made() {
-		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
-	}
 	return err
 }
 

@@ -31,15 +31,17 @@ func (p *Parts[B]) Check(bodies func(yield func(*Bodies[B]) bool), owners func(o
 	logical := make([][2]int, len(p.All))
 	for s := range bodies {
 		of[0].Kept.OwnPath(s.Path)
+		s.ownArriving(of)
 		for _, f := range s.Behind {
 			of[0].Kept.Hold(f)
 		}
+		s.Past.Hold(of[0].Kept)
 		for i := range s.Parts {
 			b := &s.Parts[i]
 			if err := b.Check(of[i].Kept, of[i].Fresh); err != nil {
 				return err
 			}
-			if b.Total() != s.Len() {
+			if s.Away == nil && b.Total() != s.Len() {
 				return fault("a sequence of %d tokens has %d in part %d", s.Len(), b.Total(), i)
 			}
 			logical[i][0], logical[i][1] = logical[i][0]+len(b.Kept.Blocks), logical[i][1]+len(b.Recent.Blocks)

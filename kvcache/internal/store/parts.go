@@ -21,11 +21,12 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	plain   bool // there is one part, and an entry of the prefix tree is a block
-	apart   bool // every part has blocks of its own
-	grouped bool // an entry of the prefix tree is not a block
-	slides  bool // some part gives up blocks in front as a sequence grows
-	owned   []B  // what parts have in common
+	plain   bool        // there is one part, and an entry of the prefix tree is a block
+	apart   bool        // every part has blocks of its own
+	grouped bool        // an entry of the prefix tree is not a block
+	slides  bool        // some part gives up blocks in front as a sequence grows
+	carrier *carrier[B] // nil: no sequence was suspended
+	owned   []B         // what parts have in common
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
@@ -174,6 +175,9 @@ func (p *Parts[B]) Reclaim() (err error) {
 // Close waits for the device and frees everything.
 func (p *Parts[B]) Close() error {
 	err := p.Fences.Close()
+	if p.carrier != nil {
+		err = cmp.Or(err, p.carrier.close())
+	}
 	for _, st := range p.All {
 		st.closeBlocks()
 	}

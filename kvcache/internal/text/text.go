@@ -45,6 +45,21 @@ func (t *Text) Reuse(found prefix.Match) {
 	t.published, t.Fidelity, t.Positions.Next = found.Blocks, found.Fidelity, found.Tokens
 }
 
+// Extend notes that n blocks from the tree came behind those that it has, which are all full, so that it has so many tokens.
+func (t *Text) Extend(n, tokens int) {
+	t.published += n
+	t.Positions.Next = tokens
+}
+
+// Resumed notes that the sequence has other blocks now, with the same content, none of which is in the tree.
+func (t *Text) Resumed() {
+	t.published, t.offered = 0, 0
+	t.Silent = t.Silent || t.Fidelity != prefix.Exact // which of them are not exact is not known
+}
+
+// Findable is how many of the leading blocks are in the tree.
+func (t *Text) Findable() int { return t.published }
+
 // Fork is a copy that changes for itself. It takes over the memory of tokens.
 func (t *Text) Fork(tokens []uint32) Text {
 	child := *t

@@ -1,0 +1,75 @@
+package group
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Needs reports whether who goes on after so many entries of a path, whose tokens are size each, needs block i of them of
+// the part. Of a State block i is that at the end of entry i.
+func (p *Part) Needs(i, entries, size int) bool {
+	switch p.Kind {
+	case Full:
+		return i < entries*p.Each
+	case Window, Chunked:
+		n := entries * size
+		return i < p.blocks(n) && (i >= p.First(n) || i < p.SinkBlocks())
+	case State:
+		return i == entries-1
+	}
+	return false
+}
+
+// Parts are those of the configuration.
+func (c *Cache) Parts() []Part { return c.parts }
+
+// Keep makes the caller an owner of those blocks with the entries of a path that who goes on after so many of its entries,
+// and of the prompt's that follow it, needs: of each part. With block.ErrOutOfBlocks, where some are promised to others, of
+// none. The caller owns the path.
+func (c *Cache) Keep(path []block.Block, entries int) (of [][]block.Block, err error) {
+	of = make([][]block.Block, len(c.parts))
+	for part := range c.parts {
+		p := &c.parts[part]
+		for e, entry := range path[:min(entries, len(path))] {
+			for j, b := range c.row(entry, part) {
+				if b != (block.Block{}) && p.Needs(e*p.Each+j, entries, c.tree.BlockSize()) {
+					of[part] = append(of[part], b)
+				}
+			}
+		}
+		if err = c.own(of[part]); err != nil {
+			for _, owned := range of[:part] {
+				err = errors.Join(err, c.Release(owned))
+			}
+			return nil, err
+		}
+	}
+	return of, nil
+}
+
+// Lend makes the caller an owner of blocks that are with entries, who owns those not: of all or, with block.ErrOutOfBlocks,
+// of none. It is for a copy: an entry may leave the tree meanwhile, and its blocks stay as they are.
+func (c *Cache) Lend(blocks []block.Block) error { return c.own(blocks) }
+
+// Hand makes the caller an owner of the blocks that every part needs after the longest beginning of a path of full entries for
+// which all of it is there. The caller owns the path. Nothing counts as a lookup.
+func (c *Cache) Hand(path []block.Block) (f Found, err error) {
+	size := c.tree.BlockSize()
+	n := c.longest(path, prefix.Match{Tokens: len(path) * size})
+	f = Found{Match: prefix.Match{Tokens: n, Blocks: n / size}, Known: len(path) * size, Path: path[:n/size], Runs: make([]Run, len(c.parts))}
+	if n == 0 {
+		return f, nil
+	}
+	for part := range f.Runs {
+		f.Runs[part] = c.run(part, path, n)
+		if err = c.own(f.Runs[part].Blocks); err != nil {
+			for _, r := range f.Runs[:part] {
+				err = errors.Join(err, c.Release(r.Blocks))
+			}
+			return Found{}, err
+		}
+	}
+	return f, nil
+}

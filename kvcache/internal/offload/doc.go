@@ -1,0 +1,18 @@
+// Package offload moves the blocks of a pool to the tiers below the device, and back.
+//
+// Down: an entry of the prefix tree that a device has written is packed, without the pool's lock, into host memory and put into the tiers
+// under its key. That happens when it is published, not when it is evicted: who evicts needs the block at once, and cannot
+// wait for a copy. So what leaves the device later is below already, and an eviction costs nothing. A tier that has a key
+// is not given it again.
+//
+// Up: of a prompt's blocks that the device does not have, and tiers do, the planner says how many are worth it. They come in parts: host memory
+// is filled, blocks are taken as for a step, filled, and put into the prefix tree. Who asked for them goes on behind
+// them, and others find them as if they had been computed.
+//
+// In a pool with groups an entry of the tree is not a block but has some, of several parts. Each goes under a key of its own, by Shape; the
+// pool without groups is the one part whose block has the entry's key. Up comes what every part reads behind the longest
+// beginning that all of them have, on the device or in a tier (parts.go).
+//
+// Keys are those of the prefix tree (docs/keys.md), which say all that the content depends on. Only full blocks of exact content go
+// down, and of a draft only what was accepted: no others are published.
+package offload

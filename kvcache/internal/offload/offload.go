@@ -1,0 +1,279 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+)
+
+// partBytes is what is packed, or loaded, at a time: large enough that copies run at their rate, and small enough that the
+// first blocks are there soon.
+const partBytes = 8 << 20
+
+// Offload is the way from a pool's blocks to tiers. What it knows of blocks is guarded by the pool's lock.
+type Offload[B backend.Buffer] struct {
+	guard  sync.Locker
+	blocks *residency.Blocks
+	groups *group.Cache // nil: an entry of the tree is a block
+	shape  *Shape[B]
+
+	mover   *tier.Mover
+	planner *planner.Planner
+	down    lane[B]
+	up      lane[B]
+	end     context.Context // of all that it does
+	stop    context.CancelFunc
+	going   sync.WaitGroup
+	probing atomic.Bool
+	// returning is what waits for tiers to be done with host memory.
+	returning sync.WaitGroup
+	filling   sync.Mutex // the stream up
+
+	// Under the guard:
+	ready   []block.Block // written, and not stored yet
+	idle    bool          // the storer waits for more
+	held    *hold         // what it copies
+	still   int           // who wants it to copy nothing
+	closed  bool
+	epoch   int // of Forget
+	erasing int // calls of Forget whose tiers still have what is to go
+	wake    chan struct{}
+	calm    *sync.Cond // nothing is left to be stored
+	owned   map[*hold]struct{}
+	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
+	queued  []int64            // bytes that each tier has to deliver to loads
+	there   atomic.Int64       // Stats.There, counted without the guard
+	stats   Stats
+}
+
+// hold is what a copy or a load is an owner of: blocks and, of a load in a pool with groups, entries of the tree.
+type hold struct{ blocks, path []block.Block }
+
+// Stats are what an Offload has done. Blocks are those of the pool.
+type Stats struct {
+	Stored    int64   // blocks that were put into tiers
+	There     int64   // blocks that tiers had already
+	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took
+	Waiting   int     // blocks that are not stored yet
+	Loading   int     // loads under way
+	Loaded    int64   // blocks that came back
+	Tokens    []int64 // that sequences got from each tier
+	Decisions planner.Stats
+	Moves     tier.MoverStats
+	// Reason is why the last load loaded as much as it did.
+	Reason string
+}
+
+// New returns the way from the blocks of a pool to tiers, which stay the caller's. The shape is that of the pool, and not the
+// caller's any more.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
+	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
+	o.calm = sync.NewCond(guard)
+	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
+	defer func() {
+		if err != nil {
+			if o.mover != nil {
+				_ = o.mover.Close()
+			}
+			_ = o.release()
+		}
+	}()
+	o.planner = planner.New(len(tiers))
+	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, shape.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
+		o.planner.Observe(tier, bytes, took, time.Now())
+	}}); err != nil {
+		return nil, err
+	}
+	part := max(partBytes/shape.bytes, 1) * shape.bytes
+	for _, l := range []*lane[B]{&o.down, &o.up} {
+		if err := l.open(be, part); err != nil {
+			return nil, err
+		}
+	}
+	o.end, o.stop = context.WithCancel(context.Background())
+	blocks.OnWritten, blocks.OnWriting = o.written, o.poke
+	o.going.Add(1)
+	go o.run()
+	return o, nil
+}
+
+// BlockBytes is what a block, the largest one, is to a tier.
+func (o *Offload[B]) BlockBytes() int64 { return o.shape.Largest() }
+
+// Planner decides what is loaded.
+func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
+
+// Still does something while no copy to tiers owns blocks. The guard is held before, meanwhile and after, and given up while it waits.
+func (o *Offload[B]) Still(do func() error) error {
+	o.still++
+	for o.held != nil {
+		o.calm.Wait()
+	}
+	o.still--
+	o.poke()
+	return do()
+}
+
+// Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it, and nothing is loaded
+// until that is done. The guard is held.
+func (o *Offload[B]) Forget() {
+	o.ready = slices.DeleteFunc(o.ready, func(b block.Block) bool { // other scopes are as they were
+		_, there := o.blocks.Tree().Address(b)
+		return !there
+	})
+	o.epoch++
+	o.erasing++
+}
+
+// Forgotten reports whether the tree was cleared since a load began. The guard is held.
+func (o *Offload[B]) Forgotten(l *Load) bool { return l.epoch != o.epoch }
+
+// Clear has the tiers forget all blocks of a root; of the zero key, all blocks. What is on its way does not arrive. The caller
+// has cleared the tree and called Forget, and does not hold the guard.
+func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
+	defer func() {
+		o.guard.Lock()
+		defer o.guard.Unlock()
+		o.erasing--
+	}()
+	return o.mover.Clear(ctx, root)
+}
+
+// Flush waits until all that the device has written is in the tiers, or ctx ends.
+func (o *Offload[B]) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		o.guard.Lock()
+		defer o.guard.Unlock()
+		o.calm.Broadcast()
+	})
+	defer stop()
+	o.guard.Lock()
+	o.poke()
+	for (!o.idle || len(o.ready) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
+		o.calm.Wait()
+	}
+	o.guard.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return o.mover.Drain(ctx)
+}
+
+// Close ends what is on its way and waits for it. It is called without the guard, when no calls come any more.
+func (o *Offload[B]) Close() error {
+	o.guard.Lock()
+	o.closed = true
+	o.calm.Broadcast()
+	o.guard.Unlock()
+	o.stop()
+	err := o.mover.Close() // jobs end, and with them what waits for them
+	o.going.Wait()
+	if err == nil { // else a call goes on, with memory that is let go when it ends
+		o.returning.Wait()
+	}
+	return errors.Join(err, o.release())
+}
+
+func (o *Offload[B]) release() error {
+	return errors.Join(o.down.close(), o.up.close(), o.shape.Close())
+}
+
+// Own notes in books what copies and loads own. The caller holds the guard.
+func (o *Offload[B]) Own(b *residency.Books) {
+	for h := range o.owned {
+		b.Own(h.blocks)
+		b.OwnPath(h.path)
+	}
+}
+
+// give gives up what a copy or a load owns.
+func (o *Offload[B]) give(h *hold) {
+	delete(o.owned, h)
+	_ = o.blocks.Retire(nil, h.blocks) // ours
+	_ = o.blocks.RetirePath(nil, h.path)
+	h.blocks, h.path = nil, nil
+}
+
+// Stats returns the numbers. The caller holds the guard.
+func (o *Offload[B]) Stats() Stats {
+	s := o.stats
+	s.Waiting, s.There = len(o.ready), o.there.Load()
+	s.Tokens = append([]int64(nil), s.Tokens...)
+	s.Decisions, s.Moves = o.planner.Stats(), o.mover.Stats()
+	return s
+}
+
+// lane is a stream and the host memory of one direction.
+type lane[B backend.Buffer] struct {
+	stream  backend.Stream
+	bytes   int64 // of a part
+	parts   chan backend.HostMemory
+	numbers []uint32
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
+const laneParts = 3
+
+func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
+	l.bytes, l.parts = bytes, make(chan backend.HostMemory, laneParts)
+	if l.stream, err = be.NewStream(); err != nil {
+		return err
+	}
+	for range laneParts {
+		m, err := backend.HostAlloc(be, bytes)
+		if err != nil {
+			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
+		}
+		l.parts <- m
+	}
+	return nil
+}
+
+// close closes the lane and the parts that nobody uses. A call of a tier that hangs has its own until it ends.
+func (l *lane[B]) close() (err error) {
+	if l.stream == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for len(l.parts) > 0 {
+		err = errors.Join(err, (<-l.parts).Close())
+	}
+	return errors.Join(err, l.stream.Close())
+}
+
+// back gives a part back to others, or closes it where the lane is closed.
+func (l *lane[B]) back(m backend.HostMemory) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = m.Close()
+		return
+	}
+	l.parts <- m // there is room for all
+}
+
+// part is host memory that is nobody else's until it is given back.
+func (l *lane[B]) part(ctx context.Context) (backend.HostMemory, error) {
+	select {
+	case m := <-l.parts:
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,95 @@
+package residency
+
+import "github.com/ferrumkv/ferrumkv/kvcache/block"
+
+// Past is the steps that wrote what a sequence has and that may have failed. A block takes as many steps as fill it, and is
+// published by the last of them or, where it could not be, by a later one: that one's fence says nothing of the others on a device
+// whose steps fail one by one. Those whose tokens were published before stay until they are known to be done. The zero value is of
+// no steps.
+type Past struct{ steps []pastStep }
+
+type pastStep struct {
+	fence *Fence // held
+	from  int    // of the sequence's tokens, the first that it may have written
+}
+
+// pastSteps is how many steps a past holds before it asks the device which of them are done.
+const pastSteps = 8
+
+// Add notes a step that wrote tokens of the sequence, from one on.
+func (p *Past) Add(fs *Fences, f *Fence, from int) {
+	if f == nil {
+		return
+	}
+	if p.steps == nil {
+		p.steps = make([]pastStep, 0, pastSteps)
+	}
+	p.sift(fs, len(p.steps) == cap(p.steps))
+	p.steps = append(p.steps, pastStep{f.Hold(), from})
+}
+
+// sift forgets the steps that are known to have written what they were to, and those that failed as another one did.
+func (p *Past) sift(fs *Fences, ask bool) {
+	failed := -1 // the first token that a step failed to write
+	p.keep(fs, func(s pastStep) bool {
+		if ask = ask && s.fence.Reached(); !s.fence.done { // else neither are those after it
+			return true
+		}
+		if s.fence.err == nil || failed >= 0 && failed <= s.from {
+			return false
+		}
+		failed = s.from
+		return true
+	})
+}
+
+// Cut forgets the steps all of whose tokens the sequence gives up: it keeps n.
+func (p *Past) Cut(fs *Fences, n int) { p.keep(fs, func(s pastStep) bool { return s.from < n }) }
+
+// Failed is why a step of the past failed, once all of them are done; nil: none did.
+func (p *Past) Failed() error {
+	for _, s := range p.steps {
+		if s.fence.Reached() && s.fence.err != nil {
+			return s.fence.err
+		}
+	}
+	return nil
+}
+
+// CopyTo makes an empty past that of a sequence that begins as this one is.
+func (p *Past) CopyTo(c *Past) {
+	c.steps = append(c.steps[:0], p.steps...)
+	for _, s := range c.steps {
+		s.fence.Hold()
+	}
+}
+
+func (p *Past) keep(fs *Fences, wanted func(pastStep) bool) {
+	kept := p.steps[:0]
+	for _, s := range p.steps {
+		if wanted(s) {
+			kept = append(kept, s)
+		} else {
+			fs.Drop(s.fence)
+		}
+	}
+	clear(p.steps[len(kept):])
+	p.steps = kept
+}
+
+// Hold notes in books what the past holds.
+func (p *Past) Hold(b *Books) {
+	for _, s := range p.steps {
+		b.Hold(s.fence)
+	}
+}
+
+// Inherit adds to a past the steps that still write an entry of the tree, of which a sequence that had it keeps a part for
+// itself: its tokens from one on.
+func (r *Blocks) Inherit(p *Past, e block.Block, from int) {
+	for _, w := range r.publications {
+		if w.block == e {
+			p.Add(r.Fences, w.fence, from)
+		}
+	}
+}

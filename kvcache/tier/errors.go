@@ -1,0 +1,50 @@
+package tier
+
+import "fmt"
+
+// ErrClosed is that of a call to a tier or mover that is closed.
+type ErrClosed struct{ Name string }
+
+func (e ErrClosed) Error() string { return fmt.Sprintf("tier: %s is closed", e.Name) }
+
+// ErrFailed is a call that a tier could not do. It wraps the cause; the blocks of the call are as if they had not been asked for.
+type ErrFailed struct {
+	Name string // of the tier
+	Op   string // has, get, put, delete, clear
+	Err  error
+}
+
+func (e ErrFailed) Error() string { return fmt.Sprintf("tier: %s: %s: %v", e.Name, e.Op, e.Err) }
+func (e ErrFailed) Unwrap() error { return e.Err }
+
+// ErrConfig is a tier that cannot be opened as it was asked for.
+type ErrConfig struct{ Name, What string }
+
+func (e ErrConfig) Error() string { return fmt.Sprintf("tier: %s: %s", e.Name, e.What) }
+
+// ErrBusy is a job that a mover has no room for now: try later, in smaller jobs, or with Job.Wait.
+type ErrBusy struct{ Need, Free, Most int64 } // bytes
+
+func (e ErrBusy) Error() string {
+	return fmt.Sprintf("tier: mover: a job of %d bytes, with room for %d of %d", e.Need, e.Free, e.Most)
+}
+
+// ErrHung is a call of a tier that goes on although its context ended some time ago. What it was lent is released when it returns.
+type ErrHung struct{ Name, Op string }
+
+func (e ErrHung) Error() string { return fmt.Sprintf("tier: %s: %s hangs", e.Name, e.Op) }
+
+// ErrPanic is a call of a tier that panicked.
+type ErrPanic struct {
+	Value any
+	Stack string
+}
+
+func (e ErrPanic) Error() string { return fmt.Sprintf("tier: panic: %v", e.Value) }
+
+// ErrRefused is a tier that is not called for a while: it failed some times in a row, or a call of it hangs.
+type ErrRefused struct{ Name string }
+
+func (e ErrRefused) Error() string {
+	return fmt.Sprintf("tier: %s: not called, as it failed before", e.Name)
+}

@@ -1,0 +1,59 @@
+package kvcache
+
+import (
+	"context"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+)
+
+// HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.
+func HostTier(device backend.Info) error { return below.HostTier(device) }
+
+// checkScope is ErrConfig where blocks of a scope would be taken for those of other weights by the next process.
+func (p *Pool[B]) checkScope(s prefix.Scope) error {
+	if !p.below.Outlive {
+		return nil
+	}
+	if err := s.Persistable(); err != nil {
+		return ErrConfig{Name: "Adapter.Version", Value: "", Why: err.(prefix.ErrArgument).Why}
+	}
+	return nil
+}
+
+// Tiers says what is below the device, the fastest first; nil: nothing. Match.Tiers and Stats.Tiers are in this order.
+func (p *Pool[B]) Tiers() (out []tier.Info) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut() != nil {
+		return nil
+	}
+	for _, t := range p.below.Tiers {
+		out = append(out, t.Info())
+	}
+	return out
+}
+
+// Prefilled tells the pool what the runner computed: so many tokens of a prompt after a context of others, and how long that took.
+// By that the pool knows when loading is faster: until it is told, it loads whatever tiers have. With steps of several prompts it is told the
+// part of each.
+func (p *Pool[B]) Prefilled(context, tokens int, took time.Duration) {
+	if o := p.below.Offload; o != nil {
+		o.Planner().Prefilled(context, tokens, took)
+	}
+}
+
+// Flush waits until the blocks that are written by now are in tiers, or ctx ends. Close waits a while for that by itself.
+func (p *Pool[B]) Flush(ctx context.Context) (err error) {
+	defer naming("Pool.Flush", &err)
+	if err := p.shut(); err != nil {
+		return err
+	}
+	if p.below.Offload == nil {
+		return nil
+	}
+	return p.below.Offload.Flush(ctx)
+}
