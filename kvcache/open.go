@@ -191,12 +191,12 @@ func (o *OpenOptions) check(prompt []uint32) error {
 // origin is where a prompt's blocks belong.
 func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
 	spans := slices.Clone(o.Spans)
-	if p.tree == nil {
-		return text.Origin{Spans: spans}
-	}
 	from := text.Origin{
-		Root: p.root(o.Scope), Extra: prefix.SpanKeys(prompt, o.Items, spans, p.cfg.EntryTokens()), Keep: o.RetentionHint,
-		Silent: o.NoPublish, Private: o.NoReuse, Spans: spans,
+		Keep: o.RetentionHint, Silent: o.NoPublish, Private: o.NoReuse, Spans: spans,
+		Scope: o.Scope.Clone(), Contents: slices.Clone(o.Items), Seen: spans,
+	}
+	if p.tree != nil {
+		from.Root, from.Extra = p.root(o.Scope), prefix.SpanKeys(prompt, o.Items, spans, p.cfg.EntryTokens())
 	}
 	for _, item := range o.Items {
 		from.Items = max(from.Items, min(item.End, len(prompt)))

@@ -288,7 +288,7 @@ func listedDims(all [][2]int) string {
 // most sequences need not grow theirs.
 type spare struct {
 	blocks store.Lists
-	tokens []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
+	tokens []uint32
 }
 
 // Config is the pool's configuration with all defaults filled in.
