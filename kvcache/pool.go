@@ -28,6 +28,7 @@ type Pool[B backend.Buffer] struct {
 
 	mu      sync.Mutex // guards what follows, and the stores
 	seqs    map[*Sequence[B]]struct{}
+	opened  uint64  // sequences
 	spare   []spare // of sequences that were released
 	batches map[*Batch[B]]struct{}
 	open    atomic.Bool // made by NewPool, and not closed since

@@ -31,6 +31,14 @@ func (s Scope) Clone() Scope {
 	return s
 }
 
+// Equal reports whether two scopes share blocks.
+func (s Scope) Equal(o Scope) bool {
+	if (s.Salt == nil) != (o.Salt == nil) || !bytes.Equal(s.Salt, o.Salt) || (s.Adapter == nil) != (o.Adapter == nil) {
+		return false
+	}
+	return s.Adapter == nil || *s.Adapter == *o.Adapter
+}
+
 // Persistable is nil when blocks of the scope may be stored under their keys for longer than the
 // process lives. ErrArgument for an adapter without a version. For the model see
 // kvcache.Config.Persistable.

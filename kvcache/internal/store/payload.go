@@ -22,11 +22,11 @@ func (p *Stores[B]) Payload() (*Payload[B], error) {
 	if p.States != nil {
 		return p.States.payload(p.BE)
 	}
-	set, free, err := p.Kept.BlockSet(p.BE)
+	set, err := p.Kept.BlockSet(p.BE)
 	if err != nil {
 		return nil, err
 	}
-	return &Payload[B]{Set: set, Bytes: set.BlockBytes() * int64(p.Kept.each), Pieces: p.Kept.each, stride: p.Kept.stride, free: free}, nil
+	return &Payload[B]{Set: set, Bytes: set.BlockBytes() * int64(p.Kept.each), Pieces: p.Kept.each, stride: p.Kept.stride, free: func() {}}, nil
 }
 
 // mostPieces is the most pieces of a state: so much smaller than a piece is what lies behind it.

@@ -32,7 +32,6 @@ type carrier[B backend.Buffer] struct {
 	using  sync.Mutex // the stream, without the pool's lock
 	stream backend.Stream
 	sets   map[*Store[B]]backend.BlockSet
-	free   []func()
 }
 
 // carry is the pool's carrier, made at the first use. The pool's lock is held.
@@ -54,11 +53,10 @@ func (p *Parts[B]) carry() (_ *carrier[B], err error) {
 			if c.sets[of] != nil {
 				continue
 			}
-			set, free, err := st.blockSet(p.BE, of)
-			if err != nil {
+			if c.sets[of], err = st.blockSet(p.BE, of); err != nil {
+				delete(c.sets, of)
 				return nil, err
 			}
-			c.sets[of], c.free = set, append(c.free, free)
 		}
 	}
 	p.carrier = c
@@ -66,7 +64,7 @@ func (p *Parts[B]) carry() (_ *carrier[B], err error) {
 }
 
 // blockSet is the set of a store's blocks; of a part with states, of these.
-func (p *Stores[B]) blockSet(be backend.Backend[B], of *Store[B]) (backend.BlockSet, func(), error) {
+func (p *Stores[B]) blockSet(be backend.Backend[B], of *Store[B]) (backend.BlockSet, error) {
 	if p.States == nil {
 		return of.BlockSet(be)
 	}
@@ -74,16 +72,12 @@ func (p *Stores[B]) blockSet(be backend.Backend[B], of *Store[B]) (backend.Block
 	for _, mem := range p.States.Layers {
 		planes = append(planes, backend.BlockPlane[B]{Buf: mem, Each: p.States.Stride / 4})
 	}
-	set, err := backend.NewBlockSet(be, planes)
-	return set, func() {}, err
+	return backend.NewBlockSet(be, planes)
 }
 
 func (c *carrier[B]) close() (err error) {
 	for _, set := range c.sets {
 		err = errors.Join(err, set.Close())
-	}
-	for _, free := range c.free {
-		free()
 	}
 	if c.stream != nil {
 		err = errors.Join(err, c.stream.Close())
