@@ -315,6 +315,7 @@ func TestCompare(t *testing.T) {
 		require.Equal(t, c.field, e.Field, c.is)
 		require.NotEqual(t, e.Have, e.Want)
 	}
+	require.NoError(t, Compare(content, content+"state-bytes 5\n"))
 	require.ErrorIs(t, Compare("", content), ErrMismatch{})
 	require.ErrorIs(t, Compare("\n\nlayer x\n", content), ErrMismatch{})
 }

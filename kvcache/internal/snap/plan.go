@@ -114,7 +114,7 @@ func (p *planner[B]) body() (b body, err error) {
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
 	start, stop := p.extent(p.kept)
 	end := ceilDiv(n, size)
-	kept, exact := end, 0 // blocks up to which, and from which on, there are both kinds of rows
+	kept, exact := end, 0 // blocks before which there are rows as stored, and from which on there are computed ones
 	if p.fresh >= 0 {
 		at, to := p.extent(p.fresh)
 		if to != n {
@@ -124,8 +124,6 @@ func (p *planner[B]) body() (b body, err error) {
 		if stop < n {
 			kept = stop / size
 		}
-	} else if stop != n {
-		return b, p.missing()
 	}
 	gone := rule.Gone(n)
 	for _, gone := range [...]int{gone, max(gone, ceilDiv(start-rule.SinkBlocks()*size, size))} {

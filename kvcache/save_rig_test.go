@@ -1,0 +1,99 @@
+package kvcache
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/stretchr/testify/require"
+)
+
+// signed is cfg of weights with a digest, which what outlives its process has.
+func signed(cfg Config) Config {
+	cfg.Model.Digest = []byte("weights")
+	return cfg
+}
+
+// save is what some sequences have, as a stream.
+func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
+	r.t.Helper()
+	var b bytes.Buffer
+	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}))
+	require.NoError(r.t, r.pool.Check())
+	for _, s := range seqs {
+		require.NoError(r.t, s.Err())
+	}
+	return b.Bytes()
+}
+
+// load loads a stream, none of which is left.
+func (r *rig[B]) load(stream []byte) []*Sequence[B] {
+	r.t.Helper()
+	in := bytes.NewReader(append(bytes.Clone(stream), "behind"...))
+	s, err := r.pool.Load(in)
+	require.NoError(r.t, err)
+	require.Equal(r.t, len("behind"), in.Len())
+	require.NoError(r.t, r.pool.Check())
+	return s.Sequences
+}
+
+// refuse loads what cannot be loaded: nothing changes.
+func (r *rig[B]) refuse(stream []byte) error {
+	r.t.Helper()
+	before := r.stats()
+	s, err := r.pool.Load(bytes.NewReader(stream))
+	require.Error(r.t, err)
+	require.Empty(r.t, s)
+	require.NoError(r.t, r.pool.Check())
+	after := r.stats()
+	before.Peak, after.Peak = 0, 0
+	require.Equal(r.t, before, after)
+	return err
+}
+
+// mismatch loads what the pool cannot use, and returns the field that it names.
+func (r *rig[B]) mismatch(stream []byte) string {
+	r.t.Helper()
+	var e snapshot.ErrMismatch
+	require.ErrorAs(r.t, r.refuse(stream), &e)
+	return e.Field
+}
+
+// requireSame compares what two sequences of two pools have, bit for bit.
+func requireSame(r, o *rig[buffer], a, b *Sequence[buffer]) {
+	r.t.Helper()
+	require.Equal(r.t, a.Len(), b.Len())
+	require.Equal(r.t, a.NextPosition(), b.NextPosition())
+	for l := range r.pool.cfg.Model.Layers {
+		if !r.pool.attends(l) {
+			continue
+		}
+		wantAt, err := a.Positions(nil, l)
+		require.NoError(r.t, err)
+		at, err := b.Positions(nil, l)
+		require.NoError(r.t, err)
+		require.Equal(r.t, wantAt, at)
+		if a.Len() == 0 {
+			continue
+		}
+		want, have := r.gathered(a, l), o.gathered(b, l)
+		require.Equal(r.t, bitsOf(want.k), bitsOf(have.k), "keys of layer %d", l)
+		require.Equal(r.t, bitsOf(want.v), bitsOf(have.v), "values of layer %d", l)
+	}
+}
+
+func bitsOf(x []float32) []uint32 {
+	out := make([]uint32, len(x))
+	for i, v := range x {
+		out[i] = math.Float32bits(v)
+	}
+	return out
+}
+
+// release ends sequences.
+func (r *rig[B]) release(seqs ...*Sequence[B]) {
+	r.t.Helper()
+	for _, s := range seqs {
+		require.NoError(r.t, s.Release())
+	}
+}
