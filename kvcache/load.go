@@ -123,16 +123,19 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.parts.Fences.Observe(p.parts.Fences.Apart(fill)); err != nil {
 		return err
 	}
-	if err := l.in.Arrive(bodies); err != nil {
-		return err
-	}
-	for _, s := range l.seqs {
-		s.busy = false
-		if p.tree != nil && s.text.Draft == 0 {
-			err = cmp.Or(err, s.publishAccepted())
+	for i, s := range l.seqs { // each is published before others share its blocks: what has several owners is not
+		if err := l.in.Arrive(i, &s.body); err != nil {
+			return err
 		}
+		if p.tree != nil && s.text.Draft == 0 {
+			if err := s.publishAccepted(); err != nil {
+				return err
+			}
+		}
+		l.in.Published(i, &s.body)
+		s.busy = false
 	}
-	return err
+	return nil
 }
 
 // open is a new sequence as one of the stream, without blocks, that nothing can be done with yet.

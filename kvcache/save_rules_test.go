@@ -88,9 +88,6 @@ func TestLoadedIsFound(t *testing.T) {
 			got := o.load(stream)
 			held := o.stats().Held
 			more := o.load(stream)
-			for i := range got {
-				t.Log(layout, size, got[i].Blocks(nil), more[i].Blocks(nil), more[i].text.Findable(), got[i].text.Findable(), len(got[i].text.Tokens()))
-			}
 			require.Equal(t, held+len(options), o.stats().Held, "only what is not full is there twice")
 			for i, opt := range options {
 				require.Equal(t, 23-23%cfg.Memory.BlockSize, o.matched(prompt, opt))

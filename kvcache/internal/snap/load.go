@@ -186,23 +186,30 @@ func (in *In[B]) Forgo(seqs []*store.Bodies[B]) (err error) {
 	return err
 }
 
-// Arrive gives the sequences their blocks, whose content is there. The pool's lock is held.
-func (in *In[B]) Arrive(seqs []*store.Bodies[B]) (err error) {
-	for i, s := range seqs {
-		filled := func(list []*target) (all []store.Filled) {
-			for _, t := range list {
-				all = append(all, store.Filled{Block: t.block, Shared: t.owner != i})
-			}
-			return all
+// Arrive gives the i-th sequence its blocks, whose content is there: those that were taken for it, and shares of those of sequences before it,
+// which have arrived and were published. The pool's lock is held.
+func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
+	filled := func(list []*target) (all []store.Filled) {
+		for _, t := range list {
+			all = append(all, store.Filled{Block: t.block, Shared: t.owner != i})
 		}
-		places := make([]store.Arrived, len(in.bodies[i]))
-		for p := range in.bodies[i] {
-			b := &in.bodies[i][p]
-			places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
-		}
-		err = errors.Join(err, s.Arrive(places))
+		return all
 	}
-	return err
+	places := make([]store.Arrived, len(in.bodies[i]))
+	for p := range in.bodies[i] {
+		b := &in.bodies[i][p]
+		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
+	}
+	return s.Arrive(places)
+}
+
+// Published notes the blocks that the i-th sequence has in the place of its own: others had the same. The pool's lock is held.
+func (in *In[B]) Published(i int, s *store.Bodies[B]) {
+	for p := range in.bodies[i] {
+		for j, t := range in.bodies[i][p].kept {
+			t.block = s.Parts[p].Kept.Blocks[j]
+		}
+	}
 }
 
 // Close lets go of everything.
