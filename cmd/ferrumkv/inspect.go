@@ -15,7 +15,7 @@ import (
 )
 
 func newInspect() *cobra.Command {
-	var content bool
+	var content, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Say what is in a snapshot of sequences",
@@ -32,65 +32,153 @@ missing is an error. Tokens and salts are not shown.`,
 			}
 			defer file.Close()
 			in := bufio.NewReader(file)
-			if err := inspect(cmd.OutOrStdout(), in, content); err != nil {
+			x, err := inspect(in)
+			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 				return fmt.Errorf("%s: something stands behind the snapshot", args[0])
 			}
-			return nil
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), x)
+			}
+			text := x.text()
+			if content {
+				text += "\n" + x.Content
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
+			return err
 		},
 	}
-	cmd.Flags().BoolVar(&content, "content", false, "print all that keys and values depend on")
+	cmd.Flags().BoolVar(&content, "content", false, "print all that keys and values depend on, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-// inspect reads a snapshot and prints what is in it.
-func inspect(w io.Writer, in io.Reader, content bool) error {
+// inspection is what is in a snapshot, as --json prints it.
+type inspection struct {
+	Version   int             `json:"version"`
+	Bytes     int64           `json:"bytes"`
+	Content   string          `json:"content"`
+	Strips    []stripReport   `json:"strips"`
+	Sequences []savedSequence `json:"sequences"`
+	Notes     []noteReport    `json:"notes,omitempty"`
+}
+
+type stripReport struct {
+	Rows   string `json:"rows"` // stored, computed or state
+	Keeps  string `json:"keeps"`
+	Group  int    `json:"group"` // in Model.Groups, counted from 1; 0: there are none
+	Layers []int  `json:"layers"`
+	Planes string `json:"planes"` // of the first layer
+	Chunks int    `json:"chunks"`
+	Bytes  int64  `json:"bytes"`
+}
+
+type savedSequence struct {
+	Tokens   int    `json:"tokens"`
+	Next     int    `json:"next_position"`
+	Salted   bool   `json:"salted,omitempty"`
+	Adapter  string `json:"adapter,omitempty"`
+	Draft    int    `json:"draft,omitempty"`
+	Prompt   int    `json:"prompt,omitempty"` // tokens of it, while some are left to compute
+	Items    int    `json:"items,omitempty"`
+	Fidelity string `json:"fidelity,omitempty"` // unless it is exact
+	Silent   bool   `json:"silent,omitempty"`
+	Unknown  bool   `json:"ids_unknown,omitempty"`
+}
+
+type noteReport struct {
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+// inspect reads a snapshot to its end.
+func inspect(in io.Reader) (x inspection, err error) {
 	r := snapshot.NewReader(in)
 	h, err := r.Head()
 	if err != nil {
-		return err
+		return x, err
 	}
-	chunks, bytes := make([]int, len(h.Strips)), make([]int64, len(h.Strips))
+	x = inspection{Version: snapshot.Version, Content: h.Content}
+	for i := range h.Strips {
+		s := &h.Strips[i]
+		of := stripReport{Rows: s.Kind.String(), Keeps: group.Kind(s.Keeps).String(), Group: s.Group, Planes: planes(s)}
+		for _, l := range s.Layers {
+			of.Layers = append(of.Layers, l.Number)
+		}
+		x.Strips = append(x.Strips, of)
+	}
+	for i := range h.Sequences {
+		s := &h.Sequences[i]
+		of := savedSequence{Tokens: s.Len, Next: s.Next, Salted: h.Scopes[s.Scope].Salt != nil, Draft: s.Draft, Prompt: s.Prompt, Items: len(s.Items),
+			Silent: s.Silent, Unknown: s.Tokens == nil && s.Len > 0}
+		if a := h.Scopes[s.Scope].Adapter; a != nil {
+			of.Adapter = fmt.Sprintf("%q %q", a.ID, a.Version)
+		}
+		if s.Fidelity != prefix.Exact {
+			of.Fidelity = fmt.Sprint(s.Fidelity)
+		}
+		x.Sequences = append(x.Sequences, of)
+	}
+	for _, n := range h.Notes {
+		x.Notes = append(x.Notes, noteReport{n.Name, len(n.Data)})
+	}
 	for {
 		c, err := r.Chunk()
 		if errors.Is(err, io.EOF) {
-			break
+			x.Bytes = r.Bytes()
+			return x, nil
 		}
 		if err != nil {
-			return err
+			return x, err
 		}
-		chunks[c.Strip]++
-		bytes[c.Strip] += int64(len(c.Rows))
+		x.Strips[c.Strip].Chunks++
+		x.Strips[c.Strip].Bytes += int64(len(c.Rows))
 	}
+}
+
+// text is the inspection for people.
+func (x *inspection) text() string {
 	var b strings.Builder
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
-	}
-	row("snapshot", "version %d, %s, whole", snapshot.Version, byteSize(r.Bytes()))
-	for line := range strings.Lines(h.Content) {
+	row := func(name, format string, args ...any) { fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...)) }
+	row("snapshot", "version %d, %s, whole", x.Version, byteSize(x.Bytes))
+	for line := range strings.Lines(x.Content) {
 		if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); name == "model" || name == "layers" {
 			row(name, "%s", value)
 		}
 	}
-	for i := range h.Strips {
-		s := &h.Strips[i]
-		row(fmt.Sprintf("strip %d", i), "%s of %s in %s, %s, up to %s each", s.Kind, count(len(s.Layers), "layer"), count(chunks[i], "chunk"), byteSize(bytes[i]), count(s.Tokens, "token"))
-		row("", "%s, %s", planes(s), keeps(s))
+	for _, s := range x.Strips {
+		row("rows", "%s, %s in %s, layers %v, which keep: %s", s.Rows, byteSize(s.Bytes), count(s.Chunks, "chunk"), s.Layers, s.Keeps)
+		row("", "%s", s.Planes)
 	}
-	row("sequences", "%d", len(h.Sequences))
-	for i := range h.Sequences {
-		row(fmt.Sprintf("  %d", i+1), "%s", ofSequence(h, &h.Sequences[i]))
+	for i, s := range x.Sequences {
+		row(fmt.Sprintf("sequence %d", i+1), "%s", s)
 	}
-	for _, n := range h.Notes {
-		row("note", "%q, %s", n.Name, byteSize(int64(len(n.Data))))
+	for _, n := range x.Notes {
+		row("note", "%q, %s", n.Name, byteSize(int64(n.Bytes)))
 	}
-	if content {
-		b.WriteString("\n" + h.Content)
+	return b.String()
+}
+
+// String is a sequence without what was said.
+func (s savedSequence) String() string {
+	parts := []string{count(s.Tokens, "token")}
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
 	}
-	_, err = io.WriteString(w, b.String())
-	return err
+	add(s.Salted, "salted")
+	add(s.Adapter != "", "adapter %s", s.Adapter)
+	add(s.Next != s.Tokens, "next at position %d", s.Next)
+	add(s.Draft > 0, "%d of them a draft", s.Draft)
+	add(s.Prompt > 0, "of a prompt of %d", s.Prompt)
+	add(s.Items > 0, "%s", count(s.Items, "item"))
+	add(s.Fidelity != "", "%s", s.Fidelity)
+	add(s.Silent, "found by nobody")
+	add(s.Unknown, "ids not known")
+	return strings.Join(parts, ", ")
 }
 
 // planes are those of the first layer of a strip.
@@ -99,37 +187,5 @@ func planes(s *snapshot.Strip) string {
 	for _, p := range s.Layers[0].Planes {
 		parts = append(parts, fmt.Sprintf("%s %d × %d B a %s", p.Role, p.Heads, p.Bytes, [...]string{"token", "chunk", "layer"}[p.Per]))
 	}
-	return strings.Join(parts, ", ")
-}
-
-// keeps is what the layers of a strip keep.
-func keeps(s *snapshot.Strip) string {
-	kind := group.Kind(s.Keeps)
-	if s.Group == 0 {
-		return "kind " + kind.String()
-	}
-	return fmt.Sprintf("group %d, kind %s", s.Group-1, kind)
-}
-
-// ofSequence is a sequence without what was said.
-func ofSequence(h *snapshot.Head, s *snapshot.Sequence) string {
-	parts := []string{count(s.Len, "token")}
-	add := func(is bool, format string, args ...any) {
-		if is {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	scope := h.Scopes[s.Scope]
-	add(scope.Salt != nil, "salted")
-	if a := scope.Adapter; a != nil {
-		add(true, "adapter %q %q", a.ID, a.Version)
-	}
-	add(s.Next != s.Len, "next at position %d", s.Next)
-	add(s.Draft > 0, "%d of them a draft", s.Draft)
-	add(s.Prompt > 0, "of a prompt of %d", s.Prompt)
-	add(len(s.Items) > 0, "%s", count(len(s.Items), "item"))
-	add(s.Fidelity != prefix.Exact, "%v", s.Fidelity)
-	add(s.Silent, "found by nobody")
-	add(s.Tokens == nil && s.Len > 0, "ids not known")
 	return strings.Join(parts, ", ")
 }
