@@ -28,6 +28,7 @@ type generateFlags struct {
 	device         deviceFlags
 	cache          cacheFlags
 	tiers          tierFlags
+	files          saves
 	json           bool
 }
 
@@ -49,7 +50,10 @@ like another one, or like the turn before it, is not computed again.
 With --host-bytes or --disk the layout is paged, and what was computed is kept in host
 memory, or in files that the next run finds, too: of a prompt that begins like an earlier
 one, also of another run, only what is new is computed, unless that is faster than
-loading. A disk that fails costs time, and changes no text.`,
+loading. A disk that fails costs time, and changes no text.
+
+--save writes what the cache has of the texts to a file, and --resume goes on from one, as
+one longer run would have, also in another layout or on another device.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -68,6 +72,10 @@ loading. A disk that fails costs time, and changes no text.`,
   # the second run computes only what the first one did not
   ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
   ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+
+  # a text in two runs, the second of which computes only what is new
+  ferrumkv generate --max-tokens 150 --save story.snap
+  ferrumkv generate --max-tokens 150 --resume story.snap
 
   # the same text in fewer steps
   ferrumkv generate --guesses 8
@@ -94,6 +102,7 @@ loading. A disk that fails costs time, and changes no text.`,
 	f.device.register(cmd)
 	f.cache.register(cmd)
 	f.tiers.register(cmd)
+	f.files.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
@@ -101,6 +110,9 @@ loading. A disk that fails costs time, and changes no text.`,
 func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if f.maxTokens < 1 {
 		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
+	}
+	if err := f.files.check(cmd, &f); err != nil {
+		return err
 	}
 	cfg, err := f.cache.config()
 	if err == nil {
@@ -137,11 +149,17 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 
 	cfg = r.Pool().Config()
-	t := newTranscript(cmd, f, tokenizer, cfg.Memory.Capacity)
+	if err := f.files.load(cmd, r.Pool(), &f); err != nil {
+		return err
+	}
+	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity)
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
 	stats, failed := t.generate(cmd.Context(), r, model.Context)
+	if failed == nil {
+		failed = f.files.write(r.Pool(), f.sampling)
+	}
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}

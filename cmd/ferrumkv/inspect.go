@@ -141,7 +141,9 @@ func inspect(in io.Reader) (x inspection, err error) {
 // text is the inspection for people.
 func (x *inspection) text() string {
 	var b strings.Builder
-	row := func(name, format string, args ...any) { fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
 	row("snapshot", "version %d, %s, whole", x.Version, byteSize(x.Bytes))
 	for line := range strings.Lines(x.Content) {
 		if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); name == "model" || name == "layers" {
