@@ -3,9 +3,11 @@ package kvcache
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // signed is cfg of weights with a digest, which what outlives its process has.
@@ -95,5 +97,37 @@ func (r *rig[B]) release(seqs ...*Sequence[B]) {
 	r.t.Helper()
 	for _, s := range seqs {
 		require.NoError(r.t, s.Release())
+	}
+}
+
+// reborn is a sequence that is saved, released and loaded again; false: there are no blocks for it.
+func (r *rig[B]) reborn(seq *Sequence[B]) (*Sequence[B], bool) {
+	r.t.Helper()
+	stream := r.save(seq)
+	require.NoError(r.t, seq.Release())
+	again, err := r.pool.ReadSequence(bytes.NewReader(stream))
+	require.NoError(r.t, r.pool.Check())
+	if err != nil {
+		require.ErrorIs(r.t, err, ErrOutOfBlocks{})
+		return nil, false
+	}
+	return again, true
+}
+
+func (m *machine[B]) Save(t *rapid.T) {
+	ms := m.pick(t)
+	m.t = t
+	again, ok := m.reborn(ms.seq)
+	if ms.seq = again; !ok {
+		m.seqs = slices.DeleteFunc(m.seqs, func(o *modelSeq[B]) bool { return o == ms })
+	}
+}
+
+func (m *windowMachine) Save(t *rapid.T) {
+	ms := m.pick(t)
+	m.t = t
+	again, ok := m.reborn(ms.seq)
+	if ms.seq = again; !ok {
+		m.seqs = slices.DeleteFunc(m.seqs, func(o *windowedSeq) bool { return o == ms })
 	}
 }

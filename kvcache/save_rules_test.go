@@ -276,6 +276,22 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	require.NoError(t, r.be.Close())
 }
 
+// On a device that is behind nothing is saved before it is written, and nothing is read before it is filled.
+func TestSaveOfALateDevice(t *testing.T) {
+	r, dev, be := lateRig(t, signed(small(Paged)))
+	x, _ := r.read(sequence(1, 23), OpenOptions{})
+	require.NoError(t, r.prefill(r.s, x))
+	for range 3 {
+		var ok bool
+		x.seq, ok = r.reborn(x.seq)
+		require.True(t, ok)
+		require.NoError(t, r.run(r.s, part[buffer]{x, sequence(int(100+x.seq.Len()), 4)}))
+		r.check(r.s, x)
+	}
+	require.NoError(t, x.seq.Release())
+	closeLate(t, r, dev, be)
+}
+
 // A stream that nobody can write to leaves sequences as they are, and a whole pool comes back in its order, with notes.
 func TestSaveOfAPool(t *testing.T) {
 	r := savedRig(t, 40)

@@ -210,9 +210,13 @@ func (d *decoder) sequence(h *Head) (s Sequence) {
 }
 
 func (d *decoder) positions(s *Sequence, h *Head) {
-	n := d.list(4)
-	if n > 0 && (s.Len == 0 || n > len(d.rest)/4/s.Len) {
+	n, layers := d.n(), 1
+	for i := range h.Strips {
+		layers += len(h.Strips[i].Layers)
+	}
+	if n > layers || s.Len > 0 && n > len(d.rest)/4/s.Len {
 		d.fail("%d lists of positions", n)
+		return
 	}
 	if n == 0 && s.Next != s.Len {
 		d.fail("the next position is %d, behind %d tokens", s.Next, s.Len)

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -44,6 +43,9 @@ func (r *Reader) corrupt(format string, args ...any) error {
 
 // read fills b.
 func (r *Reader) read(b []byte) error {
+	if r.in == nil {
+		return errNotMade
+	}
 	n, err := io.ReadFull(r.in, b)
 	r.at += int64(n)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -311,6 +313,3 @@ func (r *Reader) readChunk() (c Chunk, err error) {
 	c.Rows = d.rest
 	return c, nil
 }
-
-// Done reports whether the whole stream was read and is what was written.
-func (r *Reader) Done() bool { return errors.Is(r.err, io.EOF) }

@@ -42,7 +42,7 @@ func sample() *Head {
 				Strips: [][]Run{{{0, []Ref{{0, 4}, {4, 1}}}}, nil, {{0, []Ref{{5, 5}}}}}},
 			{Scope: 1, Silent: true, Fidelity: prefix.Evicted, Len: 3, Next: 9, Positions: [][]int{{0, 1, 8}, {0, 7, 8}, {2, 3, 4}},
 				Strips: [][]Run{{{0, []Ref{{6, 1}}}, {2, []Ref{{7, 1}}}}, nil, {{0, []Ref{{8, 3}}}}}},
-			{Strips: [][]Run{nil, nil, nil}},
+			{Next: 4, Positions: [][]int{{}}, Strips: [][]Run{nil, nil, nil}},
 		},
 		Notes: []Note{{"example.org/x", []byte("hello")}, {"empty", []byte{}}},
 	}

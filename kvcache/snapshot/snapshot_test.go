@@ -152,7 +152,7 @@ func TestHeadsThatCannotBe(t *testing.T) {
 		"has no tokens":                    func(h *Head) { h.Sequences[1].Tokens = nil },
 		"next position is 8":               func(h *Head) { h.Sequences[0].Next = 8 },
 		"position 8, the next token is at": func(h *Head) { h.Sequences[2].Next = 8 },
-		"lists of positions":               func(h *Head) { h.Sequences[3].Positions = [][]int{{}, {}} },
+		"lists of positions":               func(h *Head) { h.Sequences[3].Positions = make([][]int, 6) },
 		"fidelity 0x8":                     func(h *Head) { h.Sequences[0].Fidelity = 8 },
 		"spans do not rise":                func(h *Head) { h.Sequences[1].Spans[0].End = 0 },
 		"chunk 1 has 4 tokens from 4 on":   func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Tokens = 4 },

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bufio"
+	"errors"
 	"hash/crc32"
 	"io"
 )
@@ -47,8 +48,14 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 	return w.err
 }
 
+// errNotMade is a Writer or Reader that no constructor made.
+var errNotMade = errors.New("snapshot: not made by NewWriter or NewReader")
+
 // Head begins the stream.
 func (w *Writer) Head(h *Head) error {
+	if w.out == nil || h == nil {
+		return errNotMade
+	}
 	first := header()
 	w.write(first[:])
 	section := func(kind string, flags byte, fill func(e *encoder)) {
@@ -70,6 +77,9 @@ func (w *Writer) Head(h *Head) error {
 
 // Chunk writes the next one: rows in the order that its strip says.
 func (w *Writer) Chunk(strip, tokens int, rows []byte) error {
+	if w.out == nil {
+		return errNotMade
+	}
 	w.payload = w.payload[:0]
 	for _, v := range [...]int{w.chunks, strip, tokens, 0} {
 		w.payload.n(v)
@@ -80,6 +90,9 @@ func (w *Writer) Chunk(strip, tokens int, rows []byte) error {
 
 // Close ends the stream and passes all of it on. The io.Writer stays open.
 func (w *Writer) Close() error {
+	if w.out == nil {
+		return errNotMade
+	}
 	w.payload = le.AppendUint64(w.payload[:0], uint64(w.bytes))
 	w.payload.n(w.sections)
 	w.payload = le.AppendUint32(w.payload, w.all)

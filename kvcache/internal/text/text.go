@@ -170,6 +170,7 @@ func (t *Text) unwrite(from int) {
 func (t *Text) Truncate(n int) {
 	t.Draft = 0
 	t.ForgetPrompt()
+	t.tokens = t.tokens[:min(len(t.tokens), n)]
 	t.Positions.Truncate(n)
 	t.unwrite(n)
 	t.Silent = t.Silent || n < t.Items // what follows may be without them
