@@ -19,7 +19,7 @@ type Reader struct {
 	begin    int64 // of the section
 	kind     string
 	sections int
-	all      uint32
+	all      uint32 // see Writer
 	payload  []byte
 	ahead    bool // the section was read, and is not used yet
 	head     Head
@@ -73,7 +73,7 @@ func (r *Reader) header() error {
 	case le.Uint16(h[10:]) != headerBytes:
 		return r.corrupt("a header of %d bytes", le.Uint16(h[10:]))
 	}
-	r.all = crc32.Update(r.all, castagnoli, h[:])
+	r.all = crc32.Update(r.all, castagnoli, h[:summedHeader])
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (r *Reader) section() (section, error) {
 	if sum(r.payload) != s.sum {
 		return s, r.corrupt("the sum of the payload is not right")
 	}
-	r.all = crc32.Update(crc32.Update(r.all, castagnoli, h[:]), castagnoli, r.payload)
+	r.all = crc32.Update(r.all, castagnoli, h[:summed])
 	r.sections++
 	return s, nil
 }

@@ -103,9 +103,12 @@ func put(t testing.TB, h *Head, at int, kind string, flags, coding byte) []byte 
 
 // ended is parts with an end that is right.
 func ended(parts [][]byte) []byte {
-	before := bytes.Join(parts[:len(parts)-1], nil)
+	before, heads := bytes.Join(parts[:len(parts)-1], nil), bytes.Clone(parts[0][:summedHeader])
+	for _, p := range parts[1 : len(parts)-1] {
+		heads = append(heads, p[:summed]...)
+	}
 	payload := le.AppendUint64(nil, uint64(len(before)))
-	payload = le.AppendUint32(le.AppendUint32(payload, uint32(len(parts)-2)), sum(before))
+	payload = le.AppendUint32(le.AppendUint32(payload, uint32(len(parts)-2)), sum(heads))
 	s := section{typeEnd, critical, 0, endBytes, sum(payload)}
 	head := s.encode()
 	return append(append(before, head[:]...), payload...)

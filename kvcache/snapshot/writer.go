@@ -12,7 +12,7 @@ type Writer struct {
 	out      *bufio.Writer
 	bytes    int64
 	sections int
-	all      uint32 // sum of the bytes
+	all      uint32 // sum of the header and of the sections' heads without their own sums
 	chunks   int
 	payload  encoder
 	err      error
@@ -28,7 +28,7 @@ func (w *Writer) write(b []byte) {
 	if w.err == nil {
 		var n int
 		n, w.err = w.out.Write(b)
-		w.bytes, w.all = w.bytes+int64(n), crc32.Update(w.all, castagnoli, b)
+		w.bytes += int64(n)
 	}
 }
 
@@ -41,6 +41,7 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 	}
 	h := s.encode()
 	w.write(h[:])
+	w.all = crc32.Update(w.all, castagnoli, h[:summed])
 	for _, p := range payload {
 		w.write(p)
 	}
@@ -58,6 +59,7 @@ func (w *Writer) Head(h *Head) error {
 	}
 	first := header()
 	w.write(first[:])
+	w.all = crc32.Update(w.all, castagnoli, first[:summedHeader])
 	section := func(kind string, flags byte, fill func(e *encoder)) {
 		w.payload = w.payload[:0]
 		fill(&w.payload)

@@ -1,0 +1,124 @@
+package kvcache
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/stretchr/testify/require"
+)
+
+const savedFile = "testdata/version1.snap"
+
+// A file of version 1 is read by every later version, in both layouts.
+func TestFileOfVersion1(t *testing.T) {
+	if testDevice().HeadDims != nil {
+		t.Skip("the device does not compute the file's heads")
+	}
+	cfg := signed(small(Paged))
+	cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Storage.K = 8, 4, backend.Int8
+	cfg.Model.Act = backend.F32
+	r := deviceRig(t, cfg)
+	x, y := r.open(), (*Sequence[buffer])(nil)
+	require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 11)}))
+	y, err := x.Fork()
+	require.NoError(t, err)
+	require.NoError(t, r.feed(feed[buffer]{y, sequence(100, 3)}))
+	if os.Getenv(golden.Env) == "write" {
+		require.NoError(t, os.WriteFile(savedFile, r.save(x, y), 0o644))
+	}
+	stream, err := os.ReadFile(savedFile)
+	require.NoError(t, err)
+	for _, layout := range []Layout{Paged, Contiguous} {
+		if cfg.Memory.Layout = layout; layout == Contiguous {
+			cfg.Memory.BlockSize = 0
+		}
+		o := deviceRig(t, cfg)
+		got := o.load(stream)
+		requireSame(r, o, x, got[0])
+		requireSame(r, o, y, got[1])
+		o.release(got...)
+		o.close()
+	}
+	r.release(x, y)
+	r.close()
+}
+
+// modelSized is a pool whose rows are as long as those of models.
+func modelSized(t testT, layout Layout) (*rig[buffer], *Sequence[buffer]) {
+	cfg := signed(Config{Model: Model{Layers: 4, QHeads: 8, KVHeads: 8, HeadDim: 128}, Storage: Storage{K: backend.F16},
+		Memory: Memory{Layout: layout, Capacity: 2048, MaxSeqs: 2}})
+	r := deviceRig(t, cfg)
+	x := r.open()
+	const n = 1000
+	require.NoError(t, r.plan(r.s, feed[buffer]{x, sequence(1, n)}))
+	k, v := r.vector(r.s, make([]float32, n*8*128)), r.vector(r.s, make([]float32, n*8*128))
+	for l := range cfg.Model.Layers {
+		require.NoError(t, r.step.Append(l, kv(k, v)))
+	}
+	require.NoError(t, r.step.Commit())
+	r.free(k, v)
+	return r, x
+}
+
+// What a stream has besides keys and values is less than a hundredth of it.
+func TestSavedSize(t *testing.T) {
+	for _, layout := range []Layout{Paged, Contiguous} {
+		r, x := modelSized(t, layout)
+		token, err := r.pool.cfg.BytesPerToken()
+		require.NoError(t, err)
+		rows := int(token) * x.Len()
+		stream := r.save(x)
+		require.GreaterOrEqual(t, len(stream), rows)
+		require.Less(t, float64(len(stream)-rows), 0.01*float64(rows))
+		r.release(x)
+		r.close()
+	}
+}
+
+func BenchmarkSave(b *testing.B) {
+	for _, layout := range []Layout{Paged, Contiguous} {
+		b.Run(layout.String(), func(b *testing.B) {
+			r, x := modelSized(b, layout)
+			b.SetBytes(int64(len(r.save(x))))
+			for b.Loop() {
+				require.NoError(b, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x}}))
+			}
+			r.release(x)
+			r.close()
+		})
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	for _, layout := range []Layout{Paged, Contiguous} {
+		b.Run(layout.String(), func(b *testing.B) {
+			r, x := modelSized(b, layout)
+			stream := r.save(x)
+			r.release(x)
+			require.NoError(b, r.pool.Clear(true))
+			b.SetBytes(int64(len(stream)))
+			for b.Loop() {
+				s, err := r.pool.ReadSequence(bytes.NewReader(stream))
+				require.NoError(b, err)
+				require.NoError(b, s.Release())
+			}
+			r.close()
+		})
+	}
+}
+
+// BenchmarkSaveLimit is the copy that a save cannot be faster than, in the same run.
+func BenchmarkSaveLimit(b *testing.B) {
+	from, to := make([]byte, 16<<20), make([]byte, 16<<20)
+	for i := range from {
+		from[i] = byte(i)
+	}
+	b.SetBytes(int64(len(from)))
+	for b.Loop() {
+		copy(to, from)
+	}
+}
