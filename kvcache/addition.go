@@ -95,9 +95,9 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err != nil {
 		return err
 	}
-	if c := seq.coming; c != nil && !a.again && !c.load.Meets() {
-		if c.must {
-			return ErrLoading{Tokens: c.rest(seq.Len())}
+	if c := seq.coming; c != nil && !a.again && !c.Load.Meets() {
+		if c.Must {
+			return ErrLoading{Tokens: c.Rest(seq.Len())}
 		}
 		seq.forgo()
 	}

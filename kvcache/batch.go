@@ -357,7 +357,7 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		if failed := s.body.Slide(f); err == nil {
 			err = failed
 		}
-		if c := s.coming; c != nil && c.load.Meets() { // not after queries: other steps may read the sequence
+		if c := s.coming; c != nil && c.Load.Meets() { // not after queries: other steps may read the sequence
 			err = cmp.Or(err, s.meet(f))
 		}
 	}

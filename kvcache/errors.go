@@ -22,6 +22,8 @@ var (
 	// ErrBusy is a call on a sequence while it is in a step that is neither committed nor reset, be it only queried there,
 	// or in a call of another goroutine.
 	ErrBusy = errors.New("sequence is part of an open step, or of a call that is not done; commit or reset the step first")
+	// ErrSuspended is a call on a sequence that Suspend has taken off the device: Resume it first.
+	ErrSuspended = errors.New("sequence is suspended; Resume it first")
 	// ErrOtherPool is a sequence of another pool. A buffer or stream of another device
 	// is a backend.ErrOtherDevice.
 	ErrOtherPool = errors.New("sequence belongs to another pool")

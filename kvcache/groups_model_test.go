@@ -131,7 +131,7 @@ func (w *grouped) begin() {
 	before, err := w.pool.Match(prompt, OpenOptions{})
 	require.NoError(w.t, err)
 	s, m := w.open(prompt)
-	if w.pool.below.offload == nil { // else more may have come for others
+	if w.pool.below.Offload == nil { // else more may have come for others
 		require.LessOrEqual(w.t, m.Cached, before.Cached) // reservations may leave nothing to take
 	}
 	require.Less(w.t, m.Cached, len(prompt))

@@ -12,6 +12,20 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
+// Match says how much of a prompt was found in the cache.
+type Match struct {
+	Cached   int // tokens whose keys and values were found
+	Uncached int // tokens left to compute
+	// MissReason is why the first block that was not found was not found;
+	// prefix.NotLookedUp if the pool or the sequence reuses nothing. What other tenants
+	// have is not told: it is NeverSeen here; Pool.Stats counts the real reason.
+	MissReason prefix.MissReason
+	// Loading is, of Uncached, the tokens that are on their way from tiers: wait for them by Sequence.Wait, or go on and compute them.
+	Loading int
+	// Tiers is, of Cached, the tokens that came from each tier (Pool.Tiers) while Sequence.Wait waited; nil: none did.
+	Tiers []int
+}
+
 // ErrLoading is an Add of tokens to a sequence that waits for some from tiers, and was opened with MustWait.
 type ErrLoading struct{ Tokens int }
 
@@ -25,36 +39,33 @@ func (e ErrLoading) Is(target error) bool {
 	return ok && (t == e || t == ErrLoading{})
 }
 
-// arrival is what a sequence waits for.
-type arrival struct {
-	load  *offload.Load
-	want  int // tokens behind those entries that the sequence has
-	end   int // of the tokens that are loaded, in the prompt
-	base  int // the sequence's when it was opened
-	first int // block of the sequence that it is for
-	must  bool
-}
-
-// rest is how many of the tokens that are loaded a sequence of so many lacks: it may have the beginning of a block.
-func (c *arrival) rest(have int) int { return c.end - have }
-
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
 func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
-	o := p.below.offload
+	o := p.below.Offload
 	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
 		return w, 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), findWait)
+	most := findWait
+	if left := o.Planner().Patience(found.Tokens, len(q.Tokens)-found.Tokens); left > 0 {
+		most = min(most, max(left, findLeast))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	return o.Find(ctx, root, q, found)
+	begin := time.Now()
+	w, tokens = o.Find(ctx, root, q, found)
+	w.Asked = max(time.Since(begin)-findLeast, 0)
+	return w, tokens
 }
 
-// findWait is how long Open waits for tiers to say what they have: what is slower has nothing.
+// findWait is how long Open waits for tiers to say what they have, or a tenth of what computing takes, if that is known and less, or
+// findLeast: what is slower has nothing.
 var findWait = time.Second
+
+const findLeast = 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {
-	o := s.pool.below.offload
+	o := s.pool.below.Offload
 	if o == nil || tokens == 0 {
 		return 0
 	}
@@ -70,16 +81,8 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 	if l == nil {
 		return 0
 	}
-	s.coming = &arrival{load: l, want: tokens, end: len(w.Tokens), base: s.Len(), first: found.Blocks, must: must}
-	return s.coming.rest(s.Len())
-}
-
-// forgo gives up what is on its way. The caller holds the lock.
-func (s *Sequence[B]) forgo() {
-	if c := s.coming; c != nil {
-		s.coming = nil
-		s.pool.below.offload.Drop(c.load)
-	}
+	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks, Must: must}
+	return s.coming.Rest(s.Len())
 }
 
 // Wait waits until what of the sequence's prompt was on its way from tiers (Match.Loading) is there, or no more will come: as long
@@ -95,7 +98,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		p.unlock()
 		return Match{}, err
 	}
-	if c == nil || c.load.Meets() {
+	if c == nil || c.Load.Meets() {
 		m = s.matched()
 		p.unlock()
 		return m, nil
@@ -103,10 +106,10 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 	s.busy = true
 	p.unlock()
 	select {
-	case <-c.load.Done:
+	case <-c.Load.Done:
 	case <-ctx.Done():
-		c.load.Cancel()
-		<-c.load.Done // what is under way ends soon
+		c.Load.Cancel()
+		<-c.Load.Done // what is under way ends soon
 		err = ctx.Err()
 	}
 	p.lock()
@@ -125,14 +128,14 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 }
 
 // arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
-func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
-	o := s.pool.below.offload
-	if s.Len() != c.base || o.Forgotten(c.load) { // it is not what it was opened for
-		o.Drop(c.load)
+func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
+	o := s.pool.below.Offload
+	if s.Len() != c.Base || o.Forgotten(c.Load) { // it is not what it was opened for
+		o.Drop(c.Load)
 		return nil, nil
 	}
 	if s.pool.parts.Grouped() {
-		found, from, err := o.Hand(c.load, s.Len())
+		found, from, err := o.Hand(c.Load, s.Len())
 		if err != nil || found.Tokens == 0 {
 			return nil, err
 		}
@@ -140,7 +143,7 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 		s.text.Reuse(found.Match)
 		return from, err
 	}
-	blocks, from := o.TakeOver(c.load)
+	blocks, from := o.TakeOver(c.Load)
 	if len(blocks) == 0 {
 		return nil, nil
 	}
@@ -149,20 +152,13 @@ func (s *Sequence[B]) arrive(c *arrival) (from []int, err error) {
 	return from, err
 }
 
-// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
-func (p *Pool[B]) giveWay() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.below.offload != nil && p.shut() == nil && p.below.offload.GiveWay()
-}
-
 // meet has the sequence go on behind what tiers brought while it was computed, if it has come so far. The caller holds the
 // lock, and the sequence's step is committed.
 func (s *Sequence[B]) meet(f *residency.Fence) error {
 	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
-	first := c.first
+	first := c.First
 	at := s.Len() / size
-	if at >= first+c.want/size { // all of it is computed
+	if at >= first+c.Want/size { // all of it is computed
 		s.forgo()
 		return nil
 	}
@@ -171,11 +167,11 @@ func (s *Sequence[B]) meet(f *residency.Fence) error {
 	}
 	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
 	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
-	tokens := s.text.Tokens()[s.Len() : (first+c.want/size)*size]
+	tokens := s.text.Tokens()[s.Len() : (first+c.Want/size)*size]
 	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
 		return nil // others write the same: later
 	}
-	blocks := p.below.offload.Meet(c.load, at-first)
+	blocks := p.below.Offload.Meet(c.Load, at-first)
 	if blocks == nil {
 		return nil
 	}
@@ -184,22 +180,6 @@ func (s *Sequence[B]) meet(f *residency.Fence) error {
 	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
 	s.text.Extend(n, s.Len())
 	return err
-}
-
-// toMeet is how many of the next n tokens to compute so that the sequence can meet what tiers bring (OpenOptions.Overlap): up to where that
-// begins, and whole blocks.
-func (s *Sequence[B]) toMeet(n int) int {
-	c, size := s.coming, s.pool.cfg.EntryTokens()
-	if c == nil || !c.load.Meets() {
-		return n
-	}
-	if border := (c.first + c.load.Between()) * size; border > s.Len() {
-		n = min(n, border-s.Len())
-	}
-	if end := (s.Len() + n) / size * size; end > s.Len() {
-		n = end - s.Len()
-	}
-	return n
 }
 
 // matched is what the sequence has of its prompt.

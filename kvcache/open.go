@@ -9,20 +9,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Match says how much of a prompt was found in the cache.
-type Match struct {
-	Cached   int // tokens whose keys and values were found
-	Uncached int // tokens left to compute
-	// MissReason is why the first block that was not found was not found;
-	// prefix.NotLookedUp if the pool or the sequence reuses nothing. What other tenants
-	// have is not told: it is NeverSeen here; Pool.Stats counts the real reason.
-	MissReason prefix.MissReason
-	// Loading is, of Uncached, the tokens that are on their way from tiers: wait for them by Sequence.Wait, or go on and compute them.
-	Loading int
-	// Tiers is, of Cached, the tokens that came from each tier (Pool.Tiers) while Sequence.Wait waited; nil: none did.
-	Tiers []int
-}
-
 // OpenOptions says with whom a sequence shares its prefixes, and how. The zero value
 // shares with every sequence that was opened with the zero value.
 type OpenOptions struct {

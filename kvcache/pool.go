@@ -12,6 +12,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -36,7 +37,7 @@ type Pool[B backend.Buffer] struct {
 	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
-	below  below[B]
+	below  below.Below[B]
 }
 
 // NewPool allocates the cache that cfg describes on be. The caller keeps ownership of
@@ -80,7 +81,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
 		p.tree = p.parts.Blocks.Tree()
 	}
-	if err := p.openTiers(be); err != nil {
+	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model); err != nil {
 		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
@@ -152,6 +153,13 @@ func (p *Pool[B]) retry(do func() error) error {
 		err = p.parts.Fences.Retry(do)
 	}
 	return err
+}
+
+// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
+func (p *Pool[B]) giveWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.below.Offload != nil && p.shut() == nil && p.below.Offload.GiveWay()
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -413,7 +421,7 @@ func (p *Pool[B]) Close() (err error) {
 	if !p.open.CompareAndSwap(true, false) {
 		return p.shut()
 	}
-	err = p.below.close()
+	err = p.below.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parts.Fences.Quiet()

@@ -74,7 +74,7 @@ func (p *Pool[B]) clear(root prefix.Root, forget func() error) error {
 	if err := p.clearTree(root, forget); err != nil {
 		return err
 	}
-	if o := p.below.offload; o != nil {
+	if o := p.below.Offload; o != nil {
 		return o.Clear(context.Background(), root.Key)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (p *Pool[B]) clearTree(root prefix.Root, forget func() error) error {
 	if err := p.parts.Blocks.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
-	if o := p.below.offload; o == nil {
+	if o := p.below.Offload; o == nil {
 		if err := forget(); err != nil {
 			return err
 		}

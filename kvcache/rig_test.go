@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -63,6 +64,9 @@ func (r *rig[B]) close() {
 	require.NoError(r.t, r.pool.Flush(context.Background()))
 	require.NoError(r.t, r.pool.Check())
 	st, err := r.pool.Stats()
+	for ; st.Moves.Loading > 0; st, err = r.pool.Stats() { // what was dropped has blocks until its copy to the device ends
+		time.Sleep(time.Millisecond)
+	}
 	require.NoError(r.t, err)
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)

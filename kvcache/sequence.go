@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
@@ -22,8 +23,8 @@ type Sequence[B backend.Buffer] struct {
 	busy     bool // it is part of an open step, or works without the lock
 	queries  int  // open steps that read it and give it no tokens
 	released bool
-	layers   []KvCache[B] // made by Layers
-	coming   *arrival     // what is on its way from tiers; nil: nothing
+	layers   []KvCache[B]     // made by Layers
+	coming   *offload.Arrival // what is on its way from tiers; nil: nothing
 }
 
 // newSequence returns an empty sequence. The caller holds the lock.
@@ -207,7 +208,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.toMeet(s.body.Piece(n))
+		n = s.coming.ToMeet(s.Len(), s.body.Piece(n), s.pool.cfg.EntryTokens())
 	}
 	return s.text.Whole(s.Len(), n)
 }
@@ -259,6 +260,10 @@ type Reservation[B backend.Buffer] struct {
 // rest. With Storage.Residual it includes the blocks of the residual window, as many as
 // growing token by token needs. Reserve again after a Truncate or Shift, which give blocks
 // back, and after a Fork, whose first write copies a block.
+//
+// What is on its way from tiers is the sequence's after Wait, so call Reserve after it: less is needed then. Before it, Reserve counts
+// all of the prompt, and what the load holds by then as others'; the load takes no block that is set aside, so that less may
+// come. What comes after a Reserve uses that up.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
 	if err := p.shut(); err != nil {
@@ -383,4 +388,12 @@ func (s *Sequence[B]) publishEnd() error {
 		return err
 	}
 	return nil
+}
+
+// forgo gives up what is on its way. The caller holds the lock.
+func (s *Sequence[B]) forgo() {
+	if c := s.coming; c != nil {
+		s.coming = nil
+		s.pool.below.Offload.Drop(c.Load)
+	}
 }

@@ -2,9 +2,11 @@ package kvcache
 
 import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
 // Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
@@ -89,8 +91,8 @@ func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
 	if p.cfg.Grouped() {
 		stats.Groups = p.groupStats()
 	}
-	if o := p.below.offload; o != nil {
-		tiers = p.below.tiers
+	if o := p.below.Offload; o != nil {
+		tiers = p.below.Tiers
 		stats.Tiers, stats.Moves = belowStats(tiers, o.Stats(), o.BlockBytes())
 	}
 	return stats, tiers, nil
@@ -129,11 +131,42 @@ func (p *Pool[B]) Check() (err error) {
 		}
 	}
 	return p.parts.Check(bodies, func(books []store.Books) {
-		if o := p.below.offload; o != nil {
+		if o := p.below.Offload; o != nil {
 			o.Own(books[0].Kept)
 		}
 		for b := range p.batches {
 			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)
 		}
 	})
+}
+
+// TierStats are the numbers of a tier below the pool's device.
+type TierStats struct {
+	tier.Info
+	Stats  tier.Stats     // what it has, and did for all that use it
+	Moves  tier.TierMoves // what it did for this pool, and how it failed
+	Tokens int64          // of prompts that sequences got from it
+}
+
+// MoveStats are the numbers of what goes from the device to tiers and back. Blocks are those of the pool.
+type MoveStats struct {
+	BlockBytes int64 // of a block, as tiers have it
+	Stored     int64 // blocks that were put into tiers
+	There      int64 // blocks that tiers had already
+	Missed     int64 // blocks that were not stored: they had left the device, or could not be held, or no tier took them
+	Waiting    int   // blocks that are written, and not stored yet
+	Loaded     int64 // blocks that came back
+	Loading    int   // loads under way
+	Planner    planner.Stats
+	Reason     string // why the last load loaded as much as it did
+}
+
+// belowStats are the numbers of an offload, but for what the tiers say.
+func belowStats(tiers []tier.Tier, s offload.Stats, bytes int64) ([]TierStats, MoveStats) {
+	out := make([]TierStats, len(tiers))
+	for i, t := range tiers {
+		out[i] = TierStats{Info: t.Info(), Moves: s.Moves.Tiers[i], Tokens: s.Tokens[i]}
+	}
+	return out, MoveStats{BlockBytes: bytes, Stored: s.Stored, There: s.There, Missed: s.Missed, Waiting: s.Waiting, Loaded: s.Loaded, Loading: s.Loading,
+		Planner: s.Decisions, Reason: s.Reason}
 }

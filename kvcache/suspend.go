@@ -5,9 +5,6 @@ import (
 	"errors"
 )
 
-// ErrSuspended is a call on a sequence that Suspend has taken off the device: Resume it first.
-var ErrSuspended = errors.New("sequence is suspended; Resume it first")
-
 // Suspend takes a sequence off the device, so that others get its blocks, until Resume brings it back: all that it has, to
 // the last token and in the format of the pool, is copied to host memory, behind its last step. Nothing is computed again
 // afterwards. Blocks that can be found by others stay findable until they are evicted. Meanwhile the sequence can be asked for its length and be

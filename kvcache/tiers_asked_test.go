@@ -35,14 +35,14 @@ func TestMeetsNothingOfBeforeClear(t *testing.T) {
 	r.knows()
 	x, m := r.read(prompt, OpenOptions{Overlap: true})
 	require.Equal(t, 32, m.Loading)
-	require.True(t, x.seq.coming.load.Meets())
+	require.True(t, x.seq.coming.Load.Meets())
 	for range 2 {
 		g.tickets <- struct{}{}
 	}
 	require.Eventually(t, func() bool {
 		r.pool.mu.Lock()
 		defer r.pool.mu.Unlock()
-		return x.seq.coming.load.Between() < 8
+		return x.seq.coming.Load.Between() < 8
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, r.pool.Clear(false))
 	close(g.open)
@@ -60,7 +60,7 @@ func TestMeetsNotByQueries(t *testing.T) {
 	r, g, end := meeting(t, prompt)
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true})
-	require.True(t, x.seq.coming.load.Meets())
+	require.True(t, x.seq.coming.Load.Meets())
 	require.NoError(t, r.step.Reset())
 	require.NoError(t, r.step.Query(x.seq, []View{{0, 0}}))
 	require.NoError(t, r.step.Plan(r.s))
@@ -77,7 +77,7 @@ func TestMeetsOnlyWhatIsPublished(t *testing.T) {
 	r, g, end := meeting(t, prompt)
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true, NoPublish: true})
-	require.True(t, x.seq.coming == nil || !x.seq.coming.load.Meets())
+	require.True(t, x.seq.coming == nil || !x.seq.coming.Load.Meets())
 	close(g.open)
 	r.drop(x)
 	end()
@@ -132,7 +132,7 @@ func TestMeetsNotWhatWasChanged(t *testing.T) {
 		r, g, end := meeting(t, prompt)
 		r.knows()
 		x, _ := r.read(prompt, OpenOptions{Overlap: true})
-		require.True(t, x.seq.coming.load.Meets(), name)
+		require.True(t, x.seq.coming.Load.Meets(), name)
 		require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:20]}))
 		require.NotNil(t, x.seq.coming)
 		require.NoError(t, change(r, x.seq))
@@ -179,7 +179,7 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	r.forget()
 	x, match := r.read(prompt, OpenOptions{})
 	require.Equal(t, 32, match.Loading)
-	<-x.seq.coming.load.Done
+	<-x.seq.coming.Load.Done
 	cleared := make(chan error)
 	go func() { cleared <- r.pool.Clear(true) }()
 	<-on.asked
@@ -220,7 +220,7 @@ func TestTierBringsNothingThatFailed(t *testing.T) {
 		other, _ := r.read(prompt[:13], OpenOptions{NoReuse: true})
 		require.NoError(t, r.prefill(s2, other))
 		close(g.open)
-		<-x.seq.coming.load.Done
+		<-x.seq.coming.Load.Done
 		dev.SetFault(nil)
 		had := x.wait(r)
 		if fails {

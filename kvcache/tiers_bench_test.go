@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/stretchr/testify/require"
@@ -28,12 +27,14 @@ func BenchmarkTiersBringBlocks(b *testing.B) {
 	require.NoError(b, r.commit())
 	require.NoError(b, seq.Release())
 	r.flush()
-	bytes := 63 * r.pool.below.offload.BlockBytes()
+	bytes := 63 * r.pool.below.Offload.BlockBytes()
 	from, to := make([]byte, bytes), make([]byte, bytes)
 	var copied time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		require.NoError(b, r.pool.clearTree(prefix.Root{}, func() error { return r.pool.tree.Clear(true) }))
+		r.pool.mu.Lock()
+		require.NoError(b, r.pool.tree.Clear(true))
+		r.pool.mu.Unlock()
 		begin := time.Now()
 		copy(to, from)
 		copied += time.Since(begin)

@@ -34,7 +34,7 @@ func (g *gated) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, er
 // knows tells the planner that a block of tier 0 takes as long as computing it.
 func (r *rig[B]) knows() {
 	r.pool.Prefilled(0, 4000, time.Second)
-	p, bytes := r.pool.below.offload.Planner(), r.pool.below.offload.BlockBytes()
+	p, bytes := r.pool.below.Offload.Planner(), r.pool.below.Offload.BlockBytes()
 	for _, n := range []int64{1, 8} {
 		p.Observe(0, n*bytes, time.Duration(n)*time.Millisecond, time.Now())
 	}
@@ -59,7 +59,7 @@ func TestMeetsInTheMiddle(t *testing.T) {
 		r.knows()
 		x, match := r.read(prompt, OpenOptions{Overlap: true})
 		require.Positive(t, match.Loading)
-		require.True(t, x.seq.coming.load.Meets(), r.stats())
+		require.True(t, x.seq.coming.Load.Meets(), r.stats())
 		require.Equal(t, match.Cached, x.wait(r).Cached, "it does not wait")
 		want, jumped := (len(prompt)-1)/4-match.Cached/4, 0
 		if rapid.IntRange(0, 5).Draw(t, "never") == 0 {

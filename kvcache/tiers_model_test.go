@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,6 +83,7 @@ func TestTiersAgainstReaders(t *testing.T) {
 		r := tiered(t, rapid.IntRange(8, 24).Draw(t, "blocks"), tiers)
 		var live []*reader[buffer]
 		scopes := []prefix.Scope{{}, {Salt: []byte("a")}, {Salt: []byte("b")}}
+		most := 0 // that the second one may have in the tree; 0: what it likes
 		pick := func(t *rapid.T) (x *reader[buffer], i int) {
 			if len(live) == 0 {
 				t.Skip("none is open")
@@ -159,6 +161,36 @@ func TestTiersAgainstReaders(t *testing.T) {
 				x.tokens, x.want, x.rest = x.tokens[:n:n], x.want[:n:n], nil
 				x.cut = min(x.cut, n)
 			},
+			"reserve": func(t *rapid.T) {
+				x, _ := pick(t)
+				n := rapid.IntRange(len(x.tokens)+len(x.rest), 40).Draw(t, "reserve")
+				step(t, r.pool.Reserve(Reservation[buffer]{x.seq, n}))
+				if rapid.Bool().Draw(t, "wait") {
+					x.wait(r)
+				}
+				var others []*reader[buffer] // who take all that is left
+				for err := error(nil); err == nil; {
+					y, _ := r.read(nil, OpenOptions{NoPublish: true})
+					others = append(others, y)
+					err = r.run(r.s, part[buffer]{y, sequence(900, 4)})
+				}
+				require.NoError(t, r.step.Reset())
+				x.rest = append(slices.Clip(x.rest), sequence(50, n-len(x.tokens)-len(x.rest))...)
+				for len(x.rest) > 0 { // what was promised is there
+					require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:rapid.IntRange(1, len(x.rest)).Draw(t, "piece")]}))
+				}
+				r.check(r.s, x)
+				for _, y := range others {
+					require.NoError(t, y.seq.Release())
+				}
+			},
+			"limit": func(t *rapid.T) {
+				quota := rapid.IntRange(0, 8).Draw(t, "quota")
+				require.NoError(t, r.pool.Limit(scopes[1], prefix.Limits{Quota: quota}))
+				if most = quota; quota > 0 { // what is in use stays
+					most = max(quota, r.share(OpenOptions{Scope: scopes[1]}).Blocks)
+				}
+			},
 			"release": func(t *rapid.T) {
 				x, i := pick(t)
 				r.check(r.s, x)
@@ -200,7 +232,12 @@ func TestTiersAgainstReaders(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, m.Cached+m.Loading)
 			},
-			"": func(t *rapid.T) { require.NoError(t, r.pool.Check()) },
+			"": func(t *rapid.T) {
+				require.NoError(t, r.pool.Check())
+				if most > 0 {
+					require.LessOrEqual(t, r.share(OpenOptions{Scope: scopes[1]}).Blocks, most)
+				}
+			},
 		})
 		for _, x := range live {
 			r.check(r.s, x)

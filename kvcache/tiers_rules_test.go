@@ -279,7 +279,7 @@ func TestGroupsLoadOrCompute(t *testing.T) {
 	cfg.Memory.RetainEvery = 1
 	w, _ := aboveStore(t, cfg)
 	prompt := sequence(1, 42)
-	require.Equal(t, 40, w.comes(&shown{Tier: w.pool.below.tiers[0], puts: map[tier.Key]tier.Block{}}, prompt))
+	require.Equal(t, 40, w.comes(&shown{Tier: w.pool.below.Tiers[0], puts: map[tier.Key]tier.Block{}}, prompt))
 	w.evict()
 	w.pool.Prefilled(0, 1_000_000, time.Millisecond)
 	s, m := w.open(prompt)

@@ -47,7 +47,7 @@ func (r *rig[B]) flush() {
 func (r *rig[B]) moves() offload.Stats {
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	return r.pool.below.offload.Stats()
+	return r.pool.below.Offload.Stats()
 }
 
 // forget has all that is cached evicted.

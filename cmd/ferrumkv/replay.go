@@ -55,9 +55,9 @@ all of a window that is no shorter than N blocks.
 With --host or --disk tiers are below the cache: what a prompt computes is stored there, and
 what the cache evicted comes back. The report says how many hits each gave, and how many
 bytes of a model with --token-bytes were moved. A disk's blocks are the library's disk tier
-with its files in memory. With --prefill-rate and the rates of the tiers there is a
-simulated clock: the library's planner decides what is loaded and what is computed, and
-the report has the time to the first token with tiers and without.`,
+with its files in memory. With --prefill-rate there is a simulated clock: the library's
+planner decides what is loaded, at the rates of the tiers, and what is computed, and the
+report has the time to the first token with tiers and without.`,
 		Example: `  # policies on the generated trace
   ferrumkv replay
 

@@ -65,6 +65,9 @@ func (r *replayReport) page() page {
 	}
 	if r.setup.Tiers.Any() {
 		p.Tiers, p.Charts[1] = describeTiers(r.setup.Tiers), r.aloneHitRates()
+		if r.setup.Tiers.Prefill > 0 {
+			p.Tiers += "; " + describeRates(r.setup.Tiers)
+		}
 	}
 	for _, row := range r.rows {
 		line := pageRow{Capacity: row[0].Capacity.String(), Blocks: grouped(row[0].Blocks)}

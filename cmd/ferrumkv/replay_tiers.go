@@ -22,6 +22,9 @@ type replayTierFlags struct {
 // defaultTokenBytes is that of models with 32 layers of 8 KV heads of 128 in f16, as Llama-3.1-8B.
 const defaultTokenBytes = "128KiB"
 
+// defaultHostRate and defaultDiskRate are assumed, and a little below what 16 lanes of PCIe 4.0 and a disk at 4 of PCIe 3.0 could do.
+const defaultHostRate, defaultDiskRate = "20GB", "3GB"
+
 func (f *replayTierFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.host, "host", "", "a tier of host memory of `BLOCKS`, or as 4x so many times the capacity")
@@ -29,8 +32,8 @@ func (f *replayTierFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.admission, "disk-admission", "", admissionUsage)
 	flags.StringVar(&f.tokenBytes, "token-bytes", defaultTokenBytes, "`BYTES` of a token's keys and values, as 'ferrumkv doctor' says")
 	flags.Float64Var(&f.prefill, "prefill-rate", 0, "`TOKENS` of prompts that are computed a second: for the time to the first token")
-	flags.StringVar(&f.hostRate, "host-rate", "", "`BYTES` a second that are loaded from host memory, as 20GB")
-	flags.StringVar(&f.diskRate, "disk-rate", "", "`BYTES` a second that are loaded from the disk, as 3GB; 'ferrumkv doctor --disk' measures it")
+	flags.StringVar(&f.hostRate, "host-rate", "", "`BYTES` a second that are loaded from host memory (default with --prefill-rate: "+defaultHostRate+")")
+	flags.StringVar(&f.diskRate, "disk-rate", "", "`BYTES` a second that are loaded from the disk; 'ferrumkv doctor --disk' measures it (default with --prefill-rate: "+defaultDiskRate+")")
 }
 
 // tiers are what was asked for.
@@ -57,11 +60,22 @@ func (f *replayTierFlags) tiers(cmd *cobra.Command) (t replay.Tiers, err error) 
 	if t.Admission, err = parseAdmission(f.admission); err != nil {
 		return t, err
 	}
+	if f.prefill > 0 { // else there is no clock
+		for _, rate := range [...]struct {
+			room replay.Room
+			text *string
+			is   string
+		}{{t.Host, &f.hostRate, defaultHostRate}, {t.Disk, &f.diskRate, defaultDiskRate}} {
+			if rate.room.Any() && *rate.text == "" {
+				*rate.text = rate.is
+			}
+		}
+	}
 	var host, disk int64
 	for _, bytes := range [...]struct {
 		name, text, examples string
 		to                   *int64
-	}{{"token-bytes", f.tokenBytes, "128KiB", &t.TokenBytes}, {"host-rate", f.hostRate, "20GB", &host}, {"disk-rate", f.diskRate, "3GB", &disk}} {
+	}{{"token-bytes", f.tokenBytes, "128KiB", &t.TokenBytes}, {"host-rate", f.hostRate, defaultHostRate, &host}, {"disk-rate", f.diskRate, defaultDiskRate, &disk}} {
 		if *bytes.to, err = parseBytes(bytes.name, bytes.text, bytes.examples, 1); err != nil {
 			return t, err
 		}
@@ -128,8 +142,11 @@ type replayTierRow struct {
 	Refused     int64  `json:"refused"` // blocks, by admission
 }
 
-// timesRow is the time to the first token, in seconds.
+// timesRow is the time to the first token, in seconds, and the rates that it follows from.
 type timesRow struct {
+	Prefill   float64          `json:"prefill_rate"`        // tokens a second
+	HostRate  float64          `json:"host_rate,omitempty"` // bytes a second
+	DiskRate  float64          `json:"disk_rate,omitempty"`
 	With      timeRow          `json:"first_token_seconds"`
 	Alone     timeRow          `json:"first_token_seconds_alone"` // without tiers
 	Decisions map[string]int64 `json:"decisions"`                 // of the planner, one for each prompt of which tiers had something
@@ -156,7 +173,7 @@ func newReplayTiersRow(t replay.Tiers, blockTokens int, run replay.Run) *replayT
 		row.Tiers = append(row.Tiers, replayTierRow{u.Name, u.Blocks, u.Hits, u.Loaded * block, u.Stored * block, u.Evicted, u.Refused})
 	}
 	if t.Prefill > 0 {
-		row.timesRow = &timesRow{With: timeRow(b.With), Alone: timeRow(b.Without), Decisions: map[string]int64{}}
+		row.timesRow = &timesRow{Prefill: t.Prefill, HostRate: t.HostRate, DiskRate: t.DiskRate, With: timeRow(b.With), Alone: timeRow(b.Without), Decisions: map[string]int64{}}
 		for choice, n := range b.Planner.Decisions {
 			if n > 0 {
 				row.Decisions[planner.Choice(choice).String()] = n

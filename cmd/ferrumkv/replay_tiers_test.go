@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,34 @@ func TestReplayTiersTimes(t *testing.T) {
 	require.Regexp(t, `disk +bytes +first token +9 in 10\n3 +3 +lru +25\.00%\* +16\.67% +16\.67% +8\.33% +\S+ MiB/448\.0 MiB +934 ms/1\.02 s +1\.54 s/1\.54 s\n$`, r.stdout)
 }
 
+// With a rate of computing the tiers have rates, too, and reports say which.
+func TestReplayTiersDefaultRates(t *testing.T) {
+	path := writeTrace(t, "small.jsonl")
+	base := []string{"replay", "--trace", path, "--capacity", "3", "--policy", "lru", "--prefill-rate", "20000"}
+	for _, c := range []struct {
+		args, said string
+		host, disk any
+	}{
+		{"--host 4x --disk 20x", "loading 152,587 tokens/s from host, loading 22,888 tokens/s from disk", 20e9, 3e9},
+		{"--host 4x --disk 20x --disk-rate 6GB", "loading 152,587 tokens/s from host, loading 45,776 tokens/s from disk", 20e9, 6e9},
+		{"--host 4x --disk 20x --host-rate 10GB", "loading 76,293 tokens/s from host, loading 22,888 tokens/s from disk", 10e9, 3e9},
+		{"--host 4x", "loading 152,587 tokens/s from host", 20e9, nil},
+		{"--disk 20x", "loading 22,888 tokens/s from disk", nil, 3e9},
+	} {
+		args := append(slices.Clone(base), strings.Fields(c.args)...)
+		page := filepath.Join(t.TempDir(), "page.html")
+		require.Contains(t, succeeds(t, append(args, "--html", page)...).stdout, "\nrates       computing 20,000 tokens/s, "+c.said+"\n")
+		html, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.Contains(t, string(html), "; computing 20,000 tokens/s, "+c.said+"</dd>")
+		line := jsonLines(t, succeeds(t, append(args, "--json")...).stdout)[0]
+		require.Equal(t, []any{20000., c.host, c.disk}, []any{line["prefill_rate"], line["host_rate"], line["disk_rate"]})
+	}
+	help := succeeds(t, "replay", "--help").stdout
+	require.Contains(t, help, "(default with --prefill-rate: 20GB)")
+	require.Contains(t, help, "(default with --prefill-rate: 3GB)")
+}
+
 func TestReplayTiersPage(t *testing.T) {
 	path := writeTrace(t, "small.jsonl")
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -90,7 +119,7 @@ func TestReplayTiersBadFlags(t *testing.T) {
 		{"--disk 4x --disk-admission some", "--disk-admission some: accepts all and second-use"},
 		{"--disk 4x --disk-rate fast", "--disk-rate fast: accepts bytes"},
 		{"--disk 4x --disk-rate 1GB", "--disk-rate 1e+09: is for the time to the first token"},
-		{"--disk 4x --prefill-rate 5", "--disk-rate 0: is needed to know how long loading takes"},
+		{"--disk 4x --prefill-rate 5 --disk-rate 0", "--disk-rate 0: accepts bytes"},
 		{"--disk 4x --prefill-rate -5", "--prefill-rate -5: accepts numbers above 0"},
 		{"--disk 4x --token-bytes 3GiB", "--token-bytes 3221225472: accepts 1 to 2147483647"},
 		{"--disk 4x --window 5", "--host or --disk 4x: is for models with full attention only"},

@@ -20,7 +20,8 @@ type tierRow struct {
 	Bytes        int64  `json:"bytes"`
 	Capacity     int64  `json:"capacity_bytes"`
 	FailedCalls  int64  `json:"failed_calls"`
-	Corrupt      int64  `json:"corrupt_blocks"` // found damaged, and computed instead
+	Corrupt      int64  `json:"corrupt_blocks"`  // found damaged, and computed instead
+	Declined     int64  `json:"declined_blocks"` // which the tier had no room for, or did not want
 }
 
 // tiersReport is the part of a report about tiers; nil: there are none.
@@ -39,7 +40,7 @@ func newTiersReport(r runner.Report, s kvcache.Stats) *tiersReport {
 	t := &tiersReport{LoadSeconds: r.Load.Seconds(), BlockBytes: s.Moves.BlockBytes, Reason: s.Moves.Reason}
 	for i, x := range s.Tiers {
 		row := tierRow{Name: x.Name, Medium: string(x.Medium), LoadedBytes: x.Moves.LoadedBytes, StoredBytes: x.Stats.Written, Blocks: x.Stats.Blocks,
-			Bytes: x.Stats.Bytes, Capacity: x.Stats.Capacity, FailedCalls: x.Moves.Errors + x.Moves.Panics + x.Moves.Timeouts + x.Moves.Wrong, Corrupt: x.Stats.Corrupt}
+			Bytes: x.Stats.Bytes, Capacity: x.Stats.Capacity, FailedCalls: x.Moves.Errors + x.Moves.Panics + x.Moves.Timeouts + x.Moves.Wrong, Corrupt: x.Stats.Corrupt, Declined: x.Stats.Declined}
 		for _, m := range r.Matches {
 			if m.Tiers != nil {
 				row.ReusedTokens += m.Tiers[i]
@@ -81,6 +82,9 @@ func (t *tiersReport) write(w *strings.Builder) {
 		}
 		if row.Corrupt > 0 {
 			fmt.Fprintf(w, ", %s damaged", count(int(row.Corrupt), "block"))
+		}
+		if row.Declined > 0 {
+			fmt.Fprintf(w, ", %s declined", count(int(row.Declined), "block"))
 		}
 		w.WriteByte('\n')
 	}

@@ -88,7 +88,7 @@ func (c *clock) load(from int, places []tier.Place) (tokens, probe int, waited t
 		}
 		d = c.planner.Decide(q)
 	}
-	if q.Loaded > 0 {
+	if q.Waited > 0 {
 		c.planner.Ended(q.Waited, computing*time.Duration(q.Loaded)/time.Duration(all*c.each))
 	}
 	return q.Loaded * c.tokens, 0, q.Waited

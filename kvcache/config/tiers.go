@@ -31,7 +31,7 @@ type Disk struct {
 	// at a time uses it.
 	Dir         string         `json:"dir,omitzero"`
 	Bytes       int64          `json:"bytes,omitzero"`        // the most that files take; 0: a tenth of the file system
-	Floor       int64          `json:"floor,omitzero"`        // bytes of the file system left free; 0: a twentieth of it
+	Floor       int64          `json:"floor,omitzero"`        // bytes of the file system left free; 0: a twentieth of it, at most disk.DefaultFloor
 	Admission   disk.Admission `json:"admission,omitzero"`    // what is written when it is full: "all" or "second-use"; "": all
 	WriteBudget int64          `json:"write_budget,omitzero"` // bytes a day, of second-use
 	Durable     bool           `json:"durable,omitzero"`

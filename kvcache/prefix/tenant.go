@@ -65,6 +65,16 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	return nil
 }
 
+// Limits are those of a scope's salt.
+func (t *Tree) Limits(r Root) Limits {
+	if t.alloc == nil {
+		return Limits{}
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.groupOf(r).limits
+}
+
 // move brings a tenant's blocks to another share, in the order of their release. Among
 // those of others that are there they count as released now.
 func (t *Tree) move(tn *tenant, to *evictionGroup) {

@@ -54,9 +54,11 @@ func TestTenantsComeAndGo(t *testing.T) {
 	r.take(a, span(0, 4)) // counted for the tree alone
 	require.Zero(t, r.tree.SaltStats(a))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 1}))
+	require.Equal(t, []Limits{{Floor: 1}, {}}, []Limits{r.tree.Limits(a), r.tree.Limits(salted("b"))})
 	r.take(a, span(0, 4))
 	require.Equal(t, 1, r.tree.SaltStats(a).Lookups)
 	require.NoError(t, r.tree.SetLimits(a, Limits{}))
+	require.Zero(t, r.tree.Limits(a))
 	require.Empty(t, r.tree.tenants)
 	for i := range 100 {
 		r.cache(salted(fmt.Sprint(i)), span(0, 4))

@@ -25,17 +25,20 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			if n > 0 || i == last || failed[i] {
 				continue
 			}
-			if !m.allow(g) {
+			if !m.timely(g) || !m.allow(g) {
 				failed[i] = true
 				continue
 			}
 			var err error
 			list := keys // a call that hangs may read it later
-			if n, err = m.ask(ctx, g, "has", len(list), func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
+			if n, err = m.ask(ctx, g, opHas, len(list), func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
 				n, failed[i] = 0, true
 			}
 			if ctx.Err() != nil {
 				return out, ctx.Err()
+			}
+			if m.base.Err() != nil {
+				return out, ErrClosed{Name: "mover"}
 			}
 			if n > 0 {
 				out = append(out, Place{i, n})
@@ -112,7 +115,18 @@ func (m *Mover) enter(ctx context.Context) error {
 	return nil
 }
 
-// ask calls a tier and waits no longer than for a call that hangs.
+// timely reports whether no earlier question, which nobody waits for any more, goes on: a tier is asked one such at a time.
+func (m *Mover) timely(g *guard) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return g.late == 0
+}
+
+// opHas is the call that asks what a tier has, as errors name it.
+const opHas = "has"
+
+// ask calls a tier and waits no longer than for a call that hangs, and where the tier is only asked what it has, than its context lives: it
+// has nothing then.
 func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func(context.Context) (int, error)) (int, error) {
 	type answer struct {
 		n   int
@@ -125,13 +139,32 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 	m.mu.Lock()
 	m.jobs++ // of the call, which may outlive this one
 	m.mu.Unlock()
+	var left, over bool // by who waits, and the call's end; guarded
 	go func() {
 		defer m.leave()
 		n, hung, err := m.call(ctx, g, op, limit, func(err error) { answers <- answer{0, err} }, fn)
 		if !hung {
 			answers <- answer{n, err}
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if over = true; left {
+			g.late--
+		}
 	}()
-	a := <-answers
-	return a.n, a.err
+	var enough <-chan struct{}
+	if op == opHas {
+		enough = ctx.Done()
+	}
+	select {
+	case a := <-answers:
+		return a.n, a.err
+	case <-enough:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if left = !over; left {
+			g.late++
+		}
+		return 0, ctx.Err()
+	}
 }

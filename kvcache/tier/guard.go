@@ -17,6 +17,7 @@ type guard struct {
 	until    time.Time     // no calls before
 	trial    bool          // a call is in progress that decides whether the pause is over
 	hung     int           // calls that hang
+	late     int           // calls of Has that nobody waits for any more
 	stats    TierMoves
 }
 
@@ -114,10 +115,12 @@ func (m *Mover) hangs(g *guard, w *watch, onHang func()) {
 		return
 	}
 	w.hung = true
+	if g.hung == 0 { // calls that hang together are one failure
+		m.failed(g)
+	}
 	g.hung++
 	g.stats.Hung++
 	m.hung++
-	m.failed(g)
 	m.mu.Unlock()
 	onHang()
 	m.wake()

@@ -35,6 +35,7 @@ func (o *Offload[B]) run() {
 			return
 		}
 		if !o.storeNext(memory) {
+			o.down.back(memory)
 			return
 		}
 	}
@@ -66,7 +67,7 @@ func (o *Offload[B]) storeNext(memory backend.HostMemory) bool {
 	}
 	if len(blocks) == 0 || !o.put(blocks, memory) {
 		o.guard.Unlock()
-		o.down.parts <- memory
+		o.down.back(memory)
 		return true
 	}
 	o.guard.Unlock()
@@ -230,7 +231,7 @@ func (o *Offload[B]) put(run []going, memory backend.HostMemory) bool {
 		o.stats.Stored += int64(r.Blocks)
 		o.stats.Missed += int64(len(run) - r.Blocks)
 	}
-	job.Release = func() { o.down.parts <- memory }
+	job.Release = func() { o.down.back(memory) }
 	if err := o.mover.Store(o.end, job); err != nil { // the mover has room for all parts: it is closed
 		o.stats.Missed += int64(len(run))
 		return false

@@ -22,6 +22,7 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 	for ctx.Err() == nil {
 		o.guard.Lock()
 		to, front := l.Between(), l.front
+		o.owe(l, w.units[min(front, to):to])
 		o.guard.Unlock()
 		n := min(int(o.up.bytes/o.shape.bytes), max((to-front)/4, 1)) // small ones in the end: what is computed meanwhile is loaded for nothing
 		if to-front < 1 || !o.bringBack(ctx, l, w, to-n, to) {
@@ -37,7 +38,7 @@ func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to i
 		return false
 	}
 	defer o.giveBack(r)
-	if r.wait() < to-from {
+	if r.wait(ctx) < to-from {
 		return false
 	}
 	taken := o.take(l, w, r.units, to-from)

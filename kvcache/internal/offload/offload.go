@@ -35,7 +35,10 @@ type Offload[B backend.Buffer] struct {
 	end     context.Context // of all that it does
 	stop    context.CancelFunc
 	going   sync.WaitGroup
-	filling sync.Mutex // the stream up
+	probing atomic.Bool
+	// returning is what waits for tiers to be done with host memory.
+	returning sync.WaitGroup
+	filling   sync.Mutex // the stream up
 
 	// Under the guard:
 	ready   []block.Block // written, and not stored yet
@@ -49,6 +52,7 @@ type Offload[B backend.Buffer] struct {
 	calm    *sync.Cond // nothing is left to be stored
 	owned   map[*hold]struct{}
 	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
+	queued  []int64            // bytes that each tier has to deliver to loads
 	there   atomic.Int64       // Stats.There, counted without the guard
 	stats   Stats
 }
@@ -76,7 +80,7 @@ type Stats struct {
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
-	o.stats.Tokens = make([]int64, len(tiers))
+	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
 	defer func() {
 		if err != nil {
 			if o.mover != nil {
@@ -175,6 +179,9 @@ func (o *Offload[B]) Close() error {
 	o.stop()
 	err := o.mover.Close() // jobs end, and with them what waits for them
 	o.going.Wait()
+	if err == nil { // else a call goes on, with memory that is let go when it ends
+		o.returning.Wait()
+	}
 	return errors.Join(err, o.release())
 }
 
@@ -212,8 +219,10 @@ type lane[B backend.Buffer] struct {
 	stream  backend.Stream
 	bytes   int64 // of a part
 	parts   chan backend.HostMemory
-	all     []backend.HostMemory
 	numbers []uint32
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
@@ -229,20 +238,34 @@ func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
 		if err != nil {
 			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
 		}
-		l.all = append(l.all, m)
 		l.parts <- m
 	}
 	return nil
 }
 
+// close closes the lane and the parts that nobody uses. A call of a tier that hangs has its own until it ends.
 func (l *lane[B]) close() (err error) {
 	if l.stream == nil {
 		return nil
 	}
-	for _, m := range l.all {
-		err = errors.Join(err, m.Close())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for len(l.parts) > 0 {
+		err = errors.Join(err, (<-l.parts).Close())
 	}
 	return errors.Join(err, l.stream.Close())
+}
+
+// back gives a part back to others, or closes it where the lane is closed.
+func (l *lane[B]) back(m backend.HostMemory) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = m.Close()
+		return
+	}
+	l.parts <- m // there is room for all
 }
 
 // part is host memory that is nobody else's until it is given back.

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"context"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -15,9 +16,24 @@ type reading struct {
 	released chan struct{}
 }
 
+// lateWait is how much longer than its context a load is waited for: what came by then is told at once. A tier that goes on all the same
+// keeps the memory as long as it likes.
+const lateWait = 10 * time.Millisecond
+
 // wait returns how many units came. Those know then which tier they came from.
-func (r *reading) wait() int {
-	result := <-r.result
+func (r *reading) wait(ctx context.Context) int {
+	var result tier.Result
+	select {
+	case result = <-r.result:
+	case <-ctx.Done():
+		late := time.NewTimer(lateWait)
+		defer late.Stop()
+		select {
+		case result = <-r.result:
+		case <-late.C:
+			return 0
+		}
+	}
 	for i, k := 0, 0; i < len(result.By); i++ {
 		for n := k + result.By[i]; k < n; k++ {
 			r.units[k].tier = i
@@ -53,7 +69,7 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 			Bytes: r.memory.Bytes()[offsets[i]:][:n:n]}
 	}
 	if err := o.mover.Load(ctx, job); err != nil {
-		o.up.parts <- r.memory
+		o.up.back(r.memory)
 		return nil
 	}
 	return r
@@ -61,16 +77,23 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 
 // giveBack lets go of a part once no tier uses it: it may be put into those further up, and one that hangs keeps it.
 func (o *Offload[B]) giveBack(r *reading) {
-	go func() {
+	o.returning.Go(func() {
 		<-r.released
-		o.up.parts <- r.memory
-	}()
+		o.up.back(r.memory)
+	})
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
-func (o *Offload[B]) probe(ctx context.Context, w *Want, n int) {
-	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], true); r != nil {
+func (o *Offload[B]) probe(w *Want, n int) {
+	defer o.going.Done()
+	defer o.probing.Store(false)
+	ctx, cancel := context.WithTimeout(o.end, probeWait)
+	defer cancel()
+	if r := o.read(ctx, w, w.units[:o.part(w, 0, n)], false); r != nil { // loads need the parts more
 		<-r.result
 		o.giveBack(r)
 	}
 }
+
+// probeWait is how long a tier that is tried has the memory for it.
+const probeWait = 10 * time.Second

@@ -22,6 +22,7 @@ type Load struct {
 	by      []int // of each entry the tier that its last payload came from; −1: none did
 	epoch   int
 	dropped bool
+	owes    []int64 // bytes that each tier still has to deliver
 
 	// Of a load that meets: see meet.go.
 	meets         bool
@@ -50,12 +51,16 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	for _, u := range w.units {
 		w.bytes += o.bytesOf(u)
 	}
-	d := o.decide(&w, 0, 0)
-	if d.Blocks == 0 && d.Probe == 0 {
+	d := o.decide(&w, 0, 0, o.queued)
+	if o.stats.Reason = d.Why; d.Blocks == 0 {
 		o.give(h)
+		if d.Probe > 0 && o.probing.CompareAndSwap(false, true) { // one at a time
+			o.going.Add(1)
+			go o.probe(&w, d.Probe)
+		}
 		return nil
 	}
-	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch}
+	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
 	if o.shape.full == 0 {
 		l.known = 0
 	}
@@ -68,6 +73,11 @@ func (o *Offload[B]) Begin(w Want) *Load {
 		o.meeting[l] = struct{}{}
 	}
 	o.stats.Loading++
+	if l.meets {
+		o.owe(l, w.units[len(w.units)-d.Blocks:])
+	} else {
+		o.owe(l, w.units[:d.Blocks])
+	}
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
 	o.going.Add(1)
@@ -77,23 +87,30 @@ func (o *Offload[B]) Begin(w Want) *Load {
 
 func (o *Offload[B]) bytesOf(u unit) int64 { return o.shape.parts[o.shape.places[u.at].part].Bytes }
 
-// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while. The blocks of which it
-// speaks are units. The planner is asked about as many entries as would have to be computed.
-func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
+// owe notes which units a load still has to bring. The guard is held.
+func (o *Offload[B]) owe(l *Load, units []unit) {
+	for t := range o.queued {
+		o.queued[t] -= l.owes[t]
+		l.owes[t] = 0
+	}
+	for _, u := range units {
+		l.owes[u.tier] += o.bytesOf(u)
+	}
+	for t, n := range l.owes {
+		o.queued[t] += n
+	}
+}
+
+// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while; queued is the bytes that
+// each tier has to deliver to others. The guard is held. The blocks of which it speaks are units. The planner is asked about as many entries as would have
+// to be computed.
+func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration, queued []int64) planner.Decision {
 	size, units := o.shape.tokens, len(w.units)
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
-		Loaded: loaded * entries / max(units, 1), Waited: waited, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries)}
+		Loaded: loaded * entries / max(units, 1), Waited: waited, Asked: w.Asked, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries),
+		Queued: queued, Trust: true, Whole: o.groups != nil} // layers that see a part of it need the end
 	d := o.planner.Decide(q)
-	if d.Computing == 0 { // nobody told how long that takes: who has tiers wants them used
-		d.Choice, d.Blocks, d.Probe = planner.Load, units-loaded, 0
-		d.Why = "how fast the runner computes is not known, so all is loaded"
-		return d
-	}
-	if o.groups != nil && d.Choice == planner.Prefix && loaded == 0 && d.Loading >= d.Computing { // a part of it is of no use
-		d.Choice, d.Blocks = planner.Compute, 0
-		d.Why = "loading all takes longer than computing, and layers that see a part need the end of it"
-	}
 	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
 	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
 	return d
@@ -117,11 +134,7 @@ func (w *Want) pieces(entries int) (out []planner.Piece) {
 // load brings blocks until the planner says that it is enough.
 func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decision) {
 	defer o.going.Done()
-	begin, loaded := time.Now(), 0
-	var computing time.Duration
-	if computing = d.Computing; d.Blocks == 0 && d.Probe > 0 {
-		o.probe(ctx, &w, d.Probe)
-	}
+	begin, loaded, computing := time.Now(), 0, d.Computing
 	if l.meets {
 		o.loadBack(ctx, l, &w)
 		d.Blocks, computing = 0, 0
@@ -132,13 +145,18 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 		if loaded == len(w.units) || n == 0 {
 			break
 		}
-		d = o.decide(&w, loaded, time.Since(begin))
-	}
-	if computing > 0 && loaded > 0 {
-		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.units)))
+		o.guard.Lock()
+		o.owe(l, nil)
+		d = o.decide(&w, loaded, time.Since(begin), o.queued)
+		o.owe(l, w.units[loaded:loaded+d.Blocks])
+		o.guard.Unlock()
 	}
 	o.guard.Lock()
 	defer o.guard.Unlock()
+	if computing > 0 && !l.dropped { // else nobody waited
+		o.planner.Ended(time.Since(begin), computing*time.Duration(loaded)/time.Duration(len(w.units)))
+	}
+	o.owe(l, nil)
 	o.stats.Loading--
 	o.stats.Reason = d.Why
 	l.cancel()
@@ -177,7 +195,7 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 	}
 	r := following(at, true)
 	for r != nil {
-		came := r.wait()
+		came := r.wait(ctx)
 		end := at + brought + len(r.units)
 		var next *reading
 		if came == len(r.units) { // what follows is read while these are copied to the device
@@ -196,7 +214,6 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		o.giveBack(r)
 		if brought += in; in < len(r.units) {
 			if next != nil {
-				next.wait()
 				o.giveBack(next)
 			}
 			break

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"context"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -14,6 +15,7 @@ type Want struct {
 	Tokens []uint32      // of its entries, full ones
 	Have   []block.Block // without groups: the first of them that are the asker's
 	Both   bool          // without groups: the sequence computes meanwhile, if that is best
+	Asked  time.Duration // how long tiers took to say what they have
 
 	keys  []tier.Key  // of the entries
 	gain  int         // tokens that the device does not have, or cannot go on behind
@@ -29,6 +31,9 @@ type unit struct{ entry, at, tier int }
 // guard is not held.
 func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
 	n := len(q.Tokens) / o.shape.tokens
+	if quota := o.blocks.Tree().Limits(root).Quota; quota > 0 { // what is above it would come for nothing
+		n = min(n, quota)
+	}
 	if n <= found.Blocks || found.Fidelity != prefix.Exact { // behind what is not exact comes nothing that is
 		return w, 0
 	}

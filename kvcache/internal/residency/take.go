@@ -102,3 +102,17 @@ func (r *Blocks) Restore(c *block.Claim, blocks int) error {
 	}
 	return r.alloc.Reserve([]block.Reservation{{Claim: c, Blocks: blocks}})
 }
+
+// Lower makes a claim smaller by n blocks, or by all that it has: its owner got as many without taking any. Where n is negative its
+// owner gave as many back, and has them promised again unless others have them.
+func (r *Blocks) Lower(c *block.Claim, n int) {
+	had := c.Blocks()
+	if n < 0 {
+		if had > 0 {
+			_ = r.Restore(c, had-n) // or as before
+		}
+		return
+	}
+	r.alloc.Cancel(c) // what comes back to it does so as before
+	_ = r.Restore(c, max(had-n, 0))
+}

@@ -10,7 +10,9 @@ import (
 // ReuseAnew is ReuseFound of a sequence that was given the beginning of what was found before, and no step since: it gives that
 // back.
 func (s *Bodies[B]) ReuseAnew(f group.Found) (err error) {
+	had := make([]int, len(s.Parts))
 	for i := range s.Parts {
+		had[i] = len(s.Parts[i].Kept.Blocks)
 		err = cmp.Or(err, s.Parts[i].keep(0))
 	}
 	err = cmp.Or(err, s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path))
@@ -19,5 +21,8 @@ func (s *Bodies[B]) ReuseAnew(f group.Found) (err error) {
 	s.Past.Cut(&s.all.Fences, 0)
 	f.Known = max(f.Known, s.Marks.Branch)
 	s.ReuseFound(f)
+	for i := range s.Parts {
+		s.Parts[i].got(had[i])
+	}
 	return err
 }

@@ -132,7 +132,7 @@ func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 // written. A pool without groups.
 func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	b := &s.Parts[0]
-	full := b.Full()
+	full, had := b.Full(), len(b.Kept.Blocks)
 	err := b.Stores.Kept.Cut(&b.Kept, full, b.Fence)
 	s.Past.Cut(&s.all.Fences, full*b.Stores.Config.BlockTokens())
 	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
@@ -141,6 +141,7 @@ func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	if b.Stores.Windowed() {
 		b.Recent.Gone = len(b.Kept.Blocks)
 	}
+	b.got(had)
 	return err
 }
 

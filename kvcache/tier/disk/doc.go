@@ -4,7 +4,7 @@
 //
 // A directory holds one namespace, a fingerprint and a group, so that all payloads have about one size:
 //
-//	meta.json  what the directory is for, for people; Open refuses a directory that is for something else
+//	meta.json  what the directory is for, for people; Open refuses a directory that is for something else; meta.json.new until it is written
 //	table      a page of 4096 bytes, then an entry of 256 bytes a slot: key, parent, root, length and CRC32C of the payload
 //	data       the payloads, slots aligned to 4096 bytes
 //	lock       locked by the one process that has the directory open

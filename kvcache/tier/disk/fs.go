@@ -10,12 +10,13 @@ import (
 
 // fileSystem is what a tier needs of one: all that it does to files goes through here, so that tests can break it.
 type fileSystem interface {
-	// Prepare makes a directory that only its owner can use, if it is not there, and refuses one that others may write to.
+	// Prepare makes a directory that only its owner can use, if it is not there, and refuses one that others may write to. What
+	// a killed Measure left there goes.
 	Prepare(dir string) error
 	// Open opens a file for reading and writing; it is made for its owner alone, and refused if it is not that.
 	Open(path string) (file, error)
 	ReadFile(path string) ([]byte, error)
-	// WriteFile makes a file that is there as a whole or not at all, and will be after a crash.
+	// WriteFile makes a file that is there as a whole or not at all, and will be after a crash. One call at a time writes to a path.
 	WriteFile(path string, b []byte) error
 	// SyncDir makes sure that the files made in a directory will be there after a crash.
 	SyncDir(dir string) error
@@ -59,6 +60,7 @@ func (machine) Prepare(dir string) error {
 	if writable(info) {
 		return tier.ErrConfig{Name: name, What: dir + " may be written to by others (" + info.Mode().String() + "): chmod 700, or choose another directory"}
 	}
+	sweep(dir)
 	return nil
 }
 
@@ -105,7 +107,11 @@ func (machine) ReadFile(path string) ([]byte, error) {
 }
 
 func (m machine) WriteFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
+	whole := path + ".new" // one name, so that what a killed process left is replaced
+	if err := os.Remove(whole); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	f, err := os.OpenFile(whole, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -117,10 +123,10 @@ func (m machine) WriteFile(path string, b []byte) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(whole, path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		os.Remove(whole)
 		return err
 	}
 	return m.SyncDir(filepath.Dir(path))

@@ -33,7 +33,8 @@ const (
 )
 
 // Measure finds out how fast a directory is by a tier in a new one in it, of Options.Payload and with the other options, which
-// takes seconds and some 128 MiB, or 8 payloads. It leaves nothing behind, not even Options.Dir if that was not there. Errors are those of Open with
+// takes seconds and some 128 MiB, or 8 payloads. It leaves nothing behind, not even Options.Dir if that was not there; where its process is killed, the next
+// Measure, Open or Prepare of Options.Dir removes the new one. Errors are those of Open with
 // Options.Dir, that of the context, and tier.ErrConfig when there is no room.
 func Measure(ctx context.Context, o Options) (s Speed, err error) {
 	if _, err := o.filled(); err != nil {
@@ -48,18 +49,18 @@ func Measure(ctx context.Context, o Options) (s Speed, err error) {
 	if err := usable(o.Dir); err != nil {
 		return s, opening(o.Dir, err)
 	}
-	dir, err := os.MkdirTemp(o.Dir, "measure-")
+	dir, err := os.MkdirTemp(o.Dir, measuring)
 	if err != nil {
 		return s, opening(o.Dir, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, discard(dir)) }()
 	n := min(max(measured/o.Payload, fewMeasured), mostMeasured)
 	stride := (&codec{payload: o.Payload}).stride()
 	if need := 3*page + n*(stride+entryBytes); o.Bytes == 0 || o.Bytes > need {
 		o.Bytes = need
 	}
 	whole := o.Dir
-	o.Dir = dir
+	o.Dir, o.Namespace.About = dir, map[string]string{purpose: "may be removed"}
 	t, err := Open(o)
 	if err != nil {
 		return s, err

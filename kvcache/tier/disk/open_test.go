@@ -128,10 +128,13 @@ func TestOptions(t *testing.T) {
 		require.Zero(t, o.system.(*memoryFS).open, "files are closed")
 	}
 	o := options(newMemoryFS(), 4)
-	o.system.(*memoryFS).network, o.Network = "nfs", true
-	o.Bytes, o.Floor = 0, 0
-	d, _, _ := opened(t, o)
-	require.Equal(t, [2]int64{1 << 40 / 10, 1 << 40 / 20}, [2]int64{d.o.Bytes, d.o.Floor})
+	for size, floor := range map[int64]int64{1 << 40: DefaultFloor, 20 * DefaultFloor: DefaultFloor, 20*DefaultFloor - 20: DefaultFloor - 1} {
+		o = options(newMemoryFS(), 4)
+		o.system.(*memoryFS).network, o.Network = "nfs", true
+		o.system.(*memoryFS).size, o.Bytes, o.Floor = size, 0, 0
+		d, _, _ := opened(t, o)
+		require.Equal(t, [2]int64{size / 10, floor}, [2]int64{d.o.Bytes, d.o.Floor})
+	}
 	require.Equal(t, filepath.Join("x", "0908070000000000-3"), Path("x", o.Namespace))
 }
 

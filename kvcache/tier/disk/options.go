@@ -24,6 +24,9 @@ const (
 	SecondUse Admission = "second-use"
 )
 
+// DefaultFloor is the most bytes that are left free unless Options say how many.
+const DefaultFloor int64 = 4 << 30
+
 // Namespace is what the blocks of a directory have in common.
 type Namespace struct {
 	Fingerprint tier.Key          // of all that the content of blocks depends on besides tokens, scope and adapter
@@ -41,7 +44,7 @@ type Options struct {
 	// beyond a smaller one is forgotten.
 	Bytes int64
 	// Floor is how many bytes of the file system are left free: the files do not grow below it, and are cut off where
-	// others have used what is below it. 0: a twentieth of the file system.
+	// others have used what is below it. 0: a twentieth of the file system, at most DefaultFloor.
 	Floor int64
 
 	Admission   Admission // "": All
@@ -137,7 +140,7 @@ func (o *Options) limit(stride int64) (int64, error) {
 		o.Bytes = total / 10
 	}
 	if o.Floor == 0 {
-		o.Floor = total / 20
+		o.Floor = min(total/20, DefaultFloor)
 	}
 	n := (o.Bytes - 3*page) / (stride + entryBytes) // a page for the header, two for meta.json and the lock
 	if n < 1 {

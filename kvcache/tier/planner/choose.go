@@ -60,9 +60,9 @@ func (p *Planner) costs(q *Prompt) (*costs, bool) {
 func (p *Planner) choose(q *Prompt, c *costs, d *Decision, first int) {
 	computing := c.compute[c.n] - c.compute[q.Loaded]
 	best, choice := computing, Compute
-	took := 0.0
+	took, waited := 0.0, (q.Asked + q.Waited).Seconds()
 	for at := q.Loaded; at < c.n; {
-		left := c.patience(at, q.Waited.Seconds()+took)
+		left := c.patience(at, waited+took)
 		n := c.part(at, left)
 		if n == 0 {
 			break
@@ -88,9 +88,11 @@ func (p *Planner) choose(q *Prompt, c *costs, d *Decision, first int) {
 	d.Choice, d.Why = choice, fmt.Sprintf("%v takes %v, computing %v", choice, duration(best), duration(computing))
 	switch {
 	case choice == Compute && took == 0:
-		d.Why = fmt.Sprintf("the next block is not expected within the %v that may be waited for it", duration(max(c.patience(q.Loaded, q.Waited.Seconds()), 0)))
+		d.Why = fmt.Sprintf("the next block is not expected within the %v that may be waited for it", duration(max(c.patience(q.Loaded, waited), 0)))
 	case choice == Compute:
 		d.Why = "loading as much as may be waited for takes no less than computing it"
+	case q.Whole && choice == Prefix && q.Loaded == 0 && c.load(0, c.n) >= computing:
+		d.Choice, d.Why = Compute, fmt.Sprintf("loading all takes %v, computing %v, and a part is of no use", d.Loading, d.Computing)
 	case !p.tiers[first].loading && q.Loaded == 0 && best > (1-margin)*computing:
 		d.Choice, d.Why = Compute, fmt.Sprintf("%v takes %v, less than computing by less than a tenth", choice, duration(best))
 	}

@@ -31,6 +31,17 @@ func (p *Planner) Prefilled(context, tokens int, took time.Duration) {
 	}
 }
 
+// Patience is how long a prompt may be waited for before anything of it is there, whose tokens behind a context tiers may have; 0: how
+// fast the runner computes is not known.
+func (p *Planner) Patience(context, tokens int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if context < 0 || tokens <= 0 {
+		return 0
+	}
+	return duration(slack * float64(tokens) * p.compute.perToken(context+tokens/2))
+}
+
 // Ended is told how long a prompt took, from the first decision on until its blocks were there, and what computing them all was expected
 // to take.
 func (p *Planner) Ended(took, computing time.Duration) {

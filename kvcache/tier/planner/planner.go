@@ -76,6 +76,9 @@ type Prompt struct {
 	Both        bool    // the runner can compute while blocks are loaded
 	Loaded      int     // blocks that are there by now, from the front
 	Waited      time.Duration
+	Asked       time.Duration // waited before the first decision, for tiers to say what they have
+	Whole       bool          // a part of the blocks is of no use
+	Trust       bool          // all is loaded as long as nobody has told how fast the runner computes: who has tiers wants them used
 	Now         time.Time
 }
 
@@ -85,7 +88,8 @@ type Decision struct {
 	// Blocks is how many blocks to load now: from Prompt.Loaded on, or with Meet the last ones, in reverse order. When they are
 	// there, ask again. 0: compute.
 	Blocks int
-	// Wait is how long to wait for them: then the load is cancelled, and what it did not bring is computed. With Meet, computing goes on meanwhile.
+	// Wait is how long to wait for them: then the load is cancelled, and what it did not bring is computed; 0: as long as it takes.
+	// With Meet, computing goes on meanwhile.
 	Wait time.Duration
 	// Probe is blocks from Prompt.Loaded on to load beside, which nobody waits for, to know how fast their tier is now.
 	Probe int
@@ -104,8 +108,8 @@ type Stats struct {
 	Last      Decision      // the last one, with its reasons
 }
 
-// New returns a planner for so many tiers. It loads nothing before it knows how fast the runner computes and the tiers load, which it finds
-// out by probes.
+// New returns a planner for so many tiers. It loads nothing before it knows how fast the runner computes, but for Prompt.Trust, and the
+// tiers load, which it finds out by probes.
 func New(tiers int) *Planner { return &Planner{tiers: make([]known, tiers)} }
 
 // Decide says what to do next for a prompt.
@@ -119,6 +123,8 @@ func (p *Planner) Decide(q Prompt) Decision {
 	d := Decision{Computing: duration(c.compute[c.n] - c.compute[q.Loaded]), Loading: duration(c.load(q.Loaded, c.n))}
 	first := q.Pieces[c.piece[q.Loaded]].Tier
 	switch {
+	case c.compute[c.n] == 0 && q.Trust:
+		d.Choice, d.Blocks, d.Why = Load, c.n-q.Loaded, "how fast the runner computes is not known, so all is loaded"
 	case c.compute[c.n] == 0:
 		d.Why = "how fast the runner computes is not known"
 	case c.unknown:
@@ -138,7 +144,7 @@ func (p *Planner) Decide(q Prompt) Decision {
 // due tells whether a tier is to be tried: nobody has loaded from it for a while, or all that is known is of one load.
 func (k *known) due(now time.Time) bool {
 	every := probeEvery
-	if k.single() {
+	if k.known() && k.single() {
 		every = probeFirst
 	}
 	return k.probed.IsZero() || now.Sub(k.probed) >= every && now.Sub(k.last) >= every
