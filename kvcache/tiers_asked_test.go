@@ -19,9 +19,7 @@ func meeting(t testT, prompt []uint32) (*rig[buffer], *gated, func()) {
 	require.NoError(t, err)
 	g := &gated{m, make(chan struct{}, 100), make(chan struct{})}
 	r := tiered(t, 12, config.Tiers{More: []tier.Tier{g}})
-	r.cache(prompt, OpenOptions{})
-	r.flush()
-	r.forget()
+	r.below(prompt, OpenOptions{})
 	return r, g, func() {
 		r.close()
 		require.NoError(t, m.Close())
@@ -32,10 +30,8 @@ func meeting(t testT, prompt []uint32) (*rig[buffer], *gated, func()) {
 func TestMeetsNothingOfBeforeClear(t *testing.T) {
 	prompt := sequence(1, 33)
 	r, g, end := meeting(t, prompt)
-	r.knows()
-	x, m := r.read(prompt, OpenOptions{Overlap: true})
+	x, m := r.overlapped(prompt, OpenOptions{})
 	require.Equal(t, 32, m.Loading)
-	require.True(t, x.seq.coming.Load.Meets())
 	for range 2 {
 		g.tickets <- struct{}{}
 	}
@@ -58,9 +54,7 @@ func TestMeetsNothingOfBeforeClear(t *testing.T) {
 func TestMeetsNotByQueries(t *testing.T) {
 	prompt := sequence(1, 33)
 	r, g, end := meeting(t, prompt)
-	r.knows()
-	x, _ := r.read(prompt, OpenOptions{Overlap: true})
-	require.True(t, x.seq.coming.Load.Meets())
+	x, _ := r.overlapped(prompt, OpenOptions{})
 	require.NoError(t, r.step.Reset())
 	require.NoError(t, r.step.Query(x.seq, []View{{0, 0}}))
 	require.NoError(t, r.step.Plan(r.s))
@@ -130,9 +124,7 @@ func TestMeetsNotWhatWasChanged(t *testing.T) {
 	} {
 		prompt := sequence(1, 33)
 		r, g, end := meeting(t, prompt)
-		r.knows()
-		x, _ := r.read(prompt, OpenOptions{Overlap: true})
-		require.True(t, x.seq.coming.Load.Meets(), name)
+		x, _ := r.overlapped(prompt, OpenOptions{})
 		require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:20]}))
 		require.NotNil(t, x.seq.coming)
 		require.NoError(t, change(r, x.seq))
@@ -174,9 +166,7 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	on := &slow{m, make(chan struct{}), make(chan struct{})}
 	r := tiered(t, 12, config.Tiers{More: []tier.Tier{on}})
 	prompt := sequence(1, 33)
-	r.cache(prompt, OpenOptions{})
-	r.flush()
-	r.forget()
+	r.below(prompt, OpenOptions{})
 	x, match := r.read(prompt, OpenOptions{})
 	require.Equal(t, 32, match.Loading)
 	<-x.seq.coming.Load.Done
@@ -206,9 +196,7 @@ func TestTierBringsNothingThatFailed(t *testing.T) {
 		s2, err := dev.NewStream()
 		require.NoError(t, err)
 		prompt := sequence(1, 33)
-		r.cache(prompt, OpenOptions{})
-		r.flush()
-		r.forget()
+		r.below(prompt, OpenOptions{})
 		x, match := r.read(prompt, OpenOptions{})
 		require.Equal(t, 32, match.Loading)
 		if fails {

@@ -18,17 +18,6 @@ import (
 // tenant is a scope with a share of its own.
 var tenant = OpenOptions{Scope: prefix.Scope{Salt: []byte("tenant")}}
 
-// below has a prompt in tiers and not on the device.
-func (r *rig[B]) below(prompt []uint32, o OpenOptions) {
-	r.t.Helper()
-	r.cache(prompt, o)
-	r.flush()
-	r.pool.mu.Lock()
-	defer r.pool.mu.Unlock()
-	require.NoError(r.t, r.pool.parts.Blocks.Reclaim())
-	require.True(r.t, r.pool.tree.EvictAny(r.pool.tree.Stats().Cached))
-}
-
 // given waits until a tenant holds nothing: the device, or a copy of blocks, may be behind.
 func (r *rig[B]) given(o OpenOptions) {
 	r.t.Helper()
@@ -134,11 +123,7 @@ func TestMeetsWithinQuotas(t *testing.T) {
 		r.below(prompt, tenant)
 		require.NoError(t, r.pool.Limit(tenant.Scope, prefix.Limits{Quota: quota}))
 		y, _ := r.serve(sequence(700, 9), tenant) // has two of it
-		r.knows()
-		o := tenant
-		o.Overlap = true
-		x, _ := r.read(prompt, o)
-		require.True(t, x.seq.coming.Load.Meets())
+		x, _ := r.overlapped(prompt, tenant)
 		<-x.seq.coming.Load.Done
 		for len(x.rest) > 0 {
 			before := x.seq.Len()
@@ -215,9 +200,7 @@ func TestMeetsAreKeptAsAsked(t *testing.T) {
 	prompt := sequence(1, 33)
 	r := tiered(t, 24, host(t))
 	r.below(prompt, OpenOptions{})
-	r.knows()
-	x, _ := r.read(prompt, OpenOptions{Overlap: true, RetentionHint: prefix.RetentionHint{TTL: time.Nanosecond}})
-	require.True(t, x.seq.coming.Load.Meets())
+	x, _ := r.overlapped(prompt, OpenOptions{RetentionHint: prefix.RetentionHint{TTL: time.Nanosecond}})
 	<-x.seq.coming.Load.Done
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
 	require.Equal(t, 32, x.seq.Len())
@@ -260,9 +243,7 @@ func TestMeetsUseUpReservations(t *testing.T) {
 	prompt := sequence(1, 33)
 	r := tiered(t, 40, host(t))
 	r.below(prompt, OpenOptions{})
-	r.knows()
-	x, _ := r.read(prompt, OpenOptions{Overlap: true})
-	require.True(t, x.seq.coming.Load.Meets())
+	x, _ := r.overlapped(prompt, OpenOptions{})
 	<-x.seq.coming.Load.Done
 	require.NoError(t, r.pool.Reserve(Reservation[buffer]{x.seq, 40}))
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))

@@ -40,6 +40,16 @@ func (r *rig[B]) knows() {
 	}
 }
 
+// overlapped opens a prompt that tiers have, so that it is computed while they bring its end.
+func (r *rig[B]) overlapped(prompt []uint32, o OpenOptions) (*reader[B], Match) {
+	r.t.Helper()
+	r.knows()
+	o.Overlap = true
+	x, m := r.read(prompt, o)
+	require.True(r.t, x.seq.coming.Load.Meets(), r.stats())
+	return x, m
+}
+
 // A prompt is computed from the front while its end is loaded, wherever they meet.
 func TestMeetsInTheMiddle(t *testing.T) {
 	meeting := 0
@@ -49,17 +59,13 @@ func TestMeetsInTheMiddle(t *testing.T) {
 		g := &gated{m, make(chan struct{}, 100), make(chan struct{})}
 		r := tiered(t, 12, config.Tiers{More: []tier.Tier{g}})
 		prompt := sequence(1, rapid.IntRange(30, 40).Draw(t, "prompt"))
-		r.cache(prompt, OpenOptions{})
-		r.flush()
-		r.forget()
+		r.below(prompt, OpenOptions{})
 		resident := rapid.IntRange(0, 9).Draw(t, "resident")
 		if resident > 0 {
 			r.cache(prompt[:resident], OpenOptions{NoReuse: true})
 		}
-		r.knows()
-		x, match := r.read(prompt, OpenOptions{Overlap: true})
+		x, match := r.overlapped(prompt, OpenOptions{})
 		require.Positive(t, match.Loading)
-		require.True(t, x.seq.coming.Load.Meets(), r.stats())
 		require.Equal(t, match.Cached, x.wait(r).Cached, "it does not wait")
 		want, jumped := (len(prompt)-1)/4-match.Cached/4, 0
 		if rapid.IntRange(0, 5).Draw(t, "never") == 0 {

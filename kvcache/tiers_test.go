@@ -65,6 +65,17 @@ func (r *rig[B]) forget() {
 	require.Zero(r.t, r.idle().Cached)
 }
 
+// below has a prompt in tiers and not on the device.
+func (r *rig[B]) below(prompt []uint32, o OpenOptions) {
+	r.t.Helper()
+	r.cache(prompt, o)
+	r.flush()
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	require.NoError(r.t, r.pool.parts.Blocks.Reclaim())
+	require.True(r.t, r.pool.tree.EvictAny(r.pool.tree.Stats().Cached))
+}
+
 // wait has what is on its way arrive.
 func (x *reader[B]) wait(r *rig[B]) Match {
 	r.t.Helper()
@@ -91,9 +102,7 @@ func (x *reader[B]) arrived(r *rig[B], m Match) {
 func TestEvictedBlocksComeBack(t *testing.T) {
 	r := tiered(t, 12, host(t))
 	prompt := sequence(1, 23)
-	r.cache(prompt, OpenOptions{})
-	r.flush()
-	r.forget()
+	r.below(prompt, OpenOptions{})
 	require.Zero(t, r.matched(prompt, OpenOptions{}))
 	m, err := r.pool.Match(prompt, OpenOptions{})
 	require.NoError(t, err)
@@ -124,9 +133,7 @@ func TestEvictedBlocksComeBack(t *testing.T) {
 func TestNotWaiting(t *testing.T) {
 	r := tiered(t, 12, host(t))
 	prompt := sequence(1, 23)
-	r.cache(prompt, OpenOptions{})
-	r.flush()
-	r.forget()
+	r.below(prompt, OpenOptions{})
 	x, m := r.read(prompt, OpenOptions{})
 	require.Equal(t, 20, m.Loading)
 	require.NoError(t, r.prefill(r.s, x))

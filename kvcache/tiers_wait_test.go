@@ -62,9 +62,7 @@ func standing(t *testing.T) (r *rig[buffer], s *still, prompt []uint32, end func
 	s = &still{Tier: m, letGo: make(chan struct{})}
 	r = tiered(t, 12, config.Tiers{More: []tier.Tier{s}})
 	prompt = sequence(1, 23)
-	r.cache(prompt, OpenOptions{})
-	r.flush()
-	r.forget()
+	r.below(prompt, OpenOptions{})
 	return r, s, prompt, func() {
 		close(s.letGo)
 		r.close()
