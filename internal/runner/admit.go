@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -15,7 +14,7 @@ func (g *generation[B]) admit(ctx context.Context) {
 		if !run.waiting || g.later(run) {
 			continue
 		}
-		seq, match, err := g.Pool().Open(run.prompt.Tokens, kvcache.OpenOptions{Scope: prefix.Scope{Salt: run.prompt.Salt}})
+		seq, match, err := g.Pool().Open(run.prompt.Tokens, run.prompt.options())
 		check(err)
 		run.seq, run.waiting = seq, false
 		if match.Loading > 0 {
@@ -34,7 +33,7 @@ func (g *generation[B]) admit(ctx context.Context) {
 // neither the cache nor its tiers have yet: what prompts begin with in common is computed once.
 func (g *generation[B]) later(r *run[B]) bool {
 	cfg := g.Pool().Config()
-	found, err := g.Pool().Match(r.prompt.Tokens, kvcache.OpenOptions{Scope: prefix.Scope{Salt: r.prompt.Salt}})
+	found, err := g.Pool().Match(r.prompt.Tokens, r.prompt.options())
 	if err != nil || cfg.Memory.Prefix == prefix.Off {
 		return false // Open says what is wrong
 	}

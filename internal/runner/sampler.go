@@ -6,6 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Sampling says how the next token is chosen. The zero value is greedy.
@@ -96,6 +99,10 @@ type Prompt struct {
 	Tokens []uint32
 	// Salt separates tenants: what prompts of one salt compute is not reused for those of another. nil is a salt of its own.
 	Salt []byte
+}
+
+func (p Prompt) options() kvcache.OpenOptions {
+	return kvcache.OpenOptions{Scope: prefix.Scope{Salt: p.Salt}}
 }
 
 // common is the number of tokens with which both prompts begin and that they may share.
