@@ -51,7 +51,7 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	for _, u := range w.units {
 		w.bytes += o.bytesOf(u)
 	}
-	d := o.decide(&w, 0, 0, o.queued)
+	d := o.decide(&w, 0, 0)
 	if o.stats.Reason = d.Why; d.Blocks == 0 {
 		o.give(h)
 		if d.Probe > 0 && o.probing.CompareAndSwap(false, true) { // one at a time
@@ -69,15 +69,12 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	}
 	l.meets, l.wanted, l.back, l.begun, l.computing = d.Choice == planner.Meet, len(w.units), &hold{}, time.Now(), d.Computing
 	o.owned[l.held], o.owned[l.back] = struct{}{}, struct{}{}
+	first := 0
 	if l.meets {
-		o.meeting[l] = struct{}{}
+		first, o.meeting[l] = len(w.units)-d.Blocks, struct{}{}
 	}
+	o.owe(l, w.units[first:first+d.Blocks])
 	o.stats.Loading++
-	if l.meets {
-		o.owe(l, w.units[len(w.units)-d.Blocks:])
-	} else {
-		o.owe(l, w.units[:d.Blocks])
-	}
 	ctx, cancel := context.WithCancel(o.end)
 	l.cancel = cancel
 	o.going.Add(1)
@@ -101,15 +98,14 @@ func (o *Offload[B]) owe(l *Load, units []unit) {
 	}
 }
 
-// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while; queued is the bytes that
-// each tier has to deliver to others. The guard is held. The blocks of which it speaks are units. The planner is asked about as many entries as would have
-// to be computed.
-func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration, queued []int64) planner.Decision {
+// decide says what to do next of a load that has brought some of its units, the first ones, and taken a while, and owes none. The blocks of
+// which it speaks are units. The planner is asked about as many entries as would have to be computed. The guard is held.
+func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
 	size, units := o.shape.tokens, len(w.units)
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
 		Loaded: loaded * entries / max(units, 1), Waited: waited, Asked: w.Asked, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries),
-		Queued: queued, Trust: true, Whole: o.groups != nil} // layers that see a part of it need the end
+		Queued: o.queued, Trust: true, Whole: o.groups != nil} // layers that see a part of it need the end
 	d := o.planner.Decide(q)
 	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
 	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
@@ -147,7 +143,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 		}
 		o.guard.Lock()
 		o.owe(l, nil)
-		d = o.decide(&w, loaded, time.Since(begin), o.queued)
+		d = o.decide(&w, loaded, time.Since(begin))
 		o.owe(l, w.units[loaded:loaded+d.Blocks])
 		o.guard.Unlock()
 	}
