@@ -25,7 +25,7 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			if n > 0 || i == last || failed[i] {
 				continue
 			}
-			if !m.timely(g) || !m.allow(g) {
+			if !m.allow(g) {
 				failed[i] = true
 				continue
 			}
@@ -115,13 +115,6 @@ func (m *Mover) enter(ctx context.Context) error {
 	return nil
 }
 
-// timely reports whether no earlier question, which nobody waits for any more, goes on: a tier is asked one such at a time.
-func (m *Mover) timely(g *guard) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return g.late == 0
-}
-
 // opHas is the call that asks what a tier has, as errors name it.
 const opHas = "has"
 
@@ -139,17 +132,11 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 	m.mu.Lock()
 	m.jobs++ // of the call, which may outlive this one
 	m.mu.Unlock()
-	var left, over bool // by who waits, and the call's end; guarded
 	go func() {
 		defer m.leave()
 		n, hung, err := m.call(ctx, g, op, limit, func(err error) { answers <- answer{0, err} }, fn)
 		if !hung {
 			answers <- answer{n, err}
-		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if over = true; left {
-			g.late--
 		}
 	}()
 	var enough <-chan struct{}
@@ -160,11 +147,6 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 	case a := <-answers:
 		return a.n, a.err
 	case <-enough:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if left = !over; left {
-			g.late++
-		}
 		return 0, ctx.Err()
 	}
 }

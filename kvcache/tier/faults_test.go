@@ -206,6 +206,34 @@ func expired() context.Context {
 	return c
 }
 
+// Who asks what tiers have waits no longer than his context lives, and questions that hang together are one failure.
+func TestQuestionsThatHangTogether(t *testing.T) {
+	simulated(t, tier.MoverOptions{Grace: time.Second, Timeout: time.Minute}, func(r *rig) {
+		a := chain("a", 2)
+		require.Equal(t, 2, r.put(a).Blocks)
+		hook, open := stubborn("has")
+		r.fast.set(hook)
+		for range 3 {
+			begin := time.Now()
+			late, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			places, err := r.Has(late, keys(a))
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Empty(t, places)
+			require.Equal(t, 50*time.Millisecond, time.Since(begin))
+		}
+		after(2 * time.Second)
+		s := r.Stats().Tiers[0]
+		require.Equal(t, []int{3, 1}, []int{s.Hanging, s.ConsecutiveFailures})
+		open()
+		after(time.Hour)
+		places, err := r.Has(ctx, keys(a))
+		require.NoError(t, err)
+		require.Equal(t, []tier.Place{{Tier: 0, Blocks: 2}}, places)
+		require.Zero(t, r.Stats().Tiers[0].ConsecutiveFailures)
+	})
+}
+
 // A deadline holds for a tier that hangs, but for the grace. Has, Delete, Clear and Close wait no longer either.
 func TestNobodyWaitsForATierThatHangs(t *testing.T) {
 	simulated(t, tier.MoverOptions{Grace: time.Second, Timeout: time.Minute}, func(r *rig) {

@@ -17,7 +17,6 @@ type guard struct {
 	until    time.Time     // no calls before
 	trial    bool          // a call is in progress that decides whether the pause is over
 	hung     int           // calls that hang
-	late     int           // calls of Has that nobody waits for any more
 	stats    TierMoves
 }
 
