@@ -277,7 +277,7 @@ func TestOperations(t *testing.T) {
 		dir := t.TempDir()
 		slots := int64(workers * 4 * 8)
 		if !roomy {
-			slots /= 3
+			slots /= 2
 		}
 		var all []*worker
 		for i := range workers {
@@ -288,6 +288,7 @@ func TestOperations(t *testing.T) {
 			w.root = w.chains[0][0].Root
 			all = append(all, w)
 		}
+		var loaded, evicted int64 // by the disk in all rounds: one may do without
 		for range rounds {
 			s := openStack(t, dir, 16, 40, slots, payload)
 			failed := make(chan error, 2*workers)
@@ -311,7 +312,11 @@ func TestOperations(t *testing.T) {
 				require.NoError(t, <-failed)
 			}
 			checkStack(t, s, roomy)
+			loaded += s.Stats().Tiers[2].Loaded
+			evicted += s.disk.Stats().Evicted
 		}
+		require.Positive(t, loaded)
+		require.Equal(t, roomy, evicted == 0)
 	}
 }
 
@@ -322,12 +327,9 @@ func checkStack(t *testing.T, s *stack, roomy bool) {
 	require.Zero(t, m.InFlight)
 	require.Zero(t, m.Tiers[0].Errors+m.Tiers[0].Panics+m.Tiers[0].Wrong+m.Tiers[0].Timeouts, "%+v", m.Tiers[0])
 	require.Zero(t, m.Tiers[2].Errors+m.Tiers[2].Panics+m.Tiers[2].Wrong+m.Tiers[2].Timeouts, "%+v", m.Tiers[2])
-	require.Positive(t, m.Tiers[2].Loaded)
 	require.Zero(t, d.Corrupt)
 	require.Zero(t, d.Failures)
 	if roomy {
 		require.Zero(t, d.Evicted+d.Declined, "%+v", d)
-	} else {
-		require.Positive(t, d.Evicted)
 	}
 }
