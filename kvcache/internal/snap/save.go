@@ -118,7 +118,7 @@ func (o *Out[B]) Wait() error { return o.stream.Sync() }
 func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
 	bytes := 0
 	for _, s := range o.strips {
-		bytes = max(bytes, s.bytes, min(memoryBytes, s.bytes*len(o.chunks)))
+		bytes = max(bytes, s.pieces.Bytes, min(memoryBytes, s.pieces.Bytes*len(o.chunks)))
 	}
 	if o.memory, err = backend.HostAlloc(o.be, int64(bytes)); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
 		for ; end < len(o.chunks) && o.chunks[end].strip == o.chunks[at].strip; end++ {
 			had := len(numbers)
 			c := &o.chunks[end]
-			s.cuts(c.at, c.tokens, func(p cut) { numbers = append(numbers, s.number(c.block, p.piece)) })
-			if end > at && len(numbers)*s.bytes > len(o.memory.Bytes()) {
+			numbers = s.pieces.Numbers(numbers, c.block, c.at, c.tokens)
+			if end > at && len(numbers)*s.pieces.Bytes > len(o.memory.Bytes()) {
 				numbers = numbers[:had]
 				break
 			}
@@ -141,7 +141,7 @@ func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
 		if err := o.pack(s, numbers); err != nil {
 			return err
 		}
-		rest, planes := o.memory.Bytes(), s.planes()
+		rest, planes := o.memory.Bytes(), s.planes(s.pieces)
 		for ; at < end; at++ {
 			c := &o.chunks[at]
 			if n := int(s.Size(c.tokens)); cap(rows) < n {
@@ -149,10 +149,10 @@ func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
 			} else {
 				rows = rows[:n]
 			}
-			s.cuts(c.at, c.tokens, func(p cut) {
-				s.copyRows(planes, p, rows, c.tokens, 0, rest[:s.bytes], false)
-				rest = rest[s.bytes:]
-			})
+			for p := range s.pieces.Cuts(c.at, c.tokens) {
+				s.copyRows(planes, p, rows, c.tokens, 0, rest[:s.pieces.Bytes], false)
+				rest = rest[s.pieces.Bytes:]
+			}
 			if err := w.Chunk(c.strip, c.tokens, rows); err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
 
 // pack copies pieces to host memory, which grows where one chunk has more.
 func (o *Out[B]) pack(s *strip[B], numbers []uint32) error {
-	if need := int64(len(numbers) * s.bytes); need > int64(len(o.memory.Bytes())) {
+	if need := int64(len(numbers) * s.pieces.Bytes); need > int64(len(o.memory.Bytes())) {
 		more, err := backend.HostAlloc(o.be, need)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (o *Out[B]) pack(s *strip[B], numbers []uint32) error {
 		}
 		o.memory = more
 	}
-	return errors.Join(s.pieces.Pack(o.stream, numbers, o.memory, 0), o.stream.Sync())
+	return errors.Join(s.pieces.Set.Pack(o.stream, numbers, o.memory, 0), o.stream.Sync())
 }
 
 // Close lets go of everything.
