@@ -17,12 +17,14 @@ type Out[B backend.Buffer] struct {
 	stream backend.Stream
 	chunks []chunk
 	known  map[source]int // the numbers of chunks
+	away   int            // how many suspended sequences were added
 	pack   packing[B]
 }
 
 // source is where a chunk comes from.
 type source struct {
 	strip int
+	away  int // of the first, second … suspended sequence, which shares nothing; 0: it is on the device
 	block uint32
 	at    int // token of the block; of a state that after which it is
 }
@@ -31,7 +33,9 @@ type source struct {
 type chunk struct {
 	source
 	tokens int
-	first  int // token of the sequence that named it, or after which a state is
+	first  int           // token of the sequence that named it, or after which a state is
+	in     *store.Pieces // of a suspended sequence
+	host   []byte        // and the first of them with tokens of the chunk, and what follows it
 }
 
 // NewOut returns what nobody has anything in yet.
@@ -57,40 +61,40 @@ func (o *Out[B]) Strips() (all []snapshot.Strip) {
 // Add notes what a sequence has, and puts the copies behind the steps that write it: the sequence must not change before Write
 // is done. The pool's lock is held.
 func (o *Out[B]) Add(s *store.Bodies[B]) ([][]snapshot.Run, error) {
-	if err := s.Order(o.stream); err != nil {
+	away := 0
+	if s.Away != nil {
+		o.away++
+		away = o.away
+	} else if err := s.Order(o.stream); err != nil {
 		return nil, err
 	}
 	var all [][]snapshot.Run
 	had := len(o.chunks)
 	for i, st := range o.strips {
-		b := &s.Parts[st.part]
-		g := &b.Kept
-		if st.Kind == snapshot.Computed {
-			g = &b.Recent
-		}
-		var runs []snapshot.Run
-		if st.Kind == snapshot.State {
-			if n := b.Len; n > 0 {
-				runs = []snapshot.Run{{Refs: []snapshot.Ref{o.ref(source{i, g.Blocks[0].ID, n}, n, n)}}}
-			}
+		h := s.Held(st.part, st.Kind == snapshot.Computed)
+		if st.Kind != snapshot.State {
+			all = append(all, o.runs(i, away, &h))
+		} else if n := h.Len; n > 0 {
+			ref := o.ref(&h, source{i, away, h.Blocks[0].ID, n}, n, n)
+			all = append(all, []snapshot.Run{{Refs: []snapshot.Ref{ref}}})
 		} else {
-			runs = o.runs(i, b, g)
+			all = append(all, nil)
 		}
-		all = append(all, runs)
 	}
 	o.sort(had, all)
 	return all, nil
 }
 
 // runs are those of a segment.
-func (o *Out[B]) runs(i int, b *store.Body[B], g *store.Segment) (runs []snapshot.Run) {
-	st, size, sinks, end := o.strips[i], b.Stores.Config.BlockTokens(), b.Stores.Rule.SinkBlocks(), 0
-	for j, bl := range g.Blocks {
-		at := g.Gone + j // of the blocks that are not cut out
+func (o *Out[B]) runs(i, away int, h *store.Held) (runs []snapshot.Run) {
+	st, end := o.strips[i], 0
+	size, sinks := st.stores.Config.BlockTokens(), st.stores.Rule.SinkBlocks()
+	for j, b := range h.Blocks {
+		at := h.First + j // of the blocks that are not cut out
 		if at >= sinks {
-			at += b.Gone
+			at += h.Gone
 		}
-		first, n := at*size, min(size, b.Total()-at*size)
+		first, n := at*size, min(size, h.Len+(h.Gone-at)*size)
 		if n <= 0 {
 			break
 		}
@@ -99,7 +103,7 @@ func (o *Out[B]) runs(i int, b *store.Body[B], g *store.Segment) (runs []snapsho
 		}
 		run := &runs[len(runs)-1]
 		for from := 0; from < n; from += st.Tokens {
-			run.Refs = append(run.Refs, o.ref(source{i, bl.ID, from}, min(st.Tokens, n-from), first+from))
+			run.Refs = append(run.Refs, o.ref(h, source{i, away, b.ID, from}, min(st.Tokens, n-from), first+from))
 		}
 		end = first + n
 	}
@@ -107,11 +111,15 @@ func (o *Out[B]) runs(i int, b *store.Body[B], g *store.Segment) (runs []snapsho
 }
 
 // ref is a reference to the first tokens of a chunk, which are those of the sequence from one on.
-func (o *Out[B]) ref(s source, tokens, first int) snapshot.Ref {
+func (o *Out[B]) ref(h *store.Held, s source, tokens, first int) snapshot.Ref {
 	n, known := o.known[s]
 	if !known {
+		c := chunk{source: s, first: first, in: h.Pieces}
+		if c.in != nil {
+			c.host = h.Host[c.in.Offset(s.block, s.at):]
+		}
 		n = len(o.chunks)
-		o.known[s], o.chunks = n, append(o.chunks, chunk{source: s, first: first})
+		o.known[s], o.chunks = n, append(o.chunks, c)
 	}
 	o.chunks[n].tokens = max(o.chunks[n].tokens, tokens)
 	return snapshot.Ref{Chunk: n, Tokens: tokens}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 )
 
@@ -12,8 +13,14 @@ type packing[B backend.Buffer] struct {
 	memory  backend.HostMemory
 	numbers [][]uint32 // by strip, of the pieces
 	rest    [][]byte   // by strip: what is not written yet
-	planes  [][]plane  // by strip
+	planes  []planesIn // by strip
 	rows    []byte     // of a chunk
+}
+
+// planesIn is where the planes of a strip are in pieces.
+type planesIn struct {
+	of     *store.Pieces
+	planes []plane
 }
 
 func (p *packing[B]) close() error {
@@ -51,16 +58,17 @@ func (o *Out[B]) prepare() (err error) {
 		most, all = max(most, n), all+n
 	}
 	p := &o.pack
-	p.numbers, p.rest = make([][]uint32, len(o.strips)), make([][]byte, len(o.strips))
-	for _, s := range o.strips {
-		p.planes = append(p.planes, s.planes(s.pieces))
-	}
+	n := len(o.strips)
+	p.numbers, p.rest, p.planes = make([][]uint32, n), make([][]byte, n), make([]planesIn, n)
 	p.memory, err = backend.HostAlloc(o.be, int64(max(most, min(memoryBytes, all))))
 	return err
 }
 
-// bytes is what the pieces of a chunk take.
+// bytes is what the pieces of a chunk take that are packed.
 func (o *Out[B]) bytes(c *chunk) int {
+	if c.in != nil {
+		return 0
+	}
 	p := o.strips[c.strip].pieces
 	return p.Count(c.tokens) * p.Bytes
 }
@@ -74,6 +82,9 @@ func (o *Out[B]) next(at int) (end int, err error) {
 	left := len(p.memory.Bytes())
 	for end = at; end < len(o.chunks); end++ {
 		c := &o.chunks[end]
+		if c.in != nil {
+			continue
+		}
 		if left -= o.bytes(c); left < 0 {
 			break
 		}
@@ -94,19 +105,25 @@ func (o *Out[B]) next(at int) (end int, err error) {
 // rows is a chunk as the stream has it, valid until the next call. Chunks of a strip are asked for in their order.
 func (o *Out[B]) rows(c *chunk) []byte {
 	p, s := &o.pack, o.strips[c.strip]
-	from := p.rest[c.strip]
-	p.rest[c.strip] = from[o.bytes(c):]
-	if s.Kind != snapshot.State && c.tokens == s.pieces.Tokens && o.bytes(c) == s.pieces.Bytes {
-		return from[:s.pieces.Bytes] // a whole piece lies as a chunk does
+	in, from := c.in, c.host
+	if in == nil {
+		in, from = s.pieces, p.rest[c.strip]
+		p.rest[c.strip] = from[o.bytes(c):]
+	}
+	if s.Kind != snapshot.State && c.tokens == in.Tokens && in.Count(c.tokens) == 1 {
+		return from[:in.Bytes] // a whole piece lies as a chunk does
 	}
 	n := int(s.Size(c.tokens))
 	if cap(p.rows) < n {
 		p.rows = make([]byte, n)
 	}
-	rows := p.rows[:n]
-	for cut := range s.pieces.Cuts(c.at, c.tokens) {
-		s.copyRows(p.planes[c.strip], cut, rows, c.tokens, 0, from[:s.pieces.Bytes], false)
-		from = from[s.pieces.Bytes:]
+	rows, at := p.rows[:n], &p.planes[c.strip]
+	if at.of != in {
+		at.of, at.planes = in, s.planes(in)
+	}
+	for cut := range in.Cuts(c.at, c.tokens) {
+		s.copyRows(at.planes, cut, rows, c.tokens, 0, from[:in.Bytes], false)
+		from = from[in.Bytes:]
 	}
 	return rows
 }

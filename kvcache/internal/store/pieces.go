@@ -74,6 +74,16 @@ func (p *Pieces) Count(tokens int) int {
 	return (tokens + p.Tokens - 1) / p.Tokens * p.heads / p.Heads
 }
 
+// Offset is where a piece begins in blocks that lie one behind another: the first that has a token of a block, which is the first of
+// a piece; of states the first one.
+func (p *Pieces) Offset(block uint32, at int) int {
+	before := 0
+	if p.state == 0 {
+		before = p.Count(at)
+	}
+	return (int(block)*p.Each + before) * p.Bytes
+}
+
 // First is the first token of a piece in its block.
 func (p *Pieces) First(piece int) int {
 	return piece/p.perKernel()*p.kernel + piece%p.perHead()*p.Tokens
