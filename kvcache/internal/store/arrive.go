@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -43,6 +44,18 @@ func (s *Bodies[B]) ForgoArriving() (err error) {
 	}
 	s.arriving = nil
 	return err
+}
+
+// ownArriving notes the blocks that were taken for a sequence and are filled.
+func (s *Bodies[B]) ownArriving(of []Books) {
+	for _, g := range s.arriving {
+		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
+		books := of[i].Kept
+		if g.of != s.all.All[i].Kept {
+			books = of[i].Fresh
+		}
+		books.Own(g.blocks)
+	}
 }
 
 // Arrive gives an empty sequence its blocks: those that were taken for it, and shares of others'. The pool's lock is held.

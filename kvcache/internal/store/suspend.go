@@ -1,8 +1,6 @@
 package store
 
 import (
-	"slices"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -140,16 +138,4 @@ func (s *Bodies[B]) Discard() error {
 	a := s.Away
 	s.Away = nil
 	return a.memory.Close()
-}
-
-// ownArriving notes the blocks that a sequence which is resumed has taken.
-func (s *Bodies[B]) ownArriving(of []Books) {
-	for _, g := range s.arriving {
-		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
-		books := of[i].Kept
-		if g.of != s.all.All[i].Kept {
-			books = of[i].Fresh
-		}
-		books.Own(g.blocks)
-	}
 }
