@@ -56,13 +56,8 @@ func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
 	if err != nil {
 		return out, err
 	}
-	l := loading[B]{pool: p}
-	err = p.parts.Fences.Apart(func() error {
-		if l.in, err = snap.NewIn(p.parts, content, r); err != nil {
-			return err
-		}
-		return errors.Join(l.run(want), l.in.Close())
-	})
+	l := loading[B]{pool: p, content: content, from: r, want: want}
+	err = p.parts.Fences.Apart(func() error { return errors.Join(l.run(), l.in.Close()) })
 	if err != nil {
 		return out, errors.Join(p.parts.Fences.Observe(err), l.abandon())
 	}
@@ -71,19 +66,22 @@ func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
 
 // loading is a Load under way.
 type loading[B backend.Buffer] struct {
-	pool *Pool[B]
-	in   *snap.In[B]
-	seqs []*Sequence[B]
+	pool    *Pool[B]
+	content string
+	from    io.Reader
+	want    int // sequences; below 0: any number
+	in      *snap.In[B]
+	seqs    []*Sequence[B]
 }
 
-// run loads what the head of the stream says. The pool's lock is not held.
-func (l *loading[B]) run(want int) error {
-	p := l.pool
-	if have := len(l.in.Head.Sequences); want >= 0 && have != want {
-		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprint(have), Want: fmt.Sprint(want), Why: "use Pool.Load"}
+// run loads what the stream has. The pool's lock is not held.
+func (l *loading[B]) run() error {
+	begin, back := whereIs(l.from)
+	if err := l.head(); err != nil {
+		return err
 	}
 	// What is not verified yet takes free blocks alone: no prefix is evicted for it.
-	err := p.parts.Fences.Retry(func() error {
+	err := l.pool.parts.Fences.Retry(func() error {
 		if fits, err := l.in.Fits(); err != nil || !fits {
 			return cmp.Or(err, errEvicts)
 		}
@@ -92,10 +90,43 @@ func (l *loading[B]) run(want int) error {
 	if !errors.Is(err, errEvicts) {
 		return err
 	}
-	if err := l.in.Read(); err != nil {
+	if !back {
+		if err := l.in.Read(); err != nil {
+			return err
+		}
+		return l.pool.retry(func() error { return l.take(l.in.Fill) })
+	}
+	if err := errors.Join(l.in.Verify(), l.in.Close()); err != nil {
 		return err
 	}
-	return p.retry(func() error { return l.take(l.in.Fill) })
+	if _, err := l.from.(io.Seeker).Seek(begin, io.SeekStart); err != nil {
+		return err
+	}
+	if err := l.head(); err != nil {
+		return err
+	}
+	return l.pool.retry(func() error { return l.take(l.in.Read) })
+}
+
+// whereIs is where a reader is, if it can go back there.
+func whereIs(r io.Reader) (int64, bool) {
+	s, ok := r.(io.Seeker)
+	if !ok {
+		return 0, false
+	}
+	at, err := s.Seek(0, io.SeekCurrent)
+	return at, err == nil
+}
+
+// head reads the head of the stream.
+func (l *loading[B]) head() (err error) {
+	if l.in, err = snap.NewIn(l.pool.parts, l.content, l.from); err != nil {
+		return err
+	}
+	if have := len(l.in.Head.Sequences); l.want >= 0 && have != l.want {
+		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprint(have), Want: fmt.Sprint(l.want), Why: "use Pool.Load"}
+	}
+	return nil
 }
 
 // take opens the sequences, takes their blocks and has them filled. With an error there are none. The lock is held, and given up meanwhile.

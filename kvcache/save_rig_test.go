@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"slices"
 
@@ -39,19 +40,25 @@ func (r *rig[B]) load(stream []byte) []*Sequence[B] {
 	return s.Sequences
 }
 
-// refuse loads what cannot be loaded: nothing changes.
-func (r *rig[B]) refuse(stream []byte) error {
+// refuse loads what cannot be loaded, from a file and from a connection: nothing changes.
+func (r *rig[B]) refuse(stream []byte) (err error) {
 	r.t.Helper()
-	before := r.stats()
-	s, err := r.pool.Load(bytes.NewReader(stream))
-	require.Error(r.t, err)
-	require.Empty(r.t, s)
-	require.NoError(r.t, r.pool.Check())
-	after := r.stats()
-	before.Peak, after.Peak = 0, 0
-	require.Equal(r.t, before, after)
+	for _, from := range []io.Reader{bytes.NewReader(stream), connection(stream)} {
+		before := r.stats()
+		var s Saved[B]
+		s, err = r.pool.Load(from)
+		require.Error(r.t, err)
+		require.Empty(r.t, s)
+		require.NoError(r.t, r.pool.Check())
+		after := r.stats()
+		before.Peak, after.Peak = 0, 0
+		require.Equal(r.t, before, after)
+	}
 	return err
 }
+
+// connection is a stream that cannot be read twice.
+func connection(stream []byte) io.Reader { return struct{ io.Reader }{bytes.NewReader(stream)} }
 
 // mismatch loads what the pool cannot use, and returns the field that it names.
 func (r *rig[B]) mismatch(stream []byte) string {

@@ -333,3 +333,52 @@ func (f *full) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// thrifty is a device that counts the host memory that it gives.
+type thrifty struct {
+	backend.Backend[buffer]
+	given int64
+}
+
+func (d *thrifty) HostAlloc(n int64) (backend.HostMemory, error) {
+	d.given += n
+	return backend.HostAlloc(d.Backend, n)
+}
+
+func (d *thrifty) NewBlockSet(planes []backend.BlockPlane[buffer]) (backend.BlockSet, error) {
+	return backend.NewBlockSet(d.Backend, planes)
+}
+
+// Where prefixes have to go for what comes, a file is read twice and little of it is held, and what was found is found until all is verified.
+func TestLoadHoldsLittle(t *testing.T) {
+	cfg := signed(small(Paged))
+	cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Memory.Capacity, cfg.Memory.Blocks, cfg.Memory.Prefix = 128, 128, 6000, 1600, prefix.LRU
+	r := deviceRig(t, cfg)
+	x, _ := r.serve(sequence(1, 5900), OpenOptions{})
+	stream := r.save(x.seq)
+	d := &thrifty{Backend: openDevice(t)}
+	o := newRig[buffer](t, d, cfg)
+	prompt := sequence(10000, 800)
+	o.cache(prompt, OpenOptions{})
+	other := bytes.Clone(stream)
+	other[len(other)-40] ^= 1
+	require.ErrorIs(t, o.refuse(other), snapshot.ErrCorrupt{})
+	require.Equal(t, 799, o.matched(prompt, OpenOptions{}))
+	d.given = 0
+	s, err := o.pool.ReadSequence(bytes.NewReader(stream))
+	require.NoError(t, err)
+	require.Positive(t, d.given)
+	require.Less(t, d.given, int64(len(stream)/2), "of %d", len(stream))
+	require.Less(t, o.matched(prompt, OpenOptions{}), 799, "its blocks were needed")
+	o.expect(o.s, s, x.want)
+	o.release(s)
+	o.cache(prompt, OpenOptions{})
+	s, err = o.pool.ReadSequence(connection(stream))
+	require.NoError(t, err)
+	require.Greater(t, d.given, int64(len(stream)), "what cannot be read twice is held")
+	o.expect(o.s, s, x.want)
+	o.release(s)
+	o.close()
+	r.drop(x)
+	r.close()
+}

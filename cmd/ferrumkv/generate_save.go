@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +73,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		return fmt.Errorf("--resume: %w", err)
 	}
 	defer file.Close()
-	saved, err := pool.Load(bufio.NewReader(file))
+	saved, err := pool.Load(file)
 	if err != nil {
 		return fmt.Errorf("--resume %s: %w", s.resume, err)
 	}

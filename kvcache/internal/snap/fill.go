@@ -71,8 +71,16 @@ func (in *In[B]) Read() error {
 	return in.Fill()
 }
 
-// Bytes is how much of the stream was read.
-func (in *In[B]) Bytes() int64 { return in.r.Bytes() }
+// Verify reads the chunks to the end of the stream, and keeps nothing of them.
+func (in *In[B]) Verify() error {
+	for {
+		if _, err := in.r.Chunk(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
 
 // chunk copies rows to where they are wanted.
 func (in *In[B]) chunk(c *snapshot.Chunk) (err error) {

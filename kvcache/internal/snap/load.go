@@ -212,8 +212,11 @@ func (in *In[B]) Published(i int, s *store.Bodies[B]) {
 	}
 }
 
-// Close lets go of everything.
+// Close lets go of everything. A nil one has nothing.
 func (in *In[B]) Close() error {
+	if in == nil {
+		return nil
+	}
 	err := closeStrips(in.strips)
 	for _, m := range in.all {
 		err = errors.Join(err, m.Close())
