@@ -97,6 +97,42 @@ func TestSavedGoesOver(t *testing.T) {
 	}
 }
 
+// What a device has goes to the CPU and comes back with every byte that it had, in other blocks meanwhile and one behind another.
+func TestSavedCrossesDevices(t *testing.T) {
+	for _, f := range savedFormats() {
+		t.Run(fmt.Sprintf("%v/%v-%v", f.Act, f.K, f.V), func(t *testing.T) {
+			cfg := savedLayouts(f)[Paged.String()]
+			r := deviceRig(t, cfg)
+			x := r.open()
+			require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 37)}))
+			y, err := x.Fork()
+			require.NoError(t, err)
+			require.NoError(t, r.feed(feed[buffer]{y, sequence(100, 5)}))
+			stream := r.save(x, y)
+			for _, layout := range []Layout{Paged, Contiguous} {
+				cfg := cfg
+				if cfg.Memory.Layout, cfg.Memory.BlockSize = layout, 0; layout == Paged {
+					cfg.Memory.BlockSize = 4
+				}
+				host, err := backend.Open("cpu")
+				require.NoError(t, err)
+				o := newRig(t, host, cfg)
+				there := o.load(stream)
+				again := deviceRig(t, r.pool.Config())
+				back := again.load(o.save(there...))
+				require.True(t, bytes.Equal(r.save(x), again.save(back[0])))
+				require.True(t, bytes.Equal(r.save(y), again.save(back[1])))
+				again.release(back...)
+				again.close()
+				o.release(there...)
+				o.close()
+			}
+			r.release(x, y)
+			r.close()
+		})
+	}
+}
+
 // Rows of tokens that share scales by block go into blocks that divide theirs.
 func TestSavedWindows(t *testing.T) {
 	for _, act := range []backend.DType{backend.F32, backend.F16} {
