@@ -105,11 +105,11 @@ func (p *planner[B]) body() (b body, err error) {
 		return b, nil
 	}
 	if p.st.States != nil {
-		t, ok, err := p.target(p.kept, 0, n)
+		from, ok, err := p.find(p.kept, 0, n)
 		if !ok {
 			return b, cmp.Or(err, p.missing())
 		}
-		return body{len: n, kept: []*target{t}}, nil
+		return body{len: n, kept: p.targets(p.kept, []int{0}, [][][]src{from})}, nil
 	}
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
 	start, stop := p.extent(p.kept)
@@ -166,38 +166,42 @@ func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error
 		}
 	}
 	b = body{len: n - gone*size, gone: gone}
-	get := func(home int, list []int) (ts []*target, ok bool, err error) {
+	get := func(home int, list []int) (from [][][]src, ok bool, err error) {
 		for _, i := range list {
-			t, ok, err := p.target(home, i*size, min(size, n-i*size))
+			f, ok, err := p.find(home, i*size, min(size, n-i*size))
 			if !ok {
 				return nil, false, err
 			}
-			ts = append(ts, t)
+			from = append(from, f)
 		}
-		return ts, true, nil
+		return from, true, nil
 	}
+	var recent [][][]src
 	if p.fresh < 0 {
-		b.kept, ok, err = get(p.kept, all)
-		return b, ok, err
+		stored, b.recentGone = len(all), len(all)
+	} else {
+		b.recentGone = exact
+		if exact > sinks {
+			b.recentGone = max(exact-gone, min(sinks, len(all)))
+		}
+		if stored < b.recentGone {
+			return b, false, nil
+		}
+		if recent, ok, err = get(p.fresh, all[b.recentGone:]); !ok {
+			return b, false, err
+		}
 	}
-	b.recentGone = exact
-	if exact > sinks {
-		b.recentGone = max(exact-gone, min(sinks, len(all)))
+	old, ok, err := get(p.kept, all[:stored])
+	if !ok {
+		return b, false, err
 	}
-	if stored < b.recentGone {
-		return b, false, nil
-	}
-	if b.kept, ok, err = get(p.kept, all[:stored]); ok {
-		b.recent, ok, err = get(p.fresh, all[b.recentGone:])
-	}
-	return b, ok, err
+	b.kept, b.recent = p.targets(p.kept, all[:stored], old), p.targets(p.fresh, all[b.recentGone:], recent)
+	return b, true, nil
 }
 
-// target is a block with tokens of the sequence from one on; false: there are none. Where another sequence has the same tokens of the same
-// chunks, or one of the two has more of them, they have one block.
-func (p *planner[B]) target(home, first, tokens int) (_ *target, ok bool, err error) {
+// find is where the content of a block is that has tokens of the sequence from one on, by strip of its home's; false: some of it is nowhere.
+func (p *planner[B]) find(home, first, tokens int) (from [][]src, ok bool, err error) {
 	h := &p.in.homes[home]
-	t := &target{home: home, owner: p.i, last: p.i}
 	for _, f := range h.from {
 		list, ok := p.lines[f].take(nil, first, tokens)
 		if !ok {
@@ -206,21 +210,38 @@ func (p *planner[B]) target(home, first, tokens int) (_ *target, ok bool, err er
 		if err := p.oneScale(f, h, list); err != nil {
 			return nil, false, err
 		}
-		t.from = append(t.from, list)
+		from = append(from, list)
 	}
-	key := shared{home, t.from[0][0].chunk, t.from[0][0].from}
-	for _, o := range p.in.shared[key] {
-		if o.last != p.i && o.merge(t) {
-			o.last = p.i
-			return o, true, nil
+	return from, true, nil
+}
+
+// targets are the blocks of so many numbers with what was found for them, all of which the sequence gets. Where another one has the same tokens
+// of the same chunks, or one of the two has more of them, they have one block. Who has a block of a tree without groups has those before it.
+func (p *planner[B]) targets(home int, blocks []int, found [][][]src) (all []*target) {
+	said := newText(p.in.Head, p.i)
+next:
+	for i, from := range found {
+		key := shared{home, from[0][0].chunk, from[0][0].from}
+		t := &target{home: home, owner: p.i, last: p.i, from: from}
+		at := said.place(blocks[i]*p.st.Config.BlockTokens(), t.tokens())
+		if i > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
+			t.behind = all[i-1]
 		}
+		for _, o := range p.in.shared[key] {
+			if o.last != p.i && o.behind == t.behind && o.at.joins(at) && o.merge(t) {
+				o.at, o.last = o.at.with(at), p.i
+				all = append(all, o)
+				continue next
+			}
+		}
+		if p.in.shared == nil {
+			p.in.shared = map[shared][]*target{}
+		}
+		t.at, p.in.shared[key] = at, append(p.in.shared[key], t)
+		p.in.targets = append(p.in.targets, t)
+		all = append(all, t)
 	}
-	if p.in.shared == nil {
-		p.in.shared = map[shared][]*target{}
-	}
-	p.in.shared[key] = append(p.in.shared[key], t)
-	p.in.targets = append(p.in.targets, t)
-	return t, true, nil
+	return all
 }
 
 // shared is what targets have in common that may be one.
