@@ -54,20 +54,6 @@ type body struct {
 	kept, recent          []*target
 }
 
-// target is a block that is filled: each strip of its home has the same tokens for it.
-type target struct {
-	home   int
-	owner  int     // the sequence that takes it
-	last   int     // the last one that has it
-	from   [][]src // by strip of the home's
-	behind *target // of a tree without groups: the block before it
-	at     *place  // in the text of who may publish it; nil: nobody
-	block  block.Block
-}
-
-// src is tokens of a chunk, from one on, that are those of a block from one on.
-type src struct{ chunk, from, at, tokens int }
-
 // use is who gets tokens of a chunk.
 type use struct {
 	to *target
