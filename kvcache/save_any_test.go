@@ -62,10 +62,10 @@ func TestLoadOfAnything(t *testing.T) {
 
 // edited is a stream of which some numbers are others.
 func edited(t *rapid.T, stream []byte) []byte {
-	in := snapshot.NewReader(bytes.NewReader(stream)) // of the rows
+	in := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}) // of the rows
 	_, err := in.Head()
 	require.NoError(t, err)
-	h, err := snapshot.NewReader(bytes.NewReader(stream)).Head()
+	h, err := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}).Head()
 	require.NoError(t, err)
 	number := func(p *int) { *p = rapid.IntRange(0, 45).Draw(t, "number") }
 	for range rapid.IntRange(0, 3).Draw(t, "edits") {
@@ -110,7 +110,7 @@ func edited(t *rapid.T, stream []byte) []byte {
 		}
 	}
 	var b bytes.Buffer
-	w := snapshot.NewWriter(&b)
+	w := snapshot.NewWriter(&b, snapshot.Options{})
 	require.NoError(t, w.Head(h))
 	for {
 		c, err := in.Chunk()
