@@ -78,7 +78,7 @@ func mayAllocate(stream []byte) uint64 {
 		rest = rest[sectionBytes+length:]
 	}
 	if shrunk > 0 {
-		n += decoderBytes + 4*mostShrunk*shrunk
+		n += decoderBytes + 3*mostShrunk*shrunk
 	}
 	return n
 }
