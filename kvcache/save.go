@@ -31,14 +31,14 @@ type Saved[B backend.Buffer] struct {
 // that of other weights: ErrConfig. What is saved is as secret as what was said, for prompts can be computed from it.
 func (p *Pool[B]) Save(w io.Writer, what Saved[B]) (err error) {
 	defer naming("Pool.Save", &err)
-	return p.save(snapshot.NewWriter(w), what)
+	return p.save(snapshot.NewWriter(w, snapshot.Options{}), what)
 }
 
 // WriteTo is Pool.Save of the sequence alone, of which Pool.ReadSequence makes another one.
 func (s *Sequence[B]) WriteTo(w io.Writer) (n int64, err error) {
 	defer naming("Sequence.WriteTo", &err)
 	counts := &tally{to: w}
-	err = s.pool.save(snapshot.NewWriter(counts), Saved[B]{Sequences: []*Sequence[B]{s}})
+	err = s.pool.save(snapshot.NewWriter(counts, snapshot.Options{}), Saved[B]{Sequences: []*Sequence[B]{s}})
 	return counts.bytes, err
 }
 

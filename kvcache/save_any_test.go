@@ -91,14 +91,14 @@ func edited(t *rapid.T, stream []byte) []byte {
 
 // rewritten is a stream with another head.
 func rewritten(t testT, stream []byte, edit func(h *snapshot.Head)) []byte {
-	in := snapshot.NewReader(bytes.NewReader(stream)) // of the rows
+	in := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}) // of the rows
 	_, err := in.Head()
 	require.NoError(t, err)
-	h, err := snapshot.NewReader(bytes.NewReader(stream)).Head()
+	h, err := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}).Head()
 	require.NoError(t, err)
 	edit(h)
 	var b bytes.Buffer
-	w := snapshot.NewWriter(&b)
+	w := snapshot.NewWriter(&b, snapshot.Options{})
 	require.NoError(t, w.Head(h))
 	for {
 		c, err := in.Chunk()
@@ -155,4 +155,20 @@ func edit(t *rapid.T, h *snapshot.Head) {
 			}
 		}
 	}
+<<<<<<< HEAD
+=======
+	var b bytes.Buffer
+	w := snapshot.NewWriter(&b, snapshot.Options{})
+	require.NoError(t, w.Head(h))
+	for {
+		c, err := in.Chunk()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, w.Chunk(c.Strip, c.Tokens, c.Rows))
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+>>>>>>> codec28
 }

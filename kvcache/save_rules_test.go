@@ -309,7 +309,7 @@ func TestSaveOfAPool(t *testing.T) {
 	var b bytes.Buffer
 	notes := []snapshot.Note{{Name: "example.org/sampler", Data: []byte{1, 2, 3}}}
 	require.NoError(t, r.pool.Save(&b, Saved[buffer]{Notes: notes}))
-	head, err := snapshot.NewReader(bytes.NewReader(b.Bytes())).Head()
+	head, err := snapshot.NewReader(bytes.NewReader(b.Bytes()), snapshot.Options{}).Head()
 	require.NoError(t, err)
 	require.Equal(t, head.Sequences[0].Strips[0][0].Refs[:5], head.Sequences[1].Strips[0][0].Refs[:5], "what both have is there once")
 	o := savedRig(t, 40)

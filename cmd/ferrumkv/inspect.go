@@ -95,7 +95,7 @@ type noteReport struct {
 
 // inspect reads a snapshot to its end.
 func inspect(in io.Reader) (x inspection, err error) {
-	r := snapshot.NewReader(in)
+	r := snapshot.NewReader(in, snapshot.Options{})
 	h, err := r.Head()
 	if err != nil {
 		return x, err

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -36,23 +38,34 @@ func sample() *Head {
 		},
 		Sequences: []Sequence{
 			{Len: 7, Next: 7, Tokens: []uint32{1, 2, 3, 4, 5, 6, 1 << 31}, Strips: [][]Run{
-				{{0, []Ref{{0, 4}, {1, 3}}}}, {{4, []Ref{{2, 3}}}}, {{0, []Ref{{3, 7}}}}}},
+				{{0, []Ref{{0, 4}, {2, 3}}}}, {{4, []Ref{{1, 3}}}}, {{0, []Ref{{3, 7}}}}}},
 			{Scope: 2, Private: true, Len: 5, Next: 5, Draft: 1, Prompt: 6, Tokens: []uint32{1, 2, 3, 4, 9, 9},
 				Items: []prefix.Item{{Begin: 1, End: 3, Hash: []byte("dog")}}, Spans: []prefix.Span{{Begin: 1, End: 3}},
-				Strips: [][]Run{{{0, []Ref{{0, 4}, {4, 1}}}}, nil, {{0, []Ref{{5, 5}}}}}},
+				Strips: [][]Run{{{0, []Ref{{0, 4}, {5, 1}}}}, nil, {{0, []Ref{{4, 5}}}}}},
 			{Scope: 1, Silent: true, Fidelity: prefix.Evicted, Len: 3, Next: 9, Positions: [][]int{{0, 1, 8}, {0, 7, 8}, {2, 3, 4}},
-				Strips: [][]Run{{{0, []Ref{{6, 1}}}, {2, []Ref{{7, 1}}}}, nil, {{0, []Ref{{8, 3}}}}}},
+				Strips: [][]Run{{{0, []Ref{{8, 1}}}, {2, []Ref{{6, 1}}}}, nil, {{0, []Ref{{7, 3}}}}}},
 			{Next: 4, Positions: [][]int{{}}, Strips: [][]Run{nil, nil, nil}},
 		},
 		Notes: []Note{{"example.org/x", []byte("hello")}, {"empty", []byte{}}},
 	}
 }
 
+// codings are all ways to store a stream.
+var codings = []Options{{}, {Compress: true}, {Secret: secret}, {Compress: true, Secret: secret}}
+
+// secret is that of the golden files, too (scripts/check-snapshot).
+var secret = func() (b []byte) {
+	for i := range seal.SecretBytes {
+		b = append(b, byte(0x80+i))
+	}
+	return b
+}()
+
 // write writes a stream with all chunks that a head speaks of, each with some tokens more than are used where there is room.
-func write(t testing.TB, h *Head) []byte {
+func write(t testing.TB, h *Head, o Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := NewWriter(&b, o)
 	require.NoError(t, w.Head(h))
 	for i, c := range chunks(h) {
 		require.NoError(t, w.Chunk(c.Strip, c.Tokens, c.Rows), "chunk %d", i)
@@ -80,19 +93,20 @@ func chunks(h *Head) (all []Chunk) {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b Chunk) int { return a.Number - b.Number })
 	for i := range all {
 		c := &all[i]
 		c.Rows = make([]byte, h.Strips[c.Strip].Size(c.Tokens))
 		for j := range c.Rows {
-			c.Rows[j] = byte(31*i + 7*j)
+			c.Rows[j] = byte(31*i + 7*(j%(8+9*i))) // the first ones can be compressed
 		}
 	}
 	return all
 }
 
 // readAll reads a stream to its end.
-func readAll(r io.Reader) (*Head, []Chunk, error) {
-	s := NewReader(r)
+func readAll(r io.Reader, o Options) (*Head, []Chunk, error) {
+	s := NewReader(r, o)
 	h, err := s.Head()
 	if err != nil {
 		return nil, nil, err

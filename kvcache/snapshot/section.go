@@ -10,6 +10,7 @@ const Version = 1
 
 // Types of sections.
 const (
+	typeSeal     = "SEAL"
 	typeContent  = "CONT"
 	typeScopes   = "SCOP"
 	typeStrips   = "STRP"
@@ -19,12 +20,20 @@ const (
 	typeEnd      = "END!"
 )
 
+// known reports whether this version knows a type.
+func known(kind string) bool {
+	switch kind {
+	case typeSeal, typeContent, typeScopes, typeStrips, typeSequence, typeNote, typeChunk, typeEnd:
+		return true
+	}
+	return false
+}
+
 const (
 	magic        = "FKVSNAP1"
 	headerBytes  = 16
 	sectionBytes = 24 // before the payload
 	endBytes     = 16
-	chunkBytes   = 16 // before the rows
 	critical     = 1
 	// What of header and heads is summed for the end: not their own sums, for a sum over bytes and their sum says nothing of the bytes.
 	summedHeader, summed = headerBytes - 4, sectionBytes - 4

@@ -13,13 +13,22 @@ type Writer struct {
 	bytes    int64
 	sections int
 	all      uint32 // sum of the header and of the sections' heads without their own sums
-	chunks   int
 	payload  encoder
+	shrinker *shrinker // nil: nothing is compressed
+	guard    *guard    // nil: in the clear
+	sealed   []byte
 	err      error
 }
 
-// NewWriter returns a Writer to w, which stays the caller's. Nothing is written before Head.
-func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
+// NewWriter returns a Writer to w, which stays the caller's. Nothing is written before Head. The options stay the caller's, too; Head
+// returns backend.ErrConfig where they cannot be.
+func NewWriter(w io.Writer, o Options) *Writer {
+	made := &Writer{out: bufio.NewWriterSize(w, 64<<10)}
+	if made.guard, made.err = o.guard(); made.err == nil && o.Compress {
+		made.shrinker, made.err = newShrinker()
+	}
+	return made
+}
 
 // Bytes is how much was written; some of it may not have reached the io.Writer before Close.
 func (w *Writer) Bytes() int64 { return w.bytes }
@@ -34,9 +43,27 @@ func (w *Writer) write(b []byte) {
 
 // section writes one with a payload in pieces.
 func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
+	if w.err != nil {
+		return w.err
+	}
 	s := section{kind: kind, flags: flags}
+	if w.shrinker != nil && kind == typeChunk {
+		if less := w.shrinker.shrink(payload); less != nil {
+			s.coding, payload = compressed, [][]byte{less}
+		}
+	}
 	for _, p := range payload {
 		s.length += uint64(len(p))
+	}
+	if w.guard != nil {
+		s.coding, s.length = s.coding|sealed, s.length+sealBytes
+		h := s.encode()
+		if w.sealed, w.err = w.guard.seal(w.sealed, w.sections, &h, payload); w.err != nil {
+			return w.err
+		}
+		payload = [][]byte{w.sealed}
+	}
+	for _, p := range payload {
 		s.sum = crc32.Update(s.sum, castagnoli, p)
 	}
 	h := s.encode()
@@ -65,6 +92,11 @@ func (w *Writer) Head(h *Head) error {
 		fill(&w.payload)
 		_ = w.section(kind, flags, w.payload) // kept
 	}
+	if w.guard != nil {
+		id := newID()
+		_ = w.section(typeSeal, critical, id[:])
+		w.guard.id = id
+	}
 	_ = w.section(typeContent, critical, []byte(h.Content))
 	section(typeScopes, critical, func(e *encoder) { e.scopes(h.Scopes) })
 	section(typeStrips, critical, func(e *encoder) { e.strips(h.Strips) })
@@ -77,16 +109,15 @@ func (w *Writer) Head(h *Head) error {
 	return w.err
 }
 
-// Chunk writes the next one: rows in the order that its strip says.
+// Chunk writes the next one, that of number 0 first: rows in the order that its strip says.
 func (w *Writer) Chunk(strip, tokens int, rows []byte) error {
 	if w.out == nil {
 		return errNotMade
 	}
 	w.payload = w.payload[:0]
-	for _, v := range [...]int{w.chunks, strip, tokens, 0} {
+	for _, v := range [...]int{strip, tokens} {
 		w.payload.n(v)
 	}
-	w.chunks++
 	return w.section(typeChunk, critical, w.payload, rows)
 }
 
