@@ -26,9 +26,11 @@ type Saved[B backend.Buffer] struct {
 // and steps, go on meanwhile; with those that are saved nothing else can be done (ErrBusy). It holds some megabytes of host memory. A failure,
 // such as one of w, leaves part of the stream with w, which no Load takes for a snapshot.
 //
-// Not saved: how long something was to be kept, states of Model.Groups before the last token, and what was on its way from tiers. Suspended
-// sequences cannot be saved (ErrSuspended): Resume them first. The model needs a Digest, and an adapter a version, for what is saved must not be taken for
-// that of other weights: ErrConfig. What is saved is as secret as what was said, for prompts can be computed from it.
+// A suspended sequence is saved from host memory, and stays suspended. What it shared is in the stream once more, for it has its own by then.
+//
+// Not saved: how long something was to be kept, states of Model.Groups before the last token, and what was on its way from tiers. The model
+// needs a Digest, and an adapter a version, for what is saved must not be taken for that of other weights: ErrConfig. What is saved is as
+// secret as what was said, for prompts can be computed from it.
 func (p *Pool[B]) Save(w io.Writer, what Saved[B]) (err error) {
 	defer naming("Pool.Save", &err)
 	return p.save(snapshot.NewWriter(w, snapshot.Options{}), what)
@@ -125,7 +127,7 @@ func (s *Sequence[B]) savable(by *Pool[B]) error {
 	case s.pool != by:
 		return ErrOtherPool
 	}
-	if err := s.idle(); err != nil {
+	if err := s.idle(); err != nil && !errors.Is(err, ErrSuspended) {
 		return err
 	}
 	if err := s.text.Scope.Persistable(); err != nil {

@@ -21,10 +21,16 @@ func signed(cfg Config) Config {
 func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 	r.t.Helper()
 	var b bytes.Buffer
+	var before []error
+	for _, s := range seqs {
+		if before = append(before, s.Err()); s.body.Away == nil {
+			require.NoError(r.t, s.Err())
+		}
+	}
 	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}))
 	require.NoError(r.t, r.pool.Check())
-	for _, s := range seqs {
-		require.NoError(r.t, s.Err())
+	for i, s := range seqs {
+		require.Equal(r.t, before[i], s.Err())
 	}
 	return b.Bytes()
 }
@@ -107,9 +113,12 @@ func (r *rig[B]) release(seqs ...*Sequence[B]) {
 	}
 }
 
-// reborn is a sequence that is saved, released and loaded again; false: there are no blocks for it.
-func (r *rig[B]) reborn(seq *Sequence[B]) (*Sequence[B], bool) {
+// reborn is a sequence that is saved, while it is suspended or not, released and loaded again; false: there are no blocks for it.
+func (r *rig[B]) reborn(seq *Sequence[B], suspended bool) (*Sequence[B], bool) {
 	r.t.Helper()
+	if suspended {
+		require.NoError(r.t, seq.Suspend())
+	}
 	stream := r.save(seq)
 	require.NoError(r.t, seq.Release())
 	again, err := r.pool.ReadSequence(bytes.NewReader(stream))
@@ -124,7 +133,7 @@ func (r *rig[B]) reborn(seq *Sequence[B]) (*Sequence[B], bool) {
 func (m *machine[B]) Save(t *rapid.T) {
 	ms := m.pick(t)
 	m.t = t
-	again, ok := m.reborn(ms.seq)
+	again, ok := m.reborn(ms.seq, rapid.Bool().Draw(t, "suspended"))
 	if ms.seq = again; !ok {
 		m.seqs = slices.DeleteFunc(m.seqs, func(o *modelSeq[B]) bool { return o == ms })
 	}
@@ -133,7 +142,7 @@ func (m *machine[B]) Save(t *rapid.T) {
 func (m *windowMachine) Save(t *rapid.T) {
 	ms := m.pick(t)
 	m.t = t
-	again, ok := m.reborn(ms.seq)
+	again, ok := m.reborn(ms.seq, rapid.Bool().Draw(t, "suspended"))
 	if ms.seq = again; !ok {
 		m.seqs = slices.DeleteFunc(m.seqs, func(o *windowedSeq) bool { return o == ms })
 	}

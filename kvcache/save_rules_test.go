@@ -284,9 +284,9 @@ func TestSaveOfALateDevice(t *testing.T) {
 	r, dev, be := lateRig(t, signed(small(Paged)))
 	x, _ := r.read(sequence(1, 23), OpenOptions{})
 	require.NoError(t, r.prefill(r.s, x))
-	for range 3 {
+	for i := range 4 {
 		var ok bool
-		x.seq, ok = r.reborn(x.seq)
+		x.seq, ok = r.reborn(x.seq, i%2 == 1)
 		require.True(t, ok)
 		require.NoError(t, r.run(r.s, part[buffer]{x, sequence(int(100+x.seq.Len()), 4)}))
 		r.check(r.s, x)
@@ -303,9 +303,6 @@ func TestSaveOfAPool(t *testing.T) {
 	require.Equal(t, 20, m.Cached)
 	require.ErrorIs(t, r.pool.Save(&full{100}, Saved[buffer]{}), errFull)
 	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq, x.seq}}), backend.ErrArgument{Package: "kvcache", What: "sequence 1 is given twice"})
-	require.NoError(t, x.seq.Suspend())
-	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}), ErrSuspended)
-	require.NoError(t, x.seq.Resume())
 	var b bytes.Buffer
 	notes := []snapshot.Note{{Name: "example.org/sampler", Data: []byte{1, 2, 3}}}
 	require.NoError(t, r.pool.Save(&b, Saved[buffer]{Notes: notes}))
