@@ -19,17 +19,20 @@ import (
 //
 // snapshot.ErrCorrupt is a stream that is not what was written, snapshot.ErrMismatch one that this pool cannot use: it names the field. Like a
 // step Load waits for blocks that the device still uses before it returns ErrOutOfBlocks. After any error the pool has what it had, and prefixes
-// that can be found are still there. Other sequences and steps go on meanwhile. It holds some megabytes of host memory; where blocks would
-// have to be evicted for it, or where layers lie together in another way than they were saved, as much as the stream has.
-func (p *Pool[B]) Load(r io.Reader) (_ Saved[B], err error) {
+// that can be found are still there. Other sequences and steps go on meanwhile. A sealed stream needs its secret.
+//
+// It holds some megabytes of host memory, also where layers lie together in another way than they were saved. Prefixes are evicted for nothing
+// that is not verified: where that needs to be, a reader that is an io.Seeker, such as a file, is read twice, and what any other one has is
+// held as a whole.
+func (p *Pool[B]) Load(r io.Reader, o snapshot.Options) (_ Saved[B], err error) {
 	defer naming("Pool.Load", &err)
-	return p.load(r, -1)
+	return p.load(r, o, -1)
 }
 
 // ReadSequence is Load of a stream with one sequence, as Sequence.WriteTo writes it.
 func (p *Pool[B]) ReadSequence(r io.Reader) (_ *Sequence[B], err error) {
 	defer naming("Pool.ReadSequence", &err)
-	s, err := p.load(r, 1)
+	s, err := p.load(r, snapshot.Options{}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ func (p *Pool[B]) ReadSequence(r io.Reader) (_ *Sequence[B], err error) {
 var errEvicts = errors.New("blocks would have to be evicted")
 
 // load loads so many sequences; below 0: any number. Close waits for all of it.
-func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
+func (p *Pool[B]) load(r io.Reader, o snapshot.Options, want int) (out Saved[B], err error) {
 	p.lock()
 	defer p.unlock()
 	if err := p.shut(); err != nil {
@@ -56,7 +59,7 @@ func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
 	if err != nil {
 		return out, err
 	}
-	l := loading[B]{pool: p, content: content, from: r, want: want}
+	l := loading[B]{pool: p, content: content, from: r, coded: o, want: want}
 	err = p.parts.Fences.Apart(func() error { return errors.Join(l.run(), l.in.Close()) })
 	if err != nil {
 		return out, errors.Join(p.parts.Fences.Observe(err), l.abandon())
@@ -69,6 +72,7 @@ type loading[B backend.Buffer] struct {
 	pool    *Pool[B]
 	content string
 	from    io.Reader
+	coded   snapshot.Options
 	want    int // sequences; below 0: any number
 	in      *snap.In[B]
 	seqs    []*Sequence[B]
@@ -120,7 +124,7 @@ func whereIs(r io.Reader) (int64, bool) {
 
 // head reads the head of the stream.
 func (l *loading[B]) head() (err error) {
-	if l.in, err = snap.NewIn(l.pool.parts, l.content, l.from); err != nil {
+	if l.in, err = snap.NewIn(l.pool.parts, l.content, snapshot.NewReader(l.from, l.coded)); err != nil {
 		return err
 	}
 	if have := len(l.in.Head.Sequences); l.want >= 0 && have != l.want {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )
 
@@ -87,7 +88,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		stream := r.save(x)
 		b.Run("save/"+layout.String(), func(b *testing.B) {
 			besideCopies(b, stream, func() {
-				require.NoError(b, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x}}))
+				require.NoError(b, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x}}, snapshot.Options{}))
 			})
 		})
 		r.release(x)

@@ -27,7 +27,7 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 			require.NoError(r.t, s.Err())
 		}
 	}
-	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}))
+	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}, snapshot.Options{}))
 	require.NoError(r.t, r.pool.Check())
 	for i, s := range seqs {
 		require.Equal(r.t, before[i], s.Err())
@@ -39,7 +39,7 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 func (r *rig[B]) load(stream []byte) []*Sequence[B] {
 	r.t.Helper()
 	in := bytes.NewReader(append(bytes.Clone(stream), "behind"...))
-	s, err := r.pool.Load(in)
+	s, err := r.pool.Load(in, snapshot.Options{})
 	require.NoError(r.t, err)
 	require.Equal(r.t, len("behind"), in.Len())
 	require.NoError(r.t, r.pool.Check())
@@ -52,7 +52,7 @@ func (r *rig[B]) refuse(stream []byte) (err error) {
 	for _, from := range []io.Reader{bytes.NewReader(stream), connection(stream)} {
 		before := r.stats()
 		var s Saved[B]
-		s, err = r.pool.Load(from)
+		s, err = r.pool.Load(from, snapshot.Options{})
 		require.Error(r.t, err)
 		require.Empty(r.t, s)
 		require.NoError(r.t, r.pool.Check())

@@ -46,7 +46,7 @@ func TestFailedLoadChangesNothing(t *testing.T) {
 			require.ErrorIs(t, r.refuse(other), snapshot.ErrCorrupt{})
 		}
 		broken := errors.New("broken")
-		_, err := r.pool.Load(io.MultiReader(bytes.NewReader(stream[:len(stream)-9]), iotest.ErrReader(broken)))
+		_, err := r.pool.Load(io.MultiReader(bytes.NewReader(stream[:len(stream)-9]), iotest.ErrReader(broken)), snapshot.Options{})
 		require.ErrorIs(t, err, broken)
 		require.Equal(t, found, r.matched(cached, OpenOptions{}))
 		r.check(r.s, live)
@@ -195,14 +195,14 @@ func TestLoadMismatch(t *testing.T) {
 
 	unsigned := deviceRig(t, small(Paged))
 	var bad ErrConfig
-	require.ErrorAs(t, unsigned.pool.Save(io.Discard, Saved[buffer]{}), &bad)
+	require.ErrorAs(t, unsigned.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), &bad)
 	require.Equal(t, "Model.Digest", bad.Name)
-	_, err = unsigned.pool.Load(bytes.NewReader(stream))
+	_, err = unsigned.pool.Load(bytes.NewReader(stream), snapshot.Options{})
 	require.ErrorAs(t, err, &bad)
 	unsigned.close()
 	adapted, _, err := r.pool.Open(nil, OpenOptions{Scope: prefix.Scope{Adapter: &prefix.Adapter{ID: "x"}}})
 	require.NoError(t, err)
-	require.ErrorAs(t, r.pool.Save(io.Discard, Saved[buffer]{}), &bad)
+	require.ErrorAs(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), &bad)
 	require.Equal(t, "Adapter.Version", bad.Name)
 	require.NoError(t, adapted.Release())
 	for s := range r.pool.seqs {
@@ -241,7 +241,9 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	stream := r.save(x.seq)
 	out, in := newGate(nil), newGate(bytes.NewReader(stream))
 	errs := make(chan error, 2)
-	go func() { errs <- r.pool.Save(out, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq}}) }()
+	go func() {
+		errs <- r.pool.Save(out, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq}}, snapshot.Options{})
+	}()
 	var got *Sequence[buffer]
 	go func() {
 		var err error
@@ -263,7 +265,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	r.expect(r.s, got, x.want)
 
 	late := newGate(bytes.NewReader(stream))
-	go func() { _, err := r.pool.Load(late); errs <- err }()
+	go func() { _, err := r.pool.Load(late, snapshot.Options{}); errs <- err }()
 	<-late.reached
 	closed := make(chan error)
 	go func() { closed <- r.pool.Close() }()
@@ -274,7 +276,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	require.NoError(t, <-closed)
 	require.Zero(t, r.be.Info().Buffers)
 	require.Zero(t, r.be.Info().Host.Other+r.be.Info().Host.Pinned)
-	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}), ErrClosed)
+	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), ErrClosed)
 	require.NoError(t, r.s.Close())
 	require.NoError(t, r.be.Close())
 }
@@ -301,16 +303,16 @@ func TestSaveOfAPool(t *testing.T) {
 	x, _ := r.serve(sequence(1, 23), OpenOptions{})
 	y, m := r.serve(append(sequence(1, 20), 90, 91, 92), OpenOptions{})
 	require.Equal(t, 20, m.Cached)
-	require.ErrorIs(t, r.pool.Save(&full{100}, Saved[buffer]{}), errFull)
-	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq, x.seq}}), backend.ErrArgument{Package: "kvcache", What: "sequence 1 is given twice"})
+	require.ErrorIs(t, r.pool.Save(&full{100}, Saved[buffer]{}, snapshot.Options{}), errFull)
+	require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq, x.seq}}, snapshot.Options{}), backend.ErrArgument{Package: "kvcache", What: "sequence 1 is given twice"})
 	var b bytes.Buffer
 	notes := []snapshot.Note{{Name: "example.org/sampler", Data: []byte{1, 2, 3}}}
-	require.NoError(t, r.pool.Save(&b, Saved[buffer]{Notes: notes}))
+	require.NoError(t, r.pool.Save(&b, Saved[buffer]{Notes: notes}, snapshot.Options{}))
 	head, err := snapshot.NewReader(bytes.NewReader(b.Bytes()), snapshot.Options{}).Head()
 	require.NoError(t, err)
 	require.Equal(t, head.Sequences[0].Strips[0][0].Refs[:5], head.Sequences[1].Strips[0][0].Refs[:5], "what both have is there once")
 	o := savedRig(t, 40)
-	got, err := o.pool.Load(&b)
+	got, err := o.pool.Load(&b, snapshot.Options{})
 	require.NoError(t, err)
 	require.Equal(t, notes, got.Notes)
 	o.expect(o.s, got.Sequences[0], x.want)
@@ -379,6 +381,37 @@ func TestLoadHoldsLittle(t *testing.T) {
 	o.expect(o.s, s, x.want)
 	o.release(s)
 	o.close()
+	r.drop(x)
+	r.close()
+}
+
+// A sealed stream is for who has its secret, and a compressed one for all.
+func TestSavedAsOptionsSay(t *testing.T) {
+	r := savedRig(t, 40)
+	x, _ := r.serve(sequence(1, 23), OpenOptions{})
+	secret, other := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	for _, o := range []snapshot.Options{{}, {Compress: true}, {Secret: secret}, {Compress: true, Secret: secret}} {
+		var b bytes.Buffer
+		require.NoError(t, r.pool.Save(&b, Saved[buffer]{}, o))
+		require.Equal(t, o.Secret == nil, bytes.Contains(b.Bytes(), []byte("ferrumkv")), "the content text")
+		for _, secret := range [][]byte{nil, secret, other} {
+			into := savedRig(t, 40)
+			got, err := into.pool.Load(bytes.NewReader(b.Bytes()), snapshot.Options{Secret: secret})
+			if bytes.Equal(secret, o.Secret) {
+				require.NoError(t, err)
+				into.expect(into.s, got.Sequences[0], x.want)
+				into.release(got.Sequences...)
+			} else {
+				var e snapshot.ErrMismatch
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, "secret", e.Field)
+			}
+			into.close()
+		}
+	}
+	require.Error(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{Secret: secret[:31]}))
+	_, err := r.pool.Load(bytes.NewReader(nil), snapshot.Options{Secret: secret[:31]})
+	require.Error(t, err)
 	r.drop(x)
 	r.close()
 }

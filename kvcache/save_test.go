@@ -192,7 +192,7 @@ func savedWindow(t *testing.T, f backend.Format, from, to, n int) {
 	stream := r.save(x)
 	cfg.Memory.BlockSize = to
 	o := deviceRig(t, cfg)
-	got, err := o.pool.Load(bytes.NewReader(stream))
+	got, err := o.pool.Load(bytes.NewReader(stream), snapshot.Options{})
 	if err != nil { // rows of two blocks would share scales, or a block would begin before what is exact
 		require.True(t, f.K == backend.Int4Channel && to > from || to > 2*from, "%d to %d, %d tokens: %v", from, to, n, err)
 		var e snapshot.ErrMismatch
@@ -271,7 +271,7 @@ func TestSavedKinds(t *testing.T) {
 						continue
 					}
 					o := newGrouped(t, cfg, 2)
-					got, err := o.pool.Load(bytes.NewReader(stream))
+					got, err := o.pool.Load(bytes.NewReader(stream), snapshot.Options{})
 					if err != nil {
 						require.NotEqual(t, "same", other, "%d tokens: %v", n, err)
 						require.ErrorIs(t, err, snapshot.ErrMismatch{}, "%s, %d tokens", other, n)

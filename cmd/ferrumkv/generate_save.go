@@ -73,7 +73,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		return fmt.Errorf("--resume: %w", err)
 	}
 	defer file.Close()
-	saved, err := pool.Load(file)
+	saved, err := pool.Load(file, snapshot.Options{})
 	if err != nil {
 		return fmt.Errorf("--resume %s: %w", s.resume, err)
 	}
@@ -126,7 +126,7 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 		return err
 	}
 	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
-	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what) }); err != nil {
+	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, snapshot.Options{}) }); err != nil {
 		return fmt.Errorf("--save %s: %w", s.save, err)
 	}
 	for _, h := range s.held {

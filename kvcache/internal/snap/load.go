@@ -2,7 +2,6 @@ package snap
 
 import (
 	"errors"
-	"io"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -62,8 +61,8 @@ type use struct {
 
 // NewIn reads the head of a stream, and finds out what sequences of the pool would get. ErrMismatch where that cannot be; nothing
 // of the pool has changed.
-func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r io.Reader) (_ *In[B], err error) {
-	in := &In[B]{parts: parts, r: snapshot.NewReader(r, snapshot.Options{})}
+func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.Reader) (_ *In[B], err error) {
+	in := &In[B]{parts: parts, r: r}
 	if in.Head, err = in.r.Head(); err != nil {
 		return nil, err
 	}
