@@ -111,6 +111,12 @@ func TestSealedCannotBeForged(t *testing.T) {
 			refused("shorter", again(func(p []byte) { copy(p[sectionBytes:], p[sectionBytes+1:]) }))
 			if i > 1 {
 				refused("of another stream", others[i])
+				if i > 2 {
+					refused("of another place", parts[i-1])
+				}
+				for n := range sealBytes {
+					refused("too short", sectionOf(string(part[:4]), part[4], part[5], part[sectionBytes:][:n]))
+				}
 				refused("compressed or not", again(func(p []byte) { p[5] ^= compressed }))
 				refused("head", again(func(p []byte) { p[5] = 0 }))
 			}
@@ -128,6 +134,24 @@ func TestSealedCannotBeForged(t *testing.T) {
 		_, _, err = readAll(bytes.NewReader(ended(append(append(plain[:5:5], parts[6]), plain[5:]...))), Options{})
 		require.ErrorIs(t, err, ErrCorrupt{})
 		require.ErrorContains(t, err, "it is sealed")
+	}
+}
+
+// Who has the secret and begins a stream in another way is refused, too.
+func TestSealThatCannotBe(t *testing.T) {
+	first := header()
+	for _, n := range []int{0, idBytes - 1, idBytes, idBytes + 1} {
+		g, err := (&Options{Secret: secret}).guard()
+		require.NoError(t, err)
+		for _, s := range [][]byte{sealedSection(t, g, 0, typeSeal, critical, 0, make([]byte, n)), sealedSection(t, g, 0, typeSeal, 0, 0, make([]byte, idBytes)),
+			sealedSection(t, g, 0, typeSeal, critical, compressed, make([]byte, n)), sectionOf(typeSeal, critical, 0, make([]byte, n))} {
+			if n == idBytes && s[4] == critical && s[5] == sealed {
+				continue
+			}
+			_, err := NewReader(bytes.NewReader(append(first[:], s...)), Options{Secret: secret}).Head()
+			require.ErrorIs(t, err, ErrCorrupt{})
+			require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
+		}
 	}
 }
 

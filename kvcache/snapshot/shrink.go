@@ -13,9 +13,10 @@ type shrinker struct {
 }
 
 func newShrinker() (*shrinker, error) {
-	// Rows of numbers repeat nothing. What they save, they save in exponents that are more frequent than others.
+	// Rows of numbers repeat little. What they save, they save in exponents that are more frequent than others, not in what lies far back,
+	// so that a small window, which is memory, is enough.
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderCRC(false),
-		zstd.WithEncoderConcurrency(1))
+		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	return &shrinker{encoder: e}, err
 }
 

@@ -270,6 +270,10 @@ func TestMemoryComesWithBytes(t *testing.T) {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		}), uint64(4*len(stream)+2*firstRead))
 	}
+	h := sample()
+	h.Sequences[0].Strips[0][0].Refs[1].Chunk = 1 << 30
+	stream := rewritten(t, h, nil, Options{})
+	require.LessOrEqual(t, allocated(func() { _, _, _ = readAll(bytes.NewReader(stream), Options{}) }), uint64(multiple*len(stream)+2*firstRead))
 	// Lists that say that they are long.
 	for at := range 120 {
 		parts := cut(t, write(t, sample(), Options{}))
