@@ -57,7 +57,11 @@ func modelSized(t testT, layout Layout) (*rig[buffer], *Sequence[buffer]) {
 	x := r.open()
 	const n = 1000
 	require.NoError(t, r.plan(r.s, feed[buffer]{x, sequence(1, n)}))
-	k, v := r.vector(r.s, make([]float32, n*8*128)), r.vector(r.s, make([]float32, n*8*128))
+	rows := make([]float32, n*8*128)
+	for i := range rows {
+		rows[i] = float32(i % 1021)
+	}
+	k, v := r.vector(r.s, rows), r.vector(r.s, rows)
 	for l := range cfg.Model.Layers {
 		require.NoError(t, r.step.Append(l, kv(k, v)))
 	}
@@ -66,7 +70,7 @@ func modelSized(t testT, layout Layout) (*rig[buffer], *Sequence[buffer]) {
 	return r, x
 }
 
-// What a stream has besides keys and values is less than a hundredth of it.
+// What a stream has besides keys and values is less than a hundredth of it, in chunks that come by their tokens.
 func TestSavedSize(t *testing.T) {
 	for _, layout := range []Layout{Paged, Contiguous} {
 		r, x := modelSized(t, layout)
@@ -76,6 +80,11 @@ func TestSavedSize(t *testing.T) {
 		stream := r.save(x)
 		require.GreaterOrEqual(t, len(stream), rows)
 		require.Less(t, float64(len(stream)-rows), 0.01*float64(rows))
+		head, chunks := opened(t, stream)
+		require.Greater(t, len(chunks), 10)
+		requireByToken(t, head)
+		require.NoError(t, x.Suspend())
+		require.True(t, bytes.Equal(stream, r.save(x)), "of many chunks, too")
 		r.release(x)
 		r.close()
 	}
