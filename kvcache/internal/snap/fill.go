@@ -95,7 +95,7 @@ func (in *In[B]) chunk(c *snapshot.Chunk) error {
 				continue
 			}
 			for p := range s.pieces.Cuts(u.at, u.tokens) {
-				at, err := in.slot(slotOf{pair.to, u.to, p.Piece})
+				at, err := in.slot(slotOf{pair.to, u.to, p.Piece}, pair.whole && p.Tokens == s.pieces.Tokens)
 				if err != nil {
 					return err
 				}
@@ -125,8 +125,8 @@ func (in *In[B]) chunk(c *snapshot.Chunk) error {
 	return nil
 }
 
-// slot is where a piece is in host memory, zero before its first rows come.
-func (in *In[B]) slot(of slotOf) (*slot[B], error) {
+// slot is where a piece is in host memory, zero before its first rows come, unless they are all of it.
+func (in *In[B]) slot(of slotOf, whole bool) (*slot[B], error) {
 	if at, there := in.slots[of]; there {
 		return at, nil
 	}
@@ -152,7 +152,9 @@ func (in *In[B]) slot(of slotOf) (*slot[B], error) {
 	if s.Kind != snapshot.State {
 		at.left = min(s.pieces.Tokens, of.to.tokens()-s.pieces.First(of.piece)) * in.sources[of.strip]
 	}
-	clear(at.bytes)
+	if !whole {
+		clear(at.bytes)
+	}
 	f.pieces, f.missing = append(f.pieces, of), f.missing+1
 	in.slots[of] = at
 	return at, nil

@@ -45,6 +45,7 @@ type home[B backend.Buffer] struct {
 type pair struct {
 	to     int
 	planes []plane
+	whole  bool // they are all that a piece has
 }
 
 // body is what a sequence gets in a part.
