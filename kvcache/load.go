@@ -19,17 +19,20 @@ import (
 //
 // snapshot.ErrCorrupt is a stream that is not what was written, snapshot.ErrMismatch one that this pool cannot use: it names the field. Like a
 // step Load waits for blocks that the device still uses before it returns ErrOutOfBlocks. After any error the pool has what it had, and prefixes
-// that can be found are still there. Other sequences and steps go on meanwhile. It holds some megabytes of host memory; where blocks would
-// have to be evicted for it, or where layers lie together in another way than they were saved, as much as the stream has.
-func (p *Pool[B]) Load(r io.Reader) (_ Saved[B], err error) {
+// that can be found are still there. Other sequences and steps go on meanwhile. A sealed stream needs its secret.
+//
+// It holds some megabytes of host memory, also where layers lie together in another way than they were saved. Prefixes are evicted for nothing
+// that is not verified: where that needs to be, a reader that is an io.Seeker, such as a file, is read twice, and what any other one has is
+// held as a whole.
+func (p *Pool[B]) Load(r io.Reader, o snapshot.Options) (_ Saved[B], err error) {
 	defer naming("Pool.Load", &err)
-	return p.load(r, -1)
+	return p.load(r, o, -1)
 }
 
 // ReadSequence is Load of a stream with one sequence, as Sequence.WriteTo writes it.
 func (p *Pool[B]) ReadSequence(r io.Reader) (_ *Sequence[B], err error) {
 	defer naming("Pool.ReadSequence", &err)
-	s, err := p.load(r, 1)
+	s, err := p.load(r, snapshot.Options{}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ func (p *Pool[B]) ReadSequence(r io.Reader) (_ *Sequence[B], err error) {
 var errEvicts = errors.New("blocks would have to be evicted")
 
 // load loads so many sequences; below 0: any number. Close waits for all of it.
-func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
+func (p *Pool[B]) load(r io.Reader, o snapshot.Options, want int) (out Saved[B], err error) {
 	p.lock()
 	defer p.unlock()
 	if err := p.shut(); err != nil {
@@ -56,13 +59,8 @@ func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
 	if err != nil {
 		return out, err
 	}
-	l := loading[B]{pool: p}
-	err = p.parts.Fences.Apart(func() error {
-		if l.in, err = snap.NewIn(p.parts, content, r); err != nil {
-			return err
-		}
-		return errors.Join(l.run(want), l.in.Close())
-	})
+	l := loading[B]{pool: p, content: content, from: r, coded: o, want: want}
+	err = p.parts.Fences.Apart(func() error { return errors.Join(l.run(), l.in.Close()) })
 	if err != nil {
 		return out, errors.Join(p.parts.Fences.Observe(err), l.abandon())
 	}
@@ -71,19 +69,23 @@ func (p *Pool[B]) load(r io.Reader, want int) (out Saved[B], err error) {
 
 // loading is a Load under way.
 type loading[B backend.Buffer] struct {
-	pool *Pool[B]
-	in   *snap.In[B]
-	seqs []*Sequence[B]
+	pool    *Pool[B]
+	content string
+	from    io.Reader
+	coded   snapshot.Options
+	want    int // sequences; below 0: any number
+	in      *snap.In[B]
+	seqs    []*Sequence[B]
 }
 
-// run loads what the head of the stream says. The pool's lock is not held.
-func (l *loading[B]) run(want int) error {
-	p := l.pool
-	if have := len(l.in.Head.Sequences); want >= 0 && have != want {
-		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprint(have), Want: fmt.Sprint(want), Why: "use Pool.Load"}
+// run loads what the stream has. The pool's lock is not held.
+func (l *loading[B]) run() error {
+	begin, back := whereIs(l.from)
+	if err := l.head(); err != nil {
+		return err
 	}
 	// What is not verified yet takes free blocks alone: no prefix is evicted for it.
-	err := p.parts.Fences.Retry(func() error {
+	err := l.pool.parts.Fences.Retry(func() error {
 		if fits, err := l.in.Fits(); err != nil || !fits {
 			return cmp.Or(err, errEvicts)
 		}
@@ -92,10 +94,43 @@ func (l *loading[B]) run(want int) error {
 	if !errors.Is(err, errEvicts) {
 		return err
 	}
-	if err := l.in.Read(); err != nil {
+	if !back {
+		if err := l.in.Read(); err != nil {
+			return err
+		}
+		return l.pool.retry(func() error { return l.take(l.in.Fill) })
+	}
+	if err := errors.Join(l.in.Verify(), l.in.Close()); err != nil {
 		return err
 	}
-	return p.retry(func() error { return l.take(l.in.Fill) })
+	if _, err := l.from.(io.Seeker).Seek(begin, io.SeekStart); err != nil {
+		return err
+	}
+	if err := l.head(); err != nil {
+		return err
+	}
+	return l.pool.retry(func() error { return l.take(l.in.Read) })
+}
+
+// whereIs is where a reader is, if it can go back there.
+func whereIs(r io.Reader) (int64, bool) {
+	s, ok := r.(io.Seeker)
+	if !ok {
+		return 0, false
+	}
+	at, err := s.Seek(0, io.SeekCurrent)
+	return at, err == nil
+}
+
+// head reads the head of the stream.
+func (l *loading[B]) head() (err error) {
+	if l.in, err = snap.NewIn(l.pool.parts, l.content, snapshot.NewReader(l.from, l.coded)); err != nil {
+		return err
+	}
+	if have := len(l.in.Head.Sequences); l.want >= 0 && have != l.want {
+		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprint(have), Want: fmt.Sprint(l.want), Why: "use Pool.Load"}
+	}
+	return nil
 }
 
 // take opens the sequences, takes their blocks and has them filled. With an error there are none. The lock is held, and given up meanwhile.

@@ -30,17 +30,17 @@ type Saved[B backend.Buffer] struct {
 //
 // Not saved: how long something was to be kept, states of Model.Groups before the last token, and what was on its way from tiers. The model
 // needs a Digest, and an adapter a version, for what is saved must not be taken for that of other weights: ErrConfig. What is saved is as
-// secret as what was said, for prompts can be computed from it.
-func (p *Pool[B]) Save(w io.Writer, what Saved[B]) (err error) {
+// secret as what was said, for prompts can be computed from it: options seal it.
+func (p *Pool[B]) Save(w io.Writer, what Saved[B], o snapshot.Options) (err error) {
 	defer naming("Pool.Save", &err)
-	return p.save(snapshot.NewWriter(w), what)
+	return p.save(snapshot.NewWriter(w, o), what)
 }
 
-// WriteTo is Pool.Save of the sequence alone, of which Pool.ReadSequence makes another one.
+// WriteTo is Pool.Save of the sequence alone, as it is and in the clear, of which Pool.ReadSequence makes another one.
 func (s *Sequence[B]) WriteTo(w io.Writer) (n int64, err error) {
 	defer naming("Sequence.WriteTo", &err)
 	counts := &tally{to: w}
-	err = s.pool.save(snapshot.NewWriter(counts), Saved[B]{Sequences: []*Sequence[B]{s}})
+	err = s.pool.save(snapshot.NewWriter(counts, snapshot.Options{}), Saved[B]{Sequences: []*Sequence[B]{s}})
 	return counts.bytes, err
 }
 

@@ -40,7 +40,7 @@ func TestLoadOfAnything(t *testing.T) {
 		require.NoError(t, r.s.Sync())
 		rapid.Check(t, func(t *rapid.T) {
 			r.t = t
-			got, err := r.pool.Load(bytes.NewReader(edited(t, rapid.SampledFrom(streams).Draw(t, "stream"))))
+			got, err := r.pool.Load(bytes.NewReader(edited(t, rapid.SampledFrom(streams).Draw(t, "stream"))), snapshot.Options{})
 			require.NoError(t, r.pool.Check())
 			if err != nil {
 				require.True(t, errors.Is(err, snapshot.ErrCorrupt{}) || errors.Is(err, snapshot.ErrMismatch{}) || errors.Is(err, ErrOutOfBlocks{}), "%v", err)
@@ -62,13 +62,59 @@ func TestLoadOfAnything(t *testing.T) {
 	}
 }
 
+// A chunk that another sequence has behind another text, and elsewhere, is not the same block.
+func TestLoadOfChunksInOtherPlaces(t *testing.T) {
+	r := savedRig(t, 60)
+	x, _ := r.serve(sequence(1, 23), OpenOptions{})
+	y, err := x.seq.Fork()
+	require.NoError(t, err)
+	stream := r.save(x.seq, y)
+	r.drop(x)
+	r.release(y)
+	for at := range 5 {
+		for chunk := range 5 {
+			for draft := range 8 {
+				got := r.load(rewritten(t, stream, func(h *snapshot.Head) {
+					h.Sequences[1].Strips[0][0].Refs[at].Chunk, h.Sequences[1].Draft = chunk, draft
+				}))
+				r.expect(r.s, got[0], x.want)
+				r.release(got...)
+				require.NoError(t, r.pool.Check())
+			}
+		}
+	}
+	r.close()
+}
+
 // edited is a stream of which some numbers are others.
 func edited(t *rapid.T, stream []byte) []byte {
-	in := snapshot.NewReader(bytes.NewReader(stream)) // of the rows
+	return rewritten(t, stream, func(h *snapshot.Head) { edit(t, h) })
+}
+
+// rewritten is a stream with another head.
+func rewritten(t testT, stream []byte, edit func(h *snapshot.Head)) []byte {
+	in := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}) // of the rows
 	_, err := in.Head()
 	require.NoError(t, err)
-	h, err := snapshot.NewReader(bytes.NewReader(stream)).Head()
+	h, err := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{}).Head()
 	require.NoError(t, err)
+	edit(h)
+	var b bytes.Buffer
+	w := snapshot.NewWriter(&b, snapshot.Options{})
+	require.NoError(t, w.Head(h))
+	for {
+		c, err := in.Chunk()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, w.Chunk(c.Strip, c.Tokens, c.Rows))
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func edit(t *rapid.T, h *snapshot.Head) {
 	number := func(p *int) { *p = rapid.IntRange(0, 45).Draw(t, "number") }
 	for range rapid.IntRange(0, 3).Draw(t, "edits") {
 		s := &h.Sequences[rapid.IntRange(0, len(h.Sequences)-1).Draw(t, "sequence")]
@@ -111,17 +157,4 @@ func edited(t *rapid.T, stream []byte) []byte {
 			}
 		}
 	}
-	var b bytes.Buffer
-	w := snapshot.NewWriter(&b)
-	require.NoError(t, w.Head(h))
-	for {
-		c, err := in.Chunk()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		require.NoError(t, w.Chunk(c.Strip, c.Tokens, c.Rows))
-	}
-	require.NoError(t, w.Close())
-	return b.Bytes()
 }

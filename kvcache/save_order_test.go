@@ -14,7 +14,7 @@ import (
 // opened is what a stream says.
 func opened(t testT, stream []byte) (h *snapshot.Head, chunks []snapshot.Chunk) {
 	t.Helper()
-	r := snapshot.NewReader(bytes.NewReader(stream))
+	r := snapshot.NewReader(bytes.NewReader(stream), snapshot.Options{})
 	h, err := r.Head()
 	require.NoError(t, err)
 	for {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"slices"
 
@@ -26,7 +27,7 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 			require.NoError(r.t, s.Err())
 		}
 	}
-	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}))
+	require.NoError(r.t, r.pool.Save(&b, Saved[B]{Sequences: seqs}, snapshot.Options{}))
 	require.NoError(r.t, r.pool.Check())
 	for i, s := range seqs {
 		require.Equal(r.t, before[i], s.Err())
@@ -38,26 +39,32 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 func (r *rig[B]) load(stream []byte) []*Sequence[B] {
 	r.t.Helper()
 	in := bytes.NewReader(append(bytes.Clone(stream), "behind"...))
-	s, err := r.pool.Load(in)
+	s, err := r.pool.Load(in, snapshot.Options{})
 	require.NoError(r.t, err)
 	require.Equal(r.t, len("behind"), in.Len())
 	require.NoError(r.t, r.pool.Check())
 	return s.Sequences
 }
 
-// refuse loads what cannot be loaded: nothing changes.
-func (r *rig[B]) refuse(stream []byte) error {
+// refuse loads what cannot be loaded, from a file and from a connection: nothing changes.
+func (r *rig[B]) refuse(stream []byte) (err error) {
 	r.t.Helper()
-	before := r.stats()
-	s, err := r.pool.Load(bytes.NewReader(stream))
-	require.Error(r.t, err)
-	require.Empty(r.t, s)
-	require.NoError(r.t, r.pool.Check())
-	after := r.stats()
-	before.Peak, after.Peak = 0, 0
-	require.Equal(r.t, before, after)
+	for _, from := range []io.Reader{bytes.NewReader(stream), connection(stream)} {
+		before := r.stats()
+		var s Saved[B]
+		s, err = r.pool.Load(from, snapshot.Options{})
+		require.Error(r.t, err)
+		require.Empty(r.t, s)
+		require.NoError(r.t, r.pool.Check())
+		after := r.stats()
+		before.Peak, after.Peak = 0, 0
+		require.Equal(r.t, before, after)
+	}
 	return err
 }
+
+// connection is a stream that cannot be read twice.
+func connection(stream []byte) io.Reader { return struct{ io.Reader }{bytes.NewReader(stream)} }
 
 // mismatch loads what the pool cannot use, and returns the field that it names.
 func (r *rig[B]) mismatch(stream []byte) string {

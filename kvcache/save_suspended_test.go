@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )
 
@@ -142,14 +143,14 @@ func TestSavedAwayStaysAway(t *testing.T) {
 		}
 		other, _ := r.serve(sequence(100, 5), OpenOptions{})
 		require.NoError(t, other.seq.Release())
-		require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq, other.seq}}), ErrReleased)
+		require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{x.seq, other.seq}}, snapshot.Options{}), ErrReleased)
 
 		out, done := newGate(nil), make(chan error)
 		go func() { _, err := x.seq.WriteTo(out); done <- err }()
 		<-out.reached
 		require.ErrorIs(t, x.seq.Resume(), ErrBusy)
 		require.ErrorIs(t, x.seq.Release(), ErrBusy)
-		require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}), ErrBusy)
+		require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), ErrBusy)
 		close(out.open)
 		require.NoError(t, <-done)
 		have, is := x.seq.Suspended()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -29,6 +30,7 @@ type generateFlags struct {
 	cache          cacheFlags
 	tiers          tierFlags
 	files          saves
+	secret         secretFlag
 	json           bool
 }
 
@@ -53,7 +55,8 @@ one, also of another run, only what is new is computed, unless that is faster th
 loading. A disk that fails costs time, and changes no text.
 
 --save writes what the cache has of the texts to a file, and --resume goes on from one, as
-one longer run would have, also in another layout or on another device.`,
+one longer run would have, also in another layout or on another device. --secret seals what is
+in files, for the text can be computed from it.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -76,6 +79,10 @@ one longer run would have, also in another layout or on another device.`,
   # a text in two runs, the second of which computes only what is new
   ferrumkv generate --max-tokens 150 --save story.snap
   ferrumkv generate --max-tokens 150 --resume story.snap
+
+  # a file that only who has the secret can read
+  (umask 077; head -c 32 /dev/urandom > secret)
+  ferrumkv generate --max-tokens 150 --save story.snap --secret secret
 
   # the same text in fewer steps
   ferrumkv generate --guesses 8
@@ -103,6 +110,7 @@ one longer run would have, also in another layout or on another device.`,
 	f.cache.register(cmd)
 	f.tiers.register(cmd)
 	f.files.register(cmd)
+	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
@@ -117,6 +125,9 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	cfg, err := f.cache.config()
 	if err == nil {
 		err = f.tiers.config(&cfg)
+	}
+	if err == nil {
+		err = f.seal(&cfg)
 	}
 	if err != nil {
 		return err
@@ -167,6 +178,21 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		err = f.report(cmd, be.Info(), r, stats)
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
+}
+
+// seal has files sealed with the secret, if there is one.
+func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
+	if f.files.coded.Secret, err = f.secret.read(); err != nil || f.files.coded.Secret == nil {
+		return err
+	}
+	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
+	if disk {
+		cfg.Tiers.Disk.Secret = f.files.coded.Secret
+	}
+	if !disk && !f.files.any() {
+		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)
+	}
+	return nil
 }
 
 // report shows what a generation cost, and what is in tiers then.

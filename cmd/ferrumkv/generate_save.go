@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ const noteName = "github.com/ferrumkv/ferrumkv/cmd/ferrumkv generate"
 // saves are the files that a generation begins with and ends in.
 type saves struct {
 	save, resume string
+	coded        snapshot.Options
 
 	note savedNote                         // of the file that it goes on from
 	from []runner.Held[backend.AnyBuffer]  // its texts
@@ -44,11 +44,18 @@ type savedText struct {
 func (s *saves) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.save, "save", "", "`FILE` that gets the sequences, to go on with them later: only its owner can read it, and the text can be computed from it")
 	cmd.Flags().StringVar(&s.resume, "resume", "", "`FILE` of an earlier --save to go on from: prints what is new")
+	cmd.Flags().BoolVar(&s.coded.Compress, "compress", false, "compress the file of --save with zstd, where that makes it smaller")
 }
+
+// any reports whether there are files.
+func (s *saves) any() bool { return s.save != "" || s.resume != "" }
 
 // check says what does not go together, before anything is loaded.
 func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
-	if s.save == "" && s.resume == "" {
+	if s.coded.Compress && s.save == "" {
+		return errors.New("--compress: is for --save")
+	}
+	if !s.any() {
 		return nil
 	}
 	if len(f.turns) > 0 {
@@ -74,7 +81,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		return fmt.Errorf("--resume: %w", err)
 	}
 	defer file.Close()
-	saved, err := pool.Load(bufio.NewReader(file))
+	saved, err := pool.Load(file, s.coded)
 	if err != nil {
 		return fmt.Errorf("--resume %s: %w", s.resume, err)
 	}
@@ -127,7 +134,7 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 		return err
 	}
 	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
-	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what) }); err != nil {
+	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, s.coded) }); err != nil {
 		return fmt.Errorf("--save %s: %w", s.save, err)
 	}
 	for _, h := range s.held {

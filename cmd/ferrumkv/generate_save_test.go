@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -64,5 +66,41 @@ func TestGenerateSaveErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, stream, 0o600))
 	for _, command := range [][]string{{"generate", "--resume", file}, {"inspect", file}} {
 		fails(t, command, "snapshot: corrupt: section \"CHNK\"")
+	}
+}
+
+// Who has the secret goes on with a sealed text, and finds the blocks of a sealed disk; nobody else does.
+func TestGenerateSealed(t *testing.T) {
+	dir := t.TempDir()
+	file, key, other := filepath.Join(dir, "x.snap"), filepath.Join(dir, "key"), filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(key, bytes.Repeat([]byte{7}, 32), 0o600))
+	require.NoError(t, os.WriteFile(other, bytes.Repeat([]byte{8}, 32), 0o600))
+	whole := strings.TrimSuffix(succeeds(t, "generate", "--max-tokens", "30").stdout, "\n")
+	first := strings.TrimSuffix(succeeds(t, "generate", "--max-tokens", "10", "--save", file, "--compress", "--secret", key).stdout, "\n")
+	second := strings.TrimSuffix(succeeds(t, "generate", "--max-tokens", "20", "--resume", file, "--secret", key).stdout, "\n")
+	require.Equal(t, whole, first+second)
+	stream, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NotContains(t, string(stream), "ferrumkv")
+	require.Contains(t, succeeds(t, "inspect", file, "--secret", key).stdout, ", sealed, and whole\n")
+	for _, args := range [][]string{{}, {"--secret", other}} {
+		fails(t, append([]string{"generate", "--resume", file}, args...), "secret")
+		fails(t, append([]string{"inspect", file}, args...), "secret")
+	}
+	tiers := filepath.Join(dir, "tiers")
+	for _, reuses := range []bool{false, true} {
+		report := jsonLines(t, succeeds(t, "generate", "--json", "--disk", tiers, "--secret", key, "--max-tokens", "2", "--prompt", lily).stdout)[0]
+		require.Equal(t, reuses, report["reused_tokens"].(float64) > 0)
+	}
+	fails(t, []string{"generate", "--disk", tiers, "--secret", other}, "secret")
+
+	fails(t, []string{"generate", "--secret", key}, "is for --save, --resume and --disk")
+	fails(t, []string{"generate", "--compress"}, "--compress: is for --save")
+	require.NoError(t, os.WriteFile(other, []byte("short"), 0o600))
+	fails(t, []string{"generate", "--save", file, "--secret", other}, "need 32 random bytes")
+	fails(t, []string{"generate", "--save", file, "--secret", filepath.Join(dir, "none")}, "no such file")
+	if runtime.GOOS != "windows" {
+		require.NoError(t, os.Chmod(key, 0o640))
+		fails(t, []string{"generate", "--save", file, "--secret", key}, "others may use it (mode 0640)")
 	}
 }

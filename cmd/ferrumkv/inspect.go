@@ -16,12 +16,13 @@ import (
 
 func newInspect() *cobra.Command {
 	var content, asJSON bool
+	var key secretFlag
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Say what is in a snapshot of sequences",
 		Long: `inspect reads a snapshot, as generate --save writes it, from its beginning to its
 end, and says what is in it. It needs no model. A file of which a byte was changed or is
-missing is an error. Tokens and salts are not shown.`,
+missing is an error. Tokens and salts are not shown. A sealed one needs its --secret.`,
 		Example: `  ferrumkv generate --max-tokens 150 --save story.snap
   ferrumkv inspect story.snap`,
 		Args: cobra.ExactArgs(1),
@@ -31,8 +32,12 @@ missing is an error. Tokens and salts are not shown.`,
 				return err
 			}
 			defer file.Close()
+			secret, err := key.read()
+			if err != nil {
+				return err
+			}
 			in := bufio.NewReader(file)
-			x, err := inspect(in)
+			x, err := inspect(in, snapshot.Options{Secret: secret})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -50,6 +55,7 @@ missing is an error. Tokens and salts are not shown.`,
 			return err
 		},
 	}
+	key.register(cmd, "opens a file that is sealed")
 	cmd.Flags().BoolVar(&content, "content", false, "print all that keys and values depend on, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -59,6 +65,7 @@ missing is an error. Tokens and salts are not shown.`,
 type inspection struct {
 	Version   int             `json:"version"`
 	Bytes     int64           `json:"bytes"`
+	Sealed    bool            `json:"sealed,omitempty"`
 	Content   string          `json:"content"`
 	Strips    []stripReport   `json:"strips"`
 	Sequences []savedSequence `json:"sequences"`
@@ -94,13 +101,13 @@ type noteReport struct {
 }
 
 // inspect reads a snapshot to its end.
-func inspect(in io.Reader) (x inspection, err error) {
-	r := snapshot.NewReader(in)
+func inspect(in io.Reader, o snapshot.Options) (x inspection, err error) {
+	r := snapshot.NewReader(in, o)
 	h, err := r.Head()
 	if err != nil {
 		return x, err
 	}
-	x = inspection{Version: snapshot.Version, Content: h.Content}
+	x = inspection{Version: snapshot.Version, Sealed: o.Secret != nil, Content: h.Content}
 	for i := range h.Strips {
 		s := &h.Strips[i]
 		of := stripReport{Rows: s.Kind.String(), Keeps: group.Kind(s.Keeps).String(), Group: s.Group, Planes: planes(s)}
@@ -144,7 +151,11 @@ func (x *inspection) text() string {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	row("snapshot", "version %d, %s, whole", x.Version, byteSize(x.Bytes))
+	whole := "whole"
+	if x.Sealed {
+		whole = "sealed, and whole"
+	}
+	row("snapshot", "version %d, %s, %s", x.Version, byteSize(x.Bytes), whole)
 	for line := range strings.Lines(x.Content) {
 		if name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); name == "model" || name == "layers" {
 			row(name, "%s", value)

@@ -20,7 +20,10 @@ type Reader struct {
 	kind     string
 	sections int
 	all      uint32 // see Writer
-	payload  []byte
+	stored   []byte // the payload as the stream has it
+	payload  []byte // and as it was
+	guard    *guard // nil: in the clear
+	expander expander
 	ahead    bool // the section was read, and is not used yet
 	head     Head
 	wanted   []want // of chunks
@@ -31,8 +34,13 @@ type Reader struct {
 // want is what sequences say of a chunk.
 type want struct{ strip, tokens int }
 
-// NewReader returns a Reader of r, which stays the caller's. It reads no byte behind the stream.
-func NewReader(r io.Reader) *Reader { return &Reader{in: r} }
+// NewReader returns a Reader of r, which stays the caller's. It reads no byte behind the stream. The options stay the caller's, too; Head
+// returns backend.ErrConfig where they cannot be, and ErrMismatch of the field secret where the stream was not sealed with theirs.
+func NewReader(r io.Reader, o Options) *Reader {
+	made := &Reader{in: r}
+	made.guard, made.err = o.guard()
+	return made
+}
 
 // Bytes is how much was read.
 func (r *Reader) Bytes() int64 { return r.at }
@@ -95,18 +103,25 @@ func (r *Reader) section() (section, error) {
 	switch {
 	case s.flags&^critical != 0:
 		return unknown("flags", fmt.Sprintf("%#x", s.flags), "0 or 1")
-	case s.coding != 0:
-		return unknown("coding", fmt.Sprint(s.coding), "0")
+	case s.coding&^(compressed|sealed) != 0:
+		return unknown("coding", fmt.Sprint(s.coding), "0 to 3")
 	case s.length > maxSection:
 		return s, r.corrupt("%d bytes, more than any section has", s.length)
-	case s.kind == typeEnd:
-		return s, r.end(&s)
+	}
+	if err := r.admit(&s); err != nil {
+		return s, err
 	}
 	if err := r.fill(s.length); err != nil {
 		return s, err
 	}
-	if sum(r.payload) != s.sum {
+	if sum(r.stored) != s.sum {
 		return s, r.corrupt("the sum of the payload is not right")
+	}
+	if err := r.decode(&s, &h); err != nil {
+		return s, err
+	}
+	if s.kind == typeEnd {
+		return s, r.end(&s)
 	}
 	r.all = crc32.Update(r.all, castagnoli, h[:summed])
 	r.sections++
@@ -115,18 +130,18 @@ func (r *Reader) section() (section, error) {
 
 // fill reads a payload. Memory grows with what is there.
 func (r *Reader) fill(length uint64) error {
-	r.payload = r.payload[:0]
-	for n := int(length); len(r.payload) < n; {
-		had := len(r.payload)
-		more := min(n-had, max(cap(r.payload), firstRead)-had)
+	r.stored = r.stored[:0]
+	for n := int(length); len(r.stored) < n; {
+		had := len(r.stored)
+		more := min(n-had, max(cap(r.stored), firstRead)-had)
 		if more == 0 {
 			more = min(n-had, had)
 		}
-		if had+more > cap(r.payload) {
-			r.payload = append(make([]byte, 0, had+more), r.payload...)
+		if had+more > cap(r.stored) {
+			r.stored = append(make([]byte, 0, had+more), r.stored...)
 		}
-		r.payload = r.payload[:had+more]
-		if err := r.read(r.payload[had:]); err != nil {
+		r.stored = r.stored[:had+more]
+		if err := r.read(r.stored[had:]); err != nil {
 			return err
 		}
 	}
@@ -135,23 +150,17 @@ func (r *Reader) fill(length uint64) error {
 
 // end verifies the last section.
 func (r *Reader) end(s *section) error {
-	if s.length != endBytes || s.flags != critical {
-		return r.corrupt("%d bytes", s.length)
-	}
-	if err := r.fill(endBytes); err != nil {
-		return err
-	}
 	switch e := r.payload; {
-	case sum(e) != s.sum:
-		return r.corrupt("the sum of the payload is not right")
+	case len(e) != endBytes || s.flags != critical:
+		return r.corrupt("%d bytes", s.length)
 	case le.Uint64(e) != uint64(r.begin) || le.Uint32(e[8:]) != uint32(r.sections) || le.Uint32(e[12:]) != r.all:
 		return r.corrupt("%d bytes and %d sections were written, %d and %d read, or their sums differ", le.Uint64(e), le.Uint32(e[8:]), r.begin, r.sections)
 	}
 	return nil
 }
 
-// known reads sections up to one that this version knows.
-func (r *Reader) known() (kind string, err error) {
+// next reads sections up to one that this version knows.
+func (r *Reader) next() (kind string, err error) {
 	if r.ahead {
 		r.ahead = false
 		return r.kind, nil
@@ -161,16 +170,14 @@ func (r *Reader) known() (kind string, err error) {
 		if err != nil {
 			return "", err
 		}
-		switch s.kind {
-		case typeContent, typeScopes, typeStrips, typeSequence, typeChunk, typeEnd:
-			if s.flags&critical == 0 {
+		switch {
+		case s.kind == typeSeal: // it was looked at
+		case known(s.kind):
+			if s.flags&critical == 0 && s.kind != typeNote {
 				return "", r.corrupt("it is not critical")
 			}
 			return s.kind, nil
-		case typeNote:
-			return s.kind, nil
-		}
-		if s.flags&critical != 0 {
+		case s.flags&critical != 0:
 			return "", ErrMismatch{Field: "section", Layer: -1, Have: fmt.Sprintf("%q", s.kind), Want: "not known", Why: "it was written by a later version of the library, and nothing goes without that section"}
 		}
 	}
@@ -194,7 +201,7 @@ func (r *Reader) readHead() error {
 	// In this order; of those behind any number.
 	stage := []string{typeContent, typeScopes, typeStrips}
 	for noted := false; ; {
-		kind, err := r.known()
+		kind, err := r.next()
 		if err != nil {
 			return err
 		}
@@ -290,7 +297,7 @@ func (r *Reader) Chunk() (Chunk, error) {
 }
 
 func (r *Reader) readChunk() (c Chunk, err error) {
-	kind, err := r.known()
+	kind, err := r.next()
 	if err != nil {
 		return c, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -49,11 +50,22 @@ func sample() *Head {
 	}
 }
 
+// codings are all ways to store a stream.
+var codings = []Options{{}, {Compress: true}, {Secret: secret}, {Compress: true, Secret: secret}}
+
+// secret is that of the golden files, too (scripts/check-snapshot).
+var secret = func() (b []byte) {
+	for i := range seal.SecretBytes {
+		b = append(b, byte(0x80+i))
+	}
+	return b
+}()
+
 // write writes a stream with all chunks that a head speaks of, each with some tokens more than are used where there is room.
-func write(t testing.TB, h *Head) []byte {
+func write(t testing.TB, h *Head, o Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := NewWriter(&b, o)
 	require.NoError(t, w.Head(h))
 	for i, c := range chunks(h) {
 		require.NoError(t, w.Chunk(c.Strip, c.Tokens, c.Rows), "chunk %d", i)
@@ -86,15 +98,15 @@ func chunks(h *Head) (all []Chunk) {
 		c := &all[i]
 		c.Rows = make([]byte, h.Strips[c.Strip].Size(c.Tokens))
 		for j := range c.Rows {
-			c.Rows[j] = byte(31*i + 7*j)
+			c.Rows[j] = byte(31*i + 7*(j%(8+9*i))) // the first ones can be compressed
 		}
 	}
 	return all
 }
 
 // readAll reads a stream to its end.
-func readAll(r io.Reader) (*Head, []Chunk, error) {
-	s := NewReader(r)
+func readAll(r io.Reader, o Options) (*Head, []Chunk, error) {
+	s := NewReader(r, o)
 	h, err := s.Head()
 	if err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ const Version = 1
 
 // Types of sections.
 const (
+	typeSeal     = "SEAL"
 	typeContent  = "CONT"
 	typeScopes   = "SCOP"
 	typeStrips   = "STRP"
@@ -18,6 +19,15 @@ const (
 	typeChunk    = "CHNK"
 	typeEnd      = "END!"
 )
+
+// known reports whether this version knows a type.
+func known(kind string) bool {
+	switch kind {
+	case typeSeal, typeContent, typeScopes, typeStrips, typeSequence, typeNote, typeChunk, typeEnd:
+		return true
+	}
+	return false
+}
 
 const (
 	magic        = "FKVSNAP1"

@@ -78,7 +78,7 @@ func describe(h *Head, rows []Chunk) string {
 func TestVersion1Text(t *testing.T) {
 	golden, err := os.ReadFile(goldenFile)
 	require.NoError(t, err)
-	h, rows, err := readAll(bytes.NewReader(golden))
+	h, rows, err := readAll(bytes.NewReader(golden), Options{})
 	require.NoError(t, err)
 	text := describe(h, rows)
 	path := strings.TrimSuffix(goldenFile, ".snap") + ".txt"

@@ -14,11 +14,21 @@ type Writer struct {
 	sections int
 	all      uint32 // sum of the header and of the sections' heads without their own sums
 	payload  encoder
+	shrinker *shrinker // nil: nothing is compressed
+	guard    *guard    // nil: in the clear
+	sealed   []byte
 	err      error
 }
 
-// NewWriter returns a Writer to w, which stays the caller's. Nothing is written before Head.
-func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 64<<10)} }
+// NewWriter returns a Writer to w, which stays the caller's. Nothing is written before Head. The options stay the caller's, too; Head
+// returns backend.ErrConfig where they cannot be.
+func NewWriter(w io.Writer, o Options) *Writer {
+	made := &Writer{out: bufio.NewWriterSize(w, 64<<10)}
+	if made.guard, made.err = o.guard(); made.err == nil && o.Compress {
+		made.shrinker, made.err = newShrinker()
+	}
+	return made
+}
 
 // Bytes is how much was written; some of it may not have reached the io.Writer before Close.
 func (w *Writer) Bytes() int64 { return w.bytes }
@@ -33,9 +43,27 @@ func (w *Writer) write(b []byte) {
 
 // section writes one with a payload in pieces.
 func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
+	if w.err != nil {
+		return w.err
+	}
 	s := section{kind: kind, flags: flags}
+	if w.shrinker != nil && kind == typeChunk {
+		if less := w.shrinker.shrink(payload); less != nil {
+			s.coding, payload = compressed, [][]byte{less}
+		}
+	}
 	for _, p := range payload {
 		s.length += uint64(len(p))
+	}
+	if w.guard != nil {
+		s.coding, s.length = s.coding|sealed, s.length+sealBytes
+		h := s.encode()
+		if w.sealed, w.err = w.guard.seal(w.sealed, w.sections, &h, payload); w.err != nil {
+			return w.err
+		}
+		payload = [][]byte{w.sealed}
+	}
+	for _, p := range payload {
 		s.sum = crc32.Update(s.sum, castagnoli, p)
 	}
 	h := s.encode()
@@ -63,6 +91,11 @@ func (w *Writer) Head(h *Head) error {
 		w.payload = w.payload[:0]
 		fill(&w.payload)
 		_ = w.section(kind, flags, w.payload) // kept
+	}
+	if w.guard != nil {
+		id := newID()
+		_ = w.section(typeSeal, critical, id[:])
+		w.guard.id = id
 	}
 	_ = w.section(typeContent, critical, []byte(h.Content))
 	section(typeScopes, critical, func(e *encoder) { e.scopes(h.Scopes) })

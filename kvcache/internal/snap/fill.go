@@ -71,8 +71,16 @@ func (in *In[B]) Read() error {
 	return in.Fill()
 }
 
-// Bytes is how much of the stream was read.
-func (in *In[B]) Bytes() int64 { return in.r.Bytes() }
+// Verify reads the chunks to the end of the stream, and keeps nothing of them.
+func (in *In[B]) Verify() error {
+	for {
+		if _, err := in.r.Chunk(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
 
 // chunk copies rows to where they are wanted.
 func (in *In[B]) chunk(c *snapshot.Chunk) error {
@@ -87,7 +95,7 @@ func (in *In[B]) chunk(c *snapshot.Chunk) error {
 				continue
 			}
 			for p := range s.pieces.Cuts(u.at, u.tokens) {
-				at, err := in.slot(slotOf{pair.to, u.to, p.Piece})
+				at, err := in.slot(slotOf{pair.to, u.to, p.Piece}, pair.whole && p.Tokens == s.pieces.Tokens)
 				if err != nil {
 					return err
 				}
@@ -117,8 +125,8 @@ func (in *In[B]) chunk(c *snapshot.Chunk) error {
 	return nil
 }
 
-// slot is where a piece is in host memory, zero before its first rows come.
-func (in *In[B]) slot(of slotOf) (*slot[B], error) {
+// slot is where a piece is in host memory, zero before its first rows come, unless they are all of it.
+func (in *In[B]) slot(of slotOf, whole bool) (*slot[B], error) {
 	if at, there := in.slots[of]; there {
 		return at, nil
 	}
@@ -144,7 +152,9 @@ func (in *In[B]) slot(of slotOf) (*slot[B], error) {
 	if s.Kind != snapshot.State {
 		at.left = min(s.pieces.Tokens, of.to.tokens()-s.pieces.First(of.piece)) * in.sources[of.strip]
 	}
-	clear(at.bytes)
+	if !whole {
+		clear(at.bytes)
+	}
 	f.pieces, f.missing = append(f.pieces, of), f.missing+1
 	in.slots[of] = at
 	return at, nil

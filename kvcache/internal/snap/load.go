@@ -2,7 +2,6 @@ package snap
 
 import (
 	"errors"
-	"io"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -46,6 +45,7 @@ type home[B backend.Buffer] struct {
 type pair struct {
 	to     int
 	planes []plane
+	whole  bool // they are all that a piece has
 }
 
 // body is what a sequence gets in a part.
@@ -53,18 +53,6 @@ type body struct {
 	len, gone, recentGone int
 	kept, recent          []*target
 }
-
-// target is a block that is filled: each strip of its home has the same tokens for it.
-type target struct {
-	home  int
-	owner int     // the sequence that takes it
-	last  int     // the last one that has it
-	from  [][]src // by strip of the home's
-	block block.Block
-}
-
-// src is tokens of a chunk, from one on, that are those of a block from one on.
-type src struct{ chunk, from, at, tokens int }
 
 // use is who gets tokens of a chunk.
 type use struct {
@@ -74,8 +62,8 @@ type use struct {
 
 // NewIn reads the head of a stream, and finds out what sequences of the pool would get. ErrMismatch where that cannot be; nothing
 // of the pool has changed.
-func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r io.Reader) (_ *In[B], err error) {
-	in := &In[B]{parts: parts, r: snapshot.NewReader(r)}
+func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.Reader) (_ *In[B], err error) {
+	in := &In[B]{parts: parts, r: r}
 	if in.Head, err = in.r.Head(); err != nil {
 		return nil, err
 	}
@@ -212,8 +200,11 @@ func (in *In[B]) Published(i int, s *store.Bodies[B]) {
 	}
 }
 
-// Close lets go of everything.
+// Close lets go of everything. A nil one has nothing.
 func (in *In[B]) Close() error {
+	if in == nil {
+		return nil
+	}
 	err := closeStrips(in.strips)
 	for _, m := range in.all {
 		err = errors.Join(err, m.Close())

@@ -50,7 +50,11 @@ func (in *In[B]) match() error {
 				at, is = begins[from][[2]int{l, p}]
 				return at, is
 			})
-			in.planes[from] = append(in.planes[from], pair{to, planes})
+			bytes := 0
+			for i := range planes {
+				bytes += s.bytes(&planes[i])
+			}
+			in.planes[from] = append(in.planes[from], pair{to, planes, bytes == s.pieces.Bytes})
 			if !slices.Contains(in.homes[h].from, from) {
 				in.homes[h].from = append(in.homes[h].from, from)
 			}

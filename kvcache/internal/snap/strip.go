@@ -90,6 +90,18 @@ type plane struct {
 	bytes       int // of a head's
 }
 
+// bytes is what a plane has of a piece.
+func (s *strip[B]) bytes(p *plane) int {
+	switch p.per {
+	case snapshot.PerRow:
+		return p.bytes * s.pieces.Heads * s.pieces.Tokens
+	case snapshot.PerChunk:
+		return p.bytes * s.pieces.Heads
+	default: // the last piece of a state may have room behind it
+		return 0
+	}
+}
+
 // planes are those of a strip's own chunks in pieces, which may have other layers of the part, too.
 func (s *strip[B]) planes(in *store.Pieces) []plane {
 	first := s.layer - in.Layers[0].Number
