@@ -19,10 +19,13 @@ type In[B backend.Buffer] struct {
 	strips  []*strip[B]
 	homes   []home[B]
 	planes  [][]pair // by strip of the stream: those of the pool that have something of it
+	order   []int    // of sequences: see Order
 	bodies  [][]body // by sequence and part
 	targets []*target
-	shared  map[shared][]*target // that may be those of other sequences, too
-	uses    [][]use              // by chunk
+	needs   map[*residency.Blocks]int // blocks, of each allocator
+	keyed   int                       // see keys
+	shared  map[shared][]*target      // that may be those of other sequences, too
+	uses    [][]use                   // by chunk
 	taken   bool
 	stream  backend.Stream
 	fills   []*fill[B]   // by strip of the pool: what is filled next
@@ -81,7 +84,9 @@ func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.
 	if err := in.match(); err != nil {
 		return nil, err
 	}
-	for i := range in.Head.Sequences {
+	in.sort()
+	in.bodies, in.shared, in.needs = make([][]body, len(in.order)), map[shared][]*target{}, map[*residency.Blocks]int{}
+	for _, i := range in.order {
 		if err := in.plan(i); err != nil {
 			return nil, err
 		}
@@ -106,18 +111,9 @@ func (in *In[B]) use() {
 	}
 }
 
-// needs is the blocks that are needed, of each allocator.
-func (in *In[B]) needs() map[*residency.Blocks]int {
-	n := map[*residency.Blocks]int{}
-	for _, t := range in.targets {
-		n[in.homes[t.home].of.Blocks]++
-	}
-	return n
-}
-
 // Fits reports whether nothing that can be found has to go for what the sequences need. The pool's lock is held.
 func (in *In[B]) Fits() (bool, error) {
-	for of, n := range in.needs() {
+	for of, n := range in.needs {
 		if err := of.Reclaim(); err != nil {
 			return false, err
 		}
@@ -131,7 +127,7 @@ func (in *In[B]) Fits() (bool, error) {
 // Take takes the blocks for new sequences, which are as many as the head has: for all or, with block.ErrOutOfBlocks, for none. The
 // pool's lock is held.
 func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
-	for of, n := range in.needs() {
+	for of, n := range in.needs {
 		if _, err := of.Fits(func() (int, int, error) { return n, 0, nil }); err != nil {
 			return err
 		}
@@ -174,8 +170,8 @@ func (in *In[B]) Forgo(seqs []*store.Bodies[B]) (err error) {
 	return err
 }
 
-// Arrive gives the i-th sequence its blocks, whose content is there: those that were taken for it, and shares of those of sequences before it,
-// which have arrived and were published. The pool's lock is held.
+// Arrive gives the i-th sequence its blocks, whose content is there: those that were taken for it, and shares of those of sequences before it
+// in Order, which have arrived and were published. The pool's lock is held.
 func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
 	filled := func(list []*target) (all []store.Filled) {
 		for _, t := range list {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
@@ -17,11 +18,17 @@ func (in *In[B]) plan(i int) error {
 	if n := max(q.Len, q.Prompt); n > c.Memory.Capacity {
 		return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint(n, " tokens"), Want: fmt.Sprint(c.Memory.Capacity)}
 	}
+	if lists := len(q.Positions); lists > 1 && lists != c.Model.Layers {
+		return snapshot.ErrCorrupt{Offset: in.r.Bytes(), Section: "SEQ ", Why: fmt.Sprintf("%d lists of positions, for %d layers", lists, c.Model.Layers)}
+	}
+	if err := in.keys(q); err != nil {
+		return err
+	}
 	lines := make([]line, len(q.Strips))
 	for s := range lines {
 		lines[s] = newLine(q.Strips[s])
 	}
-	bodies := make([]body, len(in.parts.All))
+	in.bodies[i] = make([]body, len(in.parts.All))
 	for p, st := range in.parts.All {
 		if st.RoPE.Table.Set && q.Next > c.Memory.Capacity {
 			return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint("position ", q.Next), Want: fmt.Sprint(c.Memory.Capacity)}
@@ -31,11 +38,15 @@ func (in *In[B]) plan(i int) error {
 			pl.fresh = in.homeOf(st.Fresh)
 		}
 		var err error
-		if bodies[p], err = pl.body(); err != nil {
+		if in.bodies[i][p], err = pl.body(); err != nil {
 			return err
 		}
 	}
-	in.bodies = append(in.bodies, bodies)
+	for of, n := range in.needs { // now, for what a stream says may be much more than it has
+		if n > of.Total() {
+			return block.ErrOutOfBlocks{Need: n, Free: of.Total()}
+		}
+	}
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 type target struct {
 	home   int
 	owner  int     // the sequence that takes it
-	last   int     // the last one that has it
 	from   [][]src // by strip of the home's
 	behind *target // of a tree without groups: the block before it
 	at     *place  // in the text of who may publish it; nil: nobody
@@ -44,31 +43,29 @@ func (p *planner[B]) targets(home int, blocks []int, found [][][]src) (all []*ta
 	said := newText(p.in.Head, p.i)
 next:
 	for i, from := range found {
-		key := shared{home, from[0][0].chunk, from[0][0].from}
-		t := &target{home: home, owner: p.i, last: p.i, from: from}
+		key := shared{home, blocks[i], from[0][0].chunk, from[0][0].from}
+		t := &target{home: home, owner: p.i, from: from}
 		at := said.place(blocks[i]*p.st.Config.BlockTokens(), t.tokens())
 		if i > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
 			t.behind = all[i-1]
 		}
 		for _, o := range p.in.shared[key] {
-			if o.last != p.i && o.behind == t.behind && o.at.joins(at) && o.merge(t) {
-				o.at, o.last = o.at.with(at), p.i
+			if o.behind == t.behind && o.at.joins(at) && o.merge(t) {
+				o.at = o.at.with(at)
 				all = append(all, o)
 				continue next
 			}
 		}
-		if p.in.shared == nil {
-			p.in.shared = map[shared][]*target{}
-		}
 		t.at, p.in.shared[key] = at, append(p.in.shared[key], t)
 		p.in.targets = append(p.in.targets, t)
+		p.in.needs[p.in.homes[home].of.Blocks]++
 		all = append(all, t)
 	}
 	return all
 }
 
-// shared is what targets have in common that may be one.
-type shared struct{ home, chunk, from int }
+// shared is what targets have in common that may be one: who shares a block has it in the same place. A sequence has one target for each.
+type shared struct{ home, block, chunk, from int }
 
 // merge gives t what o has more, where one of the two is the beginning of the other.
 func (t *target) merge(o *target) bool {
