@@ -1,0 +1,3 @@
+package kvstore
+
+func child(string) {}
