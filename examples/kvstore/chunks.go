@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // held is a chunk that lists name, or a Commit on its way. It is removed with the last of them.
@@ -30,15 +31,18 @@ func (d *Dir) take(c chunk) *held {
 // keep stores a chunk that is not there, for the caller to name it in a list or to drop it. Two that store the same one write the same file.
 func (d *Dir) keep(b []byte) (chunk, error) {
 	c := chunk{sha256.Sum256(b), len(b)}
+	path := d.chunkPath(c.Sum)
 	d.mu.Lock()
 	h := d.take(c)
-	stored := h.stored
+	stored, err := h.stored, makeFolder(filepath.Dir(path)) // with the lock: who finds it there, finds it to last
 	d.mu.Unlock()
-	path := d.chunkPath(c.Sum)
 	if info, err := os.Stat(path); stored && err == nil && info.Size() == int64(len(b)) {
 		return c, nil
 	}
-	if err := d.disk.write(path, b); err != nil {
+	if err == nil {
+		err = d.disk.write(path, b)
+	}
+	if err != nil {
 		d.drop([]chunk{c})
 		return c, err
 	}

@@ -1,31 +1,34 @@
 package kvstore
 
-import "math/bits"
+import "math"
 
-// sizes are those of chunks, in bytes. normal is a power of two.
-type sizes struct{ min, normal, max int }
+// sizes are those of chunks, in bytes: the least, the mean and the most.
+type sizes struct{ min, mean, max int }
 
 var usual = sizes{256 << 10, 1 << 20, 4 << 20}
 
-// cut returns how many bytes of b, which is not empty, are its first chunk. Where it ends is up to the 64 bytes before the end: what is inserted
-// somewhere moves the ends near by, and those behind are where they were.
+// window is how many bytes a hash of 64 bits depends on that moves up by one with each.
+const window = 64
+
+// cut returns how many bytes of b, which is not empty, are its first chunk. It ends where the hash of the last 64 bytes is small, so it is up to
+// these: if something is inserted, the ends near by move, and those behind it are found again.
 //
-// It is FastCDC (Xia and others, "FastCDC: a fast and efficient content-defined chunking approach for data deduplication", USENIX ATC 2016): a
-// gear hash, no ends in the first min bytes, and ends that are rarer before the normal size and more frequent after it, both by a factor of four.
+// That is the gear hash of FastCDC (Xia and others, "FastCDC: a fast and efficient content-defined chunking approach for data deduplication",
+// USENIX ATC 2016), which also looks for no end in the first bytes. Unlike there an end is as likely before the mean as after it.
 func (s sizes) cut(b []byte) int {
 	n := min(len(b), s.max)
-	rare := 64 - bits.TrailingZeros(uint(s.normal)) - 2 // of the hash's bits, those above are 0 at an end
+	few := math.MaxUint64 / uint64(s.mean-s.min)
 	var hash uint64
-	for i := s.min; i < n; i++ {
+	for i := s.min - window; i < n; i++ {
 		hash = hash<<1 + gear[b[i]]
-		if i < s.normal && hash>>rare == 0 || i >= s.normal && hash>>(rare+4) == 0 {
+		if hash < few && i >= s.min {
 			return i + 1
 		}
 	}
 	return n
 }
 
-// gear has a random number for each byte. They are always the same: with others, nothing that is kept would be found again.
+// gear has a random number for each byte. They are always the same: with others nothing would be cut as before.
 var gear = func() (out [256]uint64) {
 	state := uint64(0)
 	for i := range out { // SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014)

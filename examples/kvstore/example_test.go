@@ -53,7 +53,7 @@ func Example() {
 	// 600 tokens: 19 MiB, of which 19 are new
 	// read 600 tokens
 	// the mean of 0 to 600 is 300.0
-	// 640 tokens: 20 MiB, of which 4 are new
+	// 640 tokens: 20 MiB, of which 3 are new
 }
 
 func open() *ferrumkv.Cache {

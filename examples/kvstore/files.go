@@ -26,12 +26,10 @@ var machine = disk{
 		})
 	},
 	remove: func(path string) error {
-		err := os.Remove(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		syncDir(filepath.Dir(path))
-		return err
+		return nil
 	},
 }
 
@@ -48,24 +46,27 @@ func (d *Dir) chunkPath(s sum) string {
 	return filepath.Join(d.path, "chunks", s.String()[:2], s.String())
 }
 
-// make makes the folders: all of them, so that no Commit has to see that they last.
+// make makes the folders.
 func (d *Dir) make() error {
-	chunks := filepath.Join(d.path, "chunks")
-	folders := []string{filepath.Join(d.path, "lists"), chunks}
-	for i := range 256 {
-		folders = append(folders, filepath.Join(chunks, fmt.Sprintf("%02x", i)))
-	}
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
 	}
-	for _, f := range folders {
-		if err := os.Mkdir(f, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, name := range []string{"lists", "chunks"} {
+		if err := makeFolder(filepath.Join(d.path, name)); err != nil {
 			return err
 		}
 	}
-	syncDir(chunks)
-	syncDir(d.path)
 	return nil
+}
+
+// makeFolder makes a folder that lasts, if it is not there.
+func makeFolder(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	syncDir(filepath.Dir(path))
+	return err
 }
 
 // readLists reads what is committed. One that is not what was written is noted; one that cannot be read at all fails, for it may be read another time.

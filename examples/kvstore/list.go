@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // sum is the SHA-256 of a chunk, and in hexadecimal digits its name.
@@ -91,6 +92,7 @@ func (d *Dir) replace(name string, l *list) error {
 		if err := d.disk.remove(path); err != nil {
 			return err
 		}
+		syncDir(filepath.Dir(path)) // before its chunks go
 	} else {
 		b, err := l.encode()
 		if err != nil {
