@@ -135,7 +135,8 @@ func (r *Run) Tokens() (n int) {
 	return n
 }
 
-// Ref is the first tokens of a chunk.
+// Ref is the first tokens of a chunk. Those that a sequence and all before it refer to are 0 to n−1, in whichever order, and Writer.Chunk
+// writes them in the order of their numbers.
 type Ref struct{ Chunk, Tokens int }
 
 // Note is what a program adds to a stream.

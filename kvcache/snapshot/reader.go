@@ -233,21 +233,29 @@ func (r *Reader) readHead() error {
 	}
 }
 
-// want notes the chunks of a sequence. They are numbered in the order in which sequences name them first, so that there are no more
-// than references.
+// want notes the chunks of a sequence. With its own, those that sequences have named are the first ones, none left out, so that there are
+// no more than references. In which order it names them is the writer's choice.
 func (r *Reader) want(d *decoder, s *Sequence) {
+	had, refs := len(r.wanted), 0
+	for _, runs := range s.Strips {
+		for _, run := range runs {
+			refs += len(run.Refs)
+		}
+	}
 	for strip, runs := range s.Strips {
 		for _, run := range runs {
 			for _, ref := range run.Refs {
-				if ref.Chunk > len(r.wanted) {
-					d.fail("chunk %d is named before chunk %d", ref.Chunk, len(r.wanted))
+				if ref.Chunk >= had+refs {
+					d.fail("chunk %d is named, and not all before it", ref.Chunk)
 					return
 				}
-				if ref.Chunk == len(r.wanted) {
-					r.wanted = append(r.wanted, want{strip: strip})
+				for len(r.wanted) <= ref.Chunk {
+					r.wanted = append(r.wanted, want{})
 				}
 				w := &r.wanted[ref.Chunk]
-				if w.strip != strip {
+				if w.tokens == 0 {
+					w.strip = strip
+				} else if w.strip != strip {
 					d.fail("chunk %d is of strips %d and %d", ref.Chunk, w.strip, strip)
 					return
 				}
@@ -255,11 +263,17 @@ func (r *Reader) want(d *decoder, s *Sequence) {
 			}
 		}
 	}
+	for i, w := range r.wanted[had:] {
+		if w.tokens == 0 {
+			d.fail("chunk %d is named, and not all before it: chunk %d", len(r.wanted)-1, had+i)
+			return
+		}
+	}
 }
 
 // Chunk is rows of a strip.
 type Chunk struct {
-	Number, Strip, Tokens int
+	Number, Strip, Tokens int    // the number is its place among the chunks of the stream
 	Rows                  []byte // valid until the next call
 }
 
@@ -291,12 +305,9 @@ func (r *Reader) readChunk() (c Chunk, err error) {
 		return c, r.corrupt("the section is not where it belongs")
 	}
 	d := decoder{rest: r.payload}
-	c = Chunk{Number: d.n(), Strip: d.n(), Tokens: d.n()}
-	d.zero(4)
+	c = Chunk{Number: r.chunks, Strip: d.n(), Tokens: d.n()}
 	switch {
 	case d.why != "":
-	case c.Number != r.chunks:
-		d.fail("number %d in the place of %d", c.Number, r.chunks)
 	case c.Number >= len(r.wanted):
 		d.fail("nobody refers to chunk %d", c.Number)
 	case c.Strip != r.wanted[c.Number].strip:

@@ -24,7 +24,6 @@ const (
 	headerBytes  = 16
 	sectionBytes = 24 // before the payload
 	endBytes     = 16
-	chunkBytes   = 16 // before the rows
 	critical     = 1
 	// What of header and heads is summed for the end: not their own sums, for a sum over bytes and their sum says nothing of the bytes.
 	summedHeader, summed = headerBytes - 4, sectionBytes - 4

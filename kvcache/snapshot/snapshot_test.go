@@ -79,6 +79,39 @@ func TestSectionsBelongTogether(t *testing.T) {
 	}
 }
 
+// A sequence names chunks in any order, and what is in a chunk's section does not depend on its number.
+func TestChunksInAnyOrder(t *testing.T) {
+	first := chunks(sample())
+	at := map[string]bool{}
+	for _, p := range cut(t, write(t, sample())) {
+		at[string(p)] = true
+	}
+	h := sample()
+	moved := [...]int{3, 2, 0, 1, 5, 4, 7, 8, 6} // within a sequence
+	for _, s := range h.Sequences {
+		for _, runs := range s.Strips {
+			for _, run := range runs {
+				for i := range run.Refs {
+					run.Refs[i].Chunk = moved[run.Refs[i].Chunk]
+				}
+			}
+		}
+	}
+	rows := make([]Chunk, len(first))
+	for i, c := range first {
+		c.Number = moved[i]
+		rows[c.Number] = c
+	}
+	stream := rewritten(t, h, rows)
+	for _, p := range cut(t, stream) {
+		require.True(t, string(p[:4]) != typeChunk || at[string(p)])
+	}
+	got, all, err := readAll(bytes.NewReader(stream))
+	require.NoError(t, err)
+	require.Equal(t, h, got)
+	require.Equal(t, rows, all)
+}
+
 // cut is the header and the sections of a stream.
 func cut(t testing.TB, stream []byte) [][]byte {
 	parts := [][]byte{stream[:headerBytes]}
@@ -158,10 +191,11 @@ func TestHeadsThatCannotBe(t *testing.T) {
 		"lists of positions":               func(h *Head) { h.Sequences[3].Positions = make([][]int, 6) },
 		"fidelity 0x8":                     func(h *Head) { h.Sequences[0].Fidelity = 8 },
 		"spans do not rise":                func(h *Head) { h.Sequences[1].Spans[0].End = 0 },
-		"chunk 1 has 4 tokens from 4 on":   func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Tokens = 4 },
+		"chunk 2 has 4 tokens from 4 on":   func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Tokens = 4 },
 		"chunk 0 has 5 tokens":             func(h *Head) { h.Sequences[0].Strips[0][0].Refs[0].Tokens = 5 },
 		"chunk 0 has 0 tokens":             func(h *Head) { h.Sequences[0].Strips[0][0].Refs[0].Tokens = 0 },
-		"chunk 9 is named before chunk 2":  func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 9 },
+		"chunk 4 is named, and not all":    func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 4 }, // though the next sequence has 1
+		"before it: chunk 2":               func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Chunk = 0 },
 		"chunk 0 is of strips 0 and 1":     func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 0 },
 		"a run at token 0, behind":         func(h *Head) { h.Sequences[2].Strips[0][1].First = 0 },
 		"a run without tokens":             func(h *Head) { h.Sequences[0].Strips[1][0].Refs = nil },
@@ -372,7 +406,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-func rewritten(t *testing.T, h *Head, rows []Chunk) []byte {
+func rewritten(t testing.TB, h *Head, rows []Chunk) []byte {
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	require.NoError(t, w.Head(h))

@@ -13,7 +13,6 @@ type Writer struct {
 	bytes    int64
 	sections int
 	all      uint32 // sum of the header and of the sections' heads without their own sums
-	chunks   int
 	payload  encoder
 	err      error
 }
@@ -77,16 +76,15 @@ func (w *Writer) Head(h *Head) error {
 	return w.err
 }
 
-// Chunk writes the next one: rows in the order that its strip says.
+// Chunk writes the next one, that of number 0 first: rows in the order that its strip says.
 func (w *Writer) Chunk(strip, tokens int, rows []byte) error {
 	if w.out == nil {
 		return errNotMade
 	}
 	w.payload = w.payload[:0]
-	for _, v := range [...]int{w.chunks, strip, tokens, 0} {
+	for _, v := range [...]int{strip, tokens} {
 		w.payload.n(v)
 	}
-	w.chunks++
 	return w.section(typeChunk, critical, w.payload, rows)
 }
 
