@@ -79,7 +79,7 @@ func (d *Dir) Open(ctx context.Context, name string) (*Store, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.closed || d.lock == nil {
 		return nil, failed(name, "open", backend.ErrClosed)
 	}
 	if d.open[name] != nil {
@@ -134,7 +134,7 @@ func (d *Dir) Close() error {
 	for name := range d.open {
 		return ErrInUse{d.path, name}
 	}
-	if d.closed {
+	if d.closed || d.lock == nil {
 		return nil
 	}
 	d.closed = true

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Store is the snapshot of one name. One goroutine uses it at a time.
+// Store is the snapshot of one name, from Dir.Open to Close. One goroutine uses it at a time.
 type Store struct {
 	dir       *Dir
 	name      string
@@ -121,7 +121,7 @@ func (s *Store) Reset(ctx context.Context) error {
 
 // Close keeps what is committed, for the next who opens the name. Other calls fail after it with backend.ErrClosed; Close does nothing.
 func (s *Store) Close() error {
-	if s.closed {
+	if s.closed || s.dir == nil {
 		return nil
 	}
 	s.closed, s.committed, s.staged = true, nil, nil
@@ -132,7 +132,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) usable(ctx context.Context, op string) error {
-	if s.closed {
+	if s.closed || s.dir == nil {
 		return failed(s.name, op, backend.ErrClosed)
 	}
 	if err := ctx.Err(); err != nil {
