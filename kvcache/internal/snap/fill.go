@@ -42,11 +42,11 @@ func (in *In[B]) prepare() {
 	for _, t := range in.targets {
 		for _, to := range in.homes[t.home].strips {
 			s := in.strips[to]
-			in.rooms[to] += ceilDiv(t.tokens(), s.pieces.Tokens) * s.heads / s.pieces.Heads
+			in.rooms[to] += s.pieces.Count(t.tokens())
 		}
 	}
 	for to, s := range in.strips {
-		in.rooms[to] = min(in.rooms[to], max(memoryBytes/s.bytes, 1))
+		in.rooms[to] = min(in.rooms[to], max(memoryBytes/s.pieces.Bytes, 1))
 	}
 }
 
@@ -75,7 +75,7 @@ func (in *In[B]) Read() error {
 func (in *In[B]) Bytes() int64 { return in.r.Bytes() }
 
 // chunk copies rows to where they are wanted.
-func (in *In[B]) chunk(c *snapshot.Chunk) (err error) {
+func (in *In[B]) chunk(c *snapshot.Chunk) error {
 	if c.Number >= len(in.uses) {
 		return nil
 	}
@@ -86,22 +86,16 @@ func (in *In[B]) chunk(c *snapshot.Chunk) (err error) {
 			if s.of != in.homes[u.to.home].of {
 				continue
 			}
-			s.cuts(u.at, u.tokens, func(p cut) {
+			for p := range s.pieces.Cuts(u.at, u.tokens) {
+				at, err := in.slot(slotOf{pair.to, u.to, p.Piece})
 				if err != nil {
-					return
-				}
-				var at *slot[B]
-				if at, err = in.slot(slotOf{pair.to, u.to, p.piece}); err != nil {
-					return
+					return err
 				}
 				s.copyRows(pair.planes, p, c.Rows, c.Tokens, u.from, at.bytes, true)
-				if at.left -= p.tokens; at.left == 0 {
+				if at.left -= p.Tokens; at.left == 0 {
 					at.in.missing--
-					delete(in.slots, slotOf{pair.to, u.to, p.piece})
+					delete(in.slots, slotOf{pair.to, u.to, p.Piece})
 				}
-			})
-			if err != nil {
-				return err
 			}
 		}
 	}
@@ -146,10 +140,9 @@ func (in *In[B]) slot(of slotOf) (*slot[B], error) {
 		}
 	}
 	n := len(f.pieces)
-	at := &slot[B]{in: f, bytes: f.memory.Bytes()[n*s.bytes:][:s.bytes], left: 1}
+	at := &slot[B]{in: f, bytes: f.memory.Bytes()[n*s.pieces.Bytes:][:s.pieces.Bytes], left: 1}
 	if s.Kind != snapshot.State {
-		first := of.piece/s.perKernel()*s.kernel + of.piece%s.perHead()*s.pieces.Tokens
-		at.left = min(s.pieces.Tokens, of.to.tokens()-first) * in.sources[of.strip]
+		at.left = min(s.pieces.Tokens, of.to.tokens()-s.pieces.First(of.piece)) * in.sources[of.strip]
 	}
 	clear(at.bytes)
 	f.pieces, f.missing = append(f.pieces, of), f.missing+1
@@ -163,7 +156,7 @@ func (in *In[B]) another(strip int) (*fill[B], error) {
 		in.spare[strip] = list[:len(list)-1]
 		return list[len(list)-1], nil
 	}
-	m, err := backend.HostAlloc(in.parts.BE, int64(in.rooms[strip]*in.strips[strip].bytes))
+	m, err := backend.HostAlloc(in.parts.BE, int64(in.rooms[strip]*in.strips[strip].pieces.Bytes))
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +182,11 @@ func (in *In[B]) unpack(f *fill[B]) error {
 	s := in.strips[f.strip]
 	numbers := make([]uint32, len(f.pieces))
 	for i, p := range f.pieces {
-		numbers[i] = s.number(p.to.block.ID, p.piece)
+		numbers[i] = s.pieces.Number(p.to.block.ID, p.piece)
 	}
 	f.pieces = f.pieces[:0]
 	if len(numbers) == 0 {
 		return nil
 	}
-	return errors.Join(s.pieces.Unpack(in.stream, numbers, f.memory, 0), in.stream.Sync())
+	return errors.Join(s.pieces.Set.Unpack(in.stream, numbers, f.memory, 0), in.stream.Sync())
 }

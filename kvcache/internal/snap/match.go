@@ -39,7 +39,7 @@ func (in *In[B]) match() error {
 					}
 					return snapshot.ErrMismatch{Field: p.Role.String(), Layer: s.Layers[l].Number, Have: what, Want: said(&p)}
 				}
-				begins[from][[2]int{layer, at}] = s.begins[l][i]
+				begins[from][[2]int{layer, at}] = s.pieces.Begins[l][i]
 			}
 		}
 		for from := range in.Head.Strips {

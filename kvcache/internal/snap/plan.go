@@ -263,8 +263,8 @@ func (p *planner[B]) oneScale(f int, h *home[B], list []src) error {
 			continue
 		}
 		for i, one := range list[:len(list)-1] {
-			if next := list[i+1]; next.chunk != one.chunk && next.at%s.kernel != 0 {
-				return snapshot.ErrMismatch{Field: "Memory.BlockSize", Layer: s.Layers[0].Number, Have: fmt.Sprint(p.in.Head.Strips[f].Tokens), Want: fmt.Sprint(s.kernel),
+			if next := list[i+1]; next.chunk != one.chunk && next.at%s.pieces.Tokens != 0 {
+				return snapshot.ErrMismatch{Field: "Memory.BlockSize", Layer: s.Layers[0].Number, Have: fmt.Sprint(p.in.Head.Strips[f].Tokens), Want: fmt.Sprint(s.pieces.Tokens),
 					Why: "the tokens of a block share scales, and those of several blocks have several; take blocks of a size that divides the snapshot's"}
 			}
 		}

@@ -1,7 +1,9 @@
 package snap
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
@@ -13,22 +15,28 @@ type Out[B backend.Buffer] struct {
 	be     backend.Backend[B]
 	strips []*strip[B]
 	stream backend.Stream
-	memory backend.HostMemory
 	chunks []chunk
-	known  map[chunk]int // without tokens
+	known  map[source]int // the numbers of chunks
+	pack   packing[B]
 }
 
-// chunk is where one comes from.
+// source is where a chunk comes from.
+type source struct {
+	strip int
+	block uint32
+	at    int // token of the block; of a state that after which it is
+}
+
+// chunk is the first tokens of a source, as many as the longest reference has.
 type chunk struct {
-	strip  int
-	block  uint32
-	at     int // token of the block
+	source
 	tokens int
+	first  int // token of the sequence that named it, or after which a state is
 }
 
 // NewOut returns what nobody has anything in yet.
 func NewOut[B backend.Buffer](parts *store.Parts[B]) (_ *Out[B], err error) {
-	o := &Out[B]{be: parts.BE, known: map[chunk]int{}}
+	o := &Out[B]{be: parts.BE, known: map[source]int{}}
 	if o.strips, err = strips(parts); err != nil {
 		return nil, err
 	}
@@ -53,6 +61,7 @@ func (o *Out[B]) Add(s *store.Bodies[B]) ([][]snapshot.Run, error) {
 		return nil, err
 	}
 	var all [][]snapshot.Run
+	had := len(o.chunks)
 	for i, st := range o.strips {
 		b := &s.Parts[st.part]
 		g := &b.Kept
@@ -61,14 +70,15 @@ func (o *Out[B]) Add(s *store.Bodies[B]) ([][]snapshot.Run, error) {
 		}
 		var runs []snapshot.Run
 		if st.Kind == snapshot.State {
-			if b.Len > 0 {
-				runs = []snapshot.Run{{Refs: []snapshot.Ref{o.ref(chunk{i, g.Blocks[0].ID, 0, b.Len})}}}
+			if n := b.Len; n > 0 {
+				runs = []snapshot.Run{{Refs: []snapshot.Ref{o.ref(source{i, g.Blocks[0].ID, n}, n, n)}}}
 			}
 		} else {
 			runs = o.runs(i, b, g)
 		}
 		all = append(all, runs)
 	}
+	o.sort(had, all)
 	return all, nil
 }
 
@@ -89,99 +99,50 @@ func (o *Out[B]) runs(i int, b *store.Body[B], g *store.Segment) (runs []snapsho
 		}
 		run := &runs[len(runs)-1]
 		for from := 0; from < n; from += st.Tokens {
-			run.Refs = append(run.Refs, o.ref(chunk{i, bl.ID, from, min(st.Tokens, n-from)}))
+			run.Refs = append(run.Refs, o.ref(source{i, bl.ID, from}, min(st.Tokens, n-from), first+from))
 		}
 		end = first + n
 	}
 	return runs
 }
 
-// ref is a reference to the first tokens of a chunk, which is as long as the longest.
-func (o *Out[B]) ref(c chunk) snapshot.Ref {
-	key := c
-	if key.tokens = 0; o.strips[c.strip].Kind == snapshot.State {
-		key.tokens = c.tokens
-	}
-	n, known := o.known[key]
+// ref is a reference to the first tokens of a chunk, which are those of the sequence from one on.
+func (o *Out[B]) ref(s source, tokens, first int) snapshot.Ref {
+	n, known := o.known[s]
 	if !known {
 		n = len(o.chunks)
-		o.known[key], o.chunks = n, append(o.chunks, c)
+		o.known[s], o.chunks = n, append(o.chunks, chunk{source: s, first: first})
 	}
-	o.chunks[n].tokens = max(o.chunks[n].tokens, c.tokens)
-	return snapshot.Ref{Chunk: n, Tokens: c.tokens}
+	o.chunks[n].tokens = max(o.chunks[n].tokens, tokens)
+	return snapshot.Ref{Chunk: n, Tokens: tokens}
+}
+
+// sort numbers the chunks from one on by their tokens, and then by strip: a reader has what belongs to a token together, and of a sequence
+// that has grown what it had comes first.
+func (o *Out[B]) sort(from int, named [][]snapshot.Run) {
+	added := o.chunks[from:]
+	slices.SortStableFunc(added, func(a, b chunk) int { return cmp.Compare(a.first, b.first) })
+	numbers := make([]int, len(added))
+	for i, c := range added {
+		numbers[o.known[c.source]-from], o.known[c.source] = from+i, from+i
+	}
+	for _, runs := range named {
+		for _, run := range runs {
+			for i := range run.Refs {
+				if r := &run.Refs[i]; r.Chunk >= from {
+					r.Chunk = numbers[r.Chunk-from]
+				}
+			}
+		}
+	}
 }
 
 // Wait waits for the steps that write what sequences have.
 func (o *Out[B]) Wait() error { return o.stream.Sync() }
 
-// Write writes the chunks.
-func (o *Out[B]) Write(w *snapshot.Writer) (err error) {
-	bytes := 0
-	for _, s := range o.strips {
-		bytes = max(bytes, s.bytes, min(memoryBytes, s.bytes*len(o.chunks)))
-	}
-	if o.memory, err = backend.HostAlloc(o.be, int64(bytes)); err != nil {
-		return err
-	}
-	var numbers []uint32
-	var rows []byte
-	for at := 0; at < len(o.chunks); {
-		s := o.strips[o.chunks[at].strip]
-		numbers = numbers[:0]
-		end := at
-		for ; end < len(o.chunks) && o.chunks[end].strip == o.chunks[at].strip; end++ {
-			had := len(numbers)
-			c := &o.chunks[end]
-			s.cuts(c.at, c.tokens, func(p cut) { numbers = append(numbers, s.number(c.block, p.piece)) })
-			if end > at && len(numbers)*s.bytes > len(o.memory.Bytes()) {
-				numbers = numbers[:had]
-				break
-			}
-		}
-		if err := o.pack(s, numbers); err != nil {
-			return err
-		}
-		rest, planes := o.memory.Bytes(), s.planes()
-		for ; at < end; at++ {
-			c := &o.chunks[at]
-			if n := int(s.Size(c.tokens)); cap(rows) < n {
-				rows = make([]byte, n)
-			} else {
-				rows = rows[:n]
-			}
-			s.cuts(c.at, c.tokens, func(p cut) {
-				s.copyRows(planes, p, rows, c.tokens, 0, rest[:s.bytes], false)
-				rest = rest[s.bytes:]
-			})
-			if err := w.Chunk(c.strip, c.tokens, rows); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// pack copies pieces to host memory, which grows where one chunk has more.
-func (o *Out[B]) pack(s *strip[B], numbers []uint32) error {
-	if need := int64(len(numbers) * s.bytes); need > int64(len(o.memory.Bytes())) {
-		more, err := backend.HostAlloc(o.be, need)
-		if err != nil {
-			return err
-		}
-		if err := o.memory.Close(); err != nil {
-			return errors.Join(err, more.Close())
-		}
-		o.memory = more
-	}
-	return errors.Join(s.pieces.Pack(o.stream, numbers, o.memory, 0), o.stream.Sync())
-}
-
 // Close lets go of everything.
 func (o *Out[B]) Close() error {
-	err := closeStrips(o.strips)
-	if o.memory != nil {
-		err = errors.Join(err, o.memory.Close())
-	}
+	err := errors.Join(closeStrips(o.strips), o.pack.close())
 	if o.stream != nil {
 		err = errors.Join(err, o.stream.Close())
 	}

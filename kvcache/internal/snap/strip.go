@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 )
@@ -15,24 +14,18 @@ const (
 	memoryBytes = 4 << 20
 	// chunkBytes is about what a chunk has in the contiguous layout, which knows no blocks.
 	chunkBytes = 256 << 10
-	// headTokens is the most tokens of a piece there, which has one head.
-	headTokens = 64
 )
 
 // strip is one of a pool, and where its rows lie.
 type strip[B backend.Buffer] struct {
 	snapshot.Strip
-	part   int
-	stores *store.Stores[B]
-	of     *store.Store[B]
-	pieces *store.Pieces
-	begins [][]int // by layer and plane: where it begins in a piece
-	bytes  int     // of a piece
-	heads  int
-	kernel int // tokens of a block of a kernel
+	part, layer int // of the pool, and the first that it has of the part
+	stores      *store.Stores[B]
+	of          *store.Store[B]
+	pieces      *store.Pieces
 }
 
-// strips are those of a pool. close lets go of them.
+// strips are those of a pool. closeStrips lets go of them.
 func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error) {
 	defer func() {
 		if err != nil {
@@ -40,35 +33,46 @@ func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error
 		}
 	}()
 	for i, st := range parts.All {
-		group := 0
+		s := strip[B]{part: i, stores: st, of: st.Kept}
 		if parts.Config.Grouped() {
-			group = parts.Config.Parts()[i].Of + 1
+			s.Group = parts.Config.Parts()[i].Of + 1
 		}
-		if st.States != nil {
-			for l := range st.Model {
-				s, err := stateStrip(parts.BE, st, l)
+		if st.States != nil { // one for each layer: states are long
+			s.Kind = snapshot.State
+			for s.layer = range st.Model {
+				pieces, err := st.StatePieces(s.layer, 1)
 				if err != nil {
 					return all, err
 				}
-				s.part, s.Group = i, group
-				all = append(all, s)
+				all = append(all, s.with(pieces))
 			}
 			continue
 		}
-		kinds := []snapshot.Kind{snapshot.Stored}
-		if st.Windowed() {
-			kinds = append(kinds, snapshot.Computed)
-		}
-		for _, kind := range kinds {
-			s, err := rowStrip(parts.BE, st, kind)
+		for {
+			pieces, err := st.Pieces(s.of)
 			if err != nil {
 				return all, err
 			}
-			s.part, s.Group = i, group
-			all = append(all, s)
+			if all = append(all, s.with(pieces)); s.of == st.Fresh {
+				break
+			}
+			s.Kind, s.of = snapshot.Computed, st.Fresh
 		}
 	}
 	return all, nil
+}
+
+// with is the strip of pieces.
+func (s strip[B]) with(p *store.Pieces) *strip[B] {
+	s.pieces, s.Keeps, s.Tokens = p, uint8(s.stores.Rule.Kind), 1
+	if s.Kind != snapshot.State {
+		all := p.Bytes * p.Count(p.Tokens) // of all heads
+		s.Tokens = min(p.Tokens*max(chunkBytes/all, 1), s.stores.Config.KernelTokens())
+	}
+	for _, l := range p.Layers {
+		s.Layers = append(s.Layers, snapshot.Layer{Number: s.stores.Model[l.Number], Planes: l.Planes})
+	}
+	return &s
 }
 
 func closeStrips[B backend.Buffer](all []*strip[B]) (err error) {
@@ -78,97 +82,18 @@ func closeStrips[B backend.Buffer](all []*strip[B]) (err error) {
 	return err
 }
 
-func stateStrip[B backend.Buffer](be backend.Backend[B], st *store.Stores[B], layer int) (*strip[B], error) {
-	pieces, bytes, err := st.StatePieces(be, layer)
-	if err != nil {
-		return nil, err
-	}
-	s := &strip[B]{stores: st, of: st.Kept, pieces: pieces, heads: 1, kernel: 1, bytes: int(pieces.BlockBytes()), begins: [][]int{{0}}}
-	s.Kind, s.Keeps, s.Tokens = snapshot.State, uint8(st.Rule.Kind), 1
-	s.Layers = []snapshot.Layer{{Number: st.Model[layer], Planes: []snapshot.Plane{{Role: snapshot.States, Per: snapshot.PerLayer, Heads: 1, Bytes: bytes}}}}
-	return s, nil
-}
-
-func rowStrip[B backend.Buffer](be backend.Backend[B], st *store.Stores[B], kind snapshot.Kind) (_ *strip[B], err error) {
-	c := &st.Config
-	s := &strip[B]{stores: st, of: st.Kept, heads: c.Model.KVHeads, kernel: c.KernelTokens()}
-	if kind == snapshot.Computed {
-		s.of = st.Fresh
-	}
-	heads, tokens := s.heads, s.kernel
-	if c.Memory.Layout == config.Contiguous {
-		for heads, tokens = 1, 1; tokens < headTokens && s.kernel%(2*tokens) == 0; {
-			tokens *= 2
-		}
-	}
-	if s.pieces, err = s.of.Pieces(be, heads, tokens); err != nil {
-		return nil, err
-	}
-	s.Kind, s.Keeps, s.Tokens = kind, uint8(st.Rule.Kind), s.kernel
-	for i, l := range s.pieces.Layers {
-		own := snapshot.Layer{Number: st.Model[i]}
-		var begins []int
-		for _, p := range l.Planes {
-			begins = append(begins, s.bytes)
-			s.bytes += int(p.Size(tokens))
-			p.Heads = s.heads
-			own.Planes = append(own.Planes, p)
-		}
-		s.Layers, s.begins = append(s.Layers, own), append(s.begins, begins)
-	}
-	if heads < s.heads || tokens < s.kernel {
-		s.Tokens = min(tokens*max(chunkBytes/(s.bytes*s.heads/heads), 1), s.kernel)
-	}
-	return s, nil
-}
-
-// perHead is the pieces of a head in a block of a kernel, perKernel those of the block.
-func (s *strip[B]) perHead() int   { return s.kernel / s.pieces.Tokens }
-func (s *strip[B]) perKernel() int { return s.perHead() * s.heads / s.pieces.Heads }
-
-// number is what the set has for a piece of a block.
-func (s *strip[B]) number(block uint32, piece int) uint32 {
-	return uint32(int(block)*s.of.Stride()*s.perKernel() + piece)
-}
-
-// cut is some tokens of a piece: those from one on of the piece, which are from one on of what is copied.
-type cut struct {
-	piece    int // of the block
-	head     int // the first of the piece
-	at, from int
-	tokens   int
-}
-
-// cuts yields what tokens of a block, from one on, are in its pieces.
-func (s *strip[B]) cuts(at, tokens int, yield func(cut)) {
-	if s.Kind == snapshot.State {
-		yield(cut{tokens: 1})
-		return
-	}
-	for from := 0; from < tokens; {
-		in := (at + from) % s.kernel
-		c := cut{at: in % s.pieces.Tokens, from: from}
-		c.tokens = min(s.pieces.Tokens-c.at, tokens-from)
-		for ; c.head < s.heads; c.head += s.pieces.Heads {
-			c.piece = (at+from)/s.kernel*s.perKernel() + c.head/s.pieces.Heads*s.perHead() + in/s.pieces.Tokens
-			yield(c)
-		}
-		from += c.tokens
-	}
-}
-
 // plane is one in a chunk of a strip and in the pieces of another one, which may be the same.
 type plane struct {
 	rows, fixed int // bytes before it in a chunk: of a token, and besides
 	begin       int // in a piece
 	per         snapshot.Per
-	heads       int
-	bytes       int
+	bytes       int // of a head's
 }
 
-// planes are those of a strip's own chunks.
-func (s *strip[B]) planes() (all []plane) {
-	return between(&s.Strip, func(l, p int) (int, bool) { return s.begins[l][p], true })
+// planes are those of a strip's own chunks in pieces, which may have other layers of the part, too.
+func (s *strip[B]) planes(in *store.Pieces) []plane {
+	first := s.layer - in.Layers[0].Number
+	return between(&s.Strip, func(l, p int) (int, bool) { return in.Begins[first+l][p], true })
 }
 
 // between are the planes of a chunk of a strip that begin says are in a piece, and where.
@@ -178,7 +103,7 @@ func between(of *snapshot.Strip, begin func(layer, plane int) (int, bool)) (all 
 		for i := range of.Layers[l].Planes {
 			p := &of.Layers[l].Planes[i]
 			if at, is := begin(l, i); is {
-				all = append(all, plane{rows, fixed, at, p.Per, p.Heads, p.Bytes})
+				all = append(all, plane{rows, fixed, at, p.Per, p.Bytes})
 			}
 			if p.Per == snapshot.PerRow {
 				rows += p.Heads * p.Bytes
@@ -191,7 +116,7 @@ func between(of *snapshot.Strip, begin func(layer, plane int) (int, bool)) (all 
 }
 
 // copyRows copies a cut between a chunk of so many tokens, from one on, and a piece.
-func (s *strip[B]) copyRows(planes []plane, c cut, chunk []byte, tokens, from int, piece []byte, into bool) {
+func (s *strip[B]) copyRows(planes []plane, c store.Cut, chunk []byte, tokens, from int, piece []byte, into bool) {
 	move := func(in, out, n int) {
 		if into {
 			copy(piece[out:out+n], chunk[in:])
@@ -201,16 +126,17 @@ func (s *strip[B]) copyRows(planes []plane, c cut, chunk []byte, tokens, from in
 	}
 	for i := range planes {
 		p := &planes[i]
-		base := p.fixed + tokens*p.rows
 		if p.per == snapshot.PerLayer {
-			move(p.fixed, p.begin, p.bytes)
+			at, n := s.pieces.State(c.Piece)
+			move(p.fixed+at, p.begin, n)
 			continue
 		}
+		base := p.fixed + tokens*p.rows
 		for h := range s.pieces.Heads {
 			if p.per == snapshot.PerChunk {
-				move(base+(c.head+h)*p.bytes, p.begin+h*p.bytes, p.bytes)
+				move(base+(c.Head+h)*p.bytes, p.begin+h*p.bytes, p.bytes)
 			} else {
-				move(base+((c.head+h)*tokens+from+c.from)*p.bytes, p.begin+(h*s.pieces.Tokens+c.at)*p.bytes, c.tokens*p.bytes)
+				move(base+((c.Head+h)*tokens+from+c.From)*p.bytes, p.begin+(h*s.pieces.Tokens+c.At)*p.bytes, c.Tokens*p.bytes)
 			}
 		}
 	}

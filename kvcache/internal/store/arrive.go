@@ -7,6 +7,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
+// segmentOf is blocks of a store.
+type segmentOf[B backend.Buffer] struct {
+	of     *Store[B]
+	blocks []block.Block
+}
+
 // Arrived is what a body gets that was filled from elsewhere.
 type Arrived struct {
 	Len, Gone    int // of the body
@@ -64,21 +70,3 @@ func (st *Store[B]) arrive(g *Segment, gone int, blocks []Filled) (err error) {
 	st.Logical += len(g.Blocks)
 	return err
 }
-
-// StatePieces returns the states of a layer of the part as pieces, one for each block.
-func (p *Stores[B]) StatePieces(be backend.Backend[B], layer int) (_ *Pieces, bytes int, err error) {
-	words, mem := p.States.Stride/4, p.States.Layers[layer]
-	view, err := be.SubBuffer(mem, 0, backend.U32, mem.Len()/words*words)
-	if err != nil {
-		return nil, 0, err
-	}
-	out := &Pieces{Heads: 1, Tokens: 1, free: func() { _ = be.Free(view) }} // ours and live
-	if out.BlockSet, err = backend.NewBlockSet(be, []backend.BlockPlane[B]{{Buf: view, Each: words}}); err != nil {
-		out.free()
-		return nil, 0, err
-	}
-	return out, p.States.Bytes, nil
-}
-
-// Stride is from the number of a block's first block of a kernel to that of the next block's.
-func (st *Store[B]) Stride() int { return max(st.stride, 1) }
