@@ -111,6 +111,9 @@ func TestDamagedList(t *testing.T) {
 		}
 		want := a.Len()
 		require.NoError(t, a.Close())
+		a = openStore(t, dir, "a")
+		requireContent(t, a, content[:want])
+		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
 		require.NoError(t, dir.Close())
 		require.Len(t, reopened(t, path, "a"), want)
@@ -125,6 +128,20 @@ func mustEncode(t *testing.T, content []byte) []byte {
 	b, err := l.encode()
 	require.NoError(t, err)
 	return b
+}
+
+// The list of one name is not that of another, whose file it is in.
+func TestListOfAnother(t *testing.T) {
+	dir := openDir(t, t.TempDir()+"/d", quick)
+	s := openStore(t, dir, "a")
+	commit(t, s, noise(1, 1000))
+	require.NoError(t, s.Close())
+	require.NoError(t, dir.Close())
+	require.NoError(t, os.Rename(dir.listPath("a"), dir.listPath("b")))
+	dir = openDir(t, dir.path, quick)
+	requireContent(t, openStore(t, dir, "a"), nil)
+	_, err := openStore(t, dir, "b").Bytes(ctx)
+	require.ErrorAs(t, err, &ErrCorrupt{})
 }
 
 // A list that cannot be read now may be read later: nothing is opened, and nothing removed.

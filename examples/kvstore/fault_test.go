@@ -78,7 +78,12 @@ func TestCancelledBetweenChunks(t *testing.T) {
 			return os.WriteFile(path, b, 0o600)
 		}
 		prepare(t, s, content)
+		written, want := dir.Stats().Written, 0
+		for _, c := range small.cuts(content)[:at] {
+			want += len(c)
+		}
 		require.ErrorIs(t, s.Commit(going, len(content)), context.Canceled)
+		require.Equal(t, int64(want), dir.Stats().Written-written, "it went on")
 		require.Zero(t, s.Len())
 		require.Empty(t, dir.Names())
 		requireTidy(t, dir)

@@ -20,7 +20,8 @@ const kvHeads, headDim, stateBytes = 2, 64, 4096
 var windows = []config.Group{{Kind: group.Window, Layers: []int{0, 1}, Window: 256}, {Kind: group.Full, Layers: []int{2, 3}}}
 
 // A conversation that has grown is stored again with little more than the sections of its snapshot that are new, and these are about what
-// was computed since, in pools of all kinds.
+// was computed since, in pools of all kinds. (Not where layers that attend in chunks begin another one: what they give up then lay between
+// what others keep.)
 func TestGrownSequence(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout  kvcache.Layout
@@ -35,7 +36,7 @@ func TestGrownSequence(t *testing.T) {
 		"residual":   {kvcache.Paged, nil, kvcache.Storage{K: backend.Int8, Residual: 32}},
 		"windows":    {kvcache.Paged, windows, kvcache.Storage{K: backend.F32}},
 		"chunks": {kvcache.Paged, []config.Group{
-			{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 1024}, {Kind: group.Full, Layers: []int{2, 3}},
+			{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 640}, {Kind: group.Full, Layers: []int{2, 3}},
 		}, kvcache.Storage{K: backend.Int8}},
 		"states": {kvcache.Paged, []config.Group{
 			{Kind: group.State, Layers: []int{0, 1}, StateBytes: stateBytes}, {Kind: group.Full, Layers: []int{2, 3}},
@@ -58,7 +59,7 @@ func TestGrownSequence(t *testing.T) {
 			seq, _, err := pool.Open(make([]uint32, 1001), kvcache.OpenOptions{})
 			require.NoError(t, err)
 
-			dir, err := open(t.TempDir()+"/d", sizes{1 << 10, 4 << 10, 16 << 10}, quick)
+			dir, err := open(t.TempDir()+"/d", sizes{512, 2 << 10, 8 << 10}, quick)
 			require.NoError(t, err)
 			s := openStore(t, dir, "chat")
 			known := map[string]bool{}
