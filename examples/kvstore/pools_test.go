@@ -17,7 +17,7 @@ import (
 
 const kvHeads, headDim, stateBytes = 2, 64, 4096
 
-var windows = []config.Group{{Kind: group.Window, Layers: []int{0, 1}, Window: 256}, {Kind: group.Full, Layers: []int{2, 3}}}
+var windowed = []config.Group{{Kind: group.Window, Layers: []int{0, 1}, Window: 256}, {Kind: group.Full, Layers: []int{2, 3}}}
 
 // A conversation that has grown is stored again with little more than the sections of its snapshot that are new, and these are about what
 // was computed since, in pools of all kinds. (Not where layers that attend in chunks begin another one: what they give up then lay between
@@ -34,14 +34,14 @@ func TestGrownSequence(t *testing.T) {
 		"int4":       {kvcache.Paged, nil, kvcache.Storage{K: backend.Int4}},
 		"channels":   {kvcache.Paged, nil, kvcache.Storage{K: backend.Int4Channel, V: backend.Int4, Residual: 32}},
 		"residual":   {kvcache.Paged, nil, kvcache.Storage{K: backend.Int8, Residual: 32}},
-		"windows":    {kvcache.Paged, windows, kvcache.Storage{K: backend.F32}},
+		"windows":    {kvcache.Paged, windowed, kvcache.Storage{K: backend.F32}},
 		"chunks": {kvcache.Paged, []config.Group{
 			{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 640}, {Kind: group.Full, Layers: []int{2, 3}},
 		}, kvcache.Storage{K: backend.Int8}},
 		"states": {kvcache.Paged, []config.Group{
 			{Kind: group.State, Layers: []int{0, 1}, StateBytes: stateBytes}, {Kind: group.Full, Layers: []int{2, 3}},
 		}, kvcache.Storage{K: backend.F32}},
-		"windows of int4": {kvcache.Paged, windows, kvcache.Storage{K: backend.Int4}},
+		"windows of int4": {kvcache.Paged, windowed, kvcache.Storage{K: backend.Int4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			be, err := cpu.Open(cpu.Options{})
