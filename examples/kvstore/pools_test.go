@@ -44,6 +44,9 @@ func TestGrownSequence(t *testing.T) {
 		"windows of int4": {kvcache.Paged, windowed, kvcache.Storage{K: backend.Int4}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && c.groups == nil && name != "paged" {
+				t.Skip("the other formats and layouts, in short")
+			}
 			be, err := cpu.Open(cpu.Options{})
 			require.NoError(t, err)
 			defer be.Close()
