@@ -3,6 +3,7 @@ package snap
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -17,6 +18,9 @@ func (in *In[B]) plan(i int) error {
 	q, c := &in.Head.Sequences[i], &in.parts.Config
 	if n := max(q.Len, q.Prompt); n > c.Memory.Capacity {
 		return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint(n, " tokens"), Want: fmt.Sprint(c.Memory.Capacity)}
+	}
+	if most := math.MaxInt32 - c.Memory.Capacity; q.Next > most { // what is still computed has positions, too
+		return snapshot.ErrMismatch{Field: "position", Layer: -1, Have: fmt.Sprint(q.Next), Want: fmt.Sprint(most, " at most")}
 	}
 	if lists := len(q.Positions); lists > 1 && lists != c.Model.Layers {
 		return snapshot.ErrCorrupt{Offset: in.r.Bytes(), Section: "SEQ ", Why: fmt.Sprintf("%d lists of positions, for %d layers", lists, c.Model.Layers)}
