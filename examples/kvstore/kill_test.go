@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 )
 
 // When a process dies, seen from one change of a file.
@@ -126,11 +128,11 @@ func requireRound(t *testing.T, path string, n int) {
 
 // Killed before, within or after any change of a file, a process leaves what it had committed before or what it was about to commit.
 func TestKilledAtEachChange(t *testing.T) {
-	path, most := t.TempDir()+"/d", 40
-	if testing.Short() {
-		most = 12
+	path, each := t.TempDir()+"/d", 1
+	if !testsize.Full() {
+		each = 5 // no multiple of the moments
 	}
-	for change := moments; change < most*moments; change++ {
+	for change := moments; change < 40*moments; change += each {
 		c, lines := startChild(t, path, change)
 		n := rounds(t, lines, 0)
 		require.Error(t, c.Wait(), "it was killed")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -44,8 +45,8 @@ func TestGrownSequence(t *testing.T) {
 		"windows of int4": {kvcache.Paged, windowed, kvcache.Storage{K: backend.Int4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && c.groups == nil && name != "paged" {
-				t.Skip("the other formats and layouts, in short")
+			if !testsize.Full() && c.groups == nil && name != "paged" && name != "channels" {
+				t.Skip("the other formats and layouts, in full tests")
 			}
 			be, err := cpu.Open(cpu.Options{})
 			require.NoError(t, err)
