@@ -158,6 +158,9 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.parts.Fences.Observe(p.parts.Fences.Apart(fill)); err != nil {
 		return err
 	}
+	if err := p.shut(); err != nil { // meanwhile
+		return err
+	}
 	for _, i := range l.in.Order() { // each is published before others share its blocks: what has several owners is not
 		s := l.seqs[i]
 		if err := l.in.Arrive(i, &s.body); err != nil {
