@@ -172,7 +172,7 @@ func (l *loading[B]) take(fill func() error) (err error) {
 			}
 		}
 		l.in.Published(i, &s.body)
-		s.busy = false
+		s.busy, s.incoming = false, false
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (l *loading[B]) open(q *snapshot.Sequence) (*Sequence[B], error) {
 	from := p.origin(q.Tokens, o)
 	o.remember(&from, len(q.Tokens))
 	s := p.newSequence(from)
-	s.busy = true
+	s.busy, s.incoming = true, true
 	s.text.Fidelity, s.text.Draft = q.Fidelity, q.Draft
 	s.body.Marks.End = max(q.Len-1, 0)
 	s.text.Loaded(q.Tokens, q.Prompt, text.Placed(q.Next, q.Positions))

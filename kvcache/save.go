@@ -15,7 +15,7 @@ import (
 // Saved is what a snapshot has, or is to have (docs/snapshot.md).
 type Saved[B backend.Buffer] struct {
 	// Sequences are those that are saved, or new ones, in the same order. None for Save: all of the pool, in the order in which
-	// they were opened.
+	// they were opened, but for those that a Load has not returned yet.
 	Sequences []*Sequence[B]
 	// Notes are what the program adds, such as the state of its sampler.
 	Notes []snapshot.Note
@@ -71,7 +71,9 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	seqs := what.Sequences
 	if len(seqs) == 0 {
 		for s := range p.seqs {
-			seqs = append(seqs, s)
+			if !s.incoming {
+				seqs = append(seqs, s)
+			}
 		}
 		slices.SortFunc(seqs, func(a, b *Sequence[B]) int { return cmp.Compare(a.number, b.number) })
 	}

@@ -46,15 +46,17 @@ func TestLoadIsOvertaken(t *testing.T) {
 			require.NoError(t, r.pool.Clear(false))
 			require.NoError(t, r.pool.ClearScope(prefix.Scope{Salt: []byte("a")}, false))
 			require.NoError(t, r.pool.Check())
-			if blocks == 40 { // the sequences are there already
-				require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), ErrBusy)
-			}
+			var all bytes.Buffer // without what is not there yet
+			require.NoError(t, r.pool.Save(&all, Saved[buffer]{}, snapshot.Options{}))
+			h, err := snapshot.NewReader(&all, snapshot.Options{}).Head()
+			require.NoError(t, err)
+			require.Empty(t, h.Sequences)
 			closed := make(chan error)
 			go func() { closed <- r.pool.Close() }()
 			for r.pool.shut() == nil {
 			}
 			close(in.open)
-			err := <-errs
+			err = <-errs
 			require.NoError(t, <-closed)
 			require.Empty(t, got)
 			require.ErrorIs(t, err, ErrClosed)
@@ -117,7 +119,7 @@ func TestSavesAtOnce(t *testing.T) {
 					continue
 				}
 				a, b := got.Sequences[0], got.Sequences[1]
-				if err := r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{a, b}}, snapshot.Options{Compress: j%2 == 0}); err != nil {
+				if err := r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{a, b}}, snapshot.Options{Compress: j%2 == 0}); err != nil && !errors.Is(err, ErrBusy) { // others save all
 					t.Error(err)
 				}
 				if err := r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrReleased) {

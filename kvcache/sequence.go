@@ -21,6 +21,7 @@ type Sequence[B backend.Buffer] struct {
 	body     store.Bodies[B]
 	text     text.Text
 	busy     bool // it is part of an open step, or works without the lock
+	incoming bool // a Load has not returned it yet
 	queries  int  // open steps that read it and give it no tokens
 	released bool
 	layers   []KvCache[B]     // made by Layers

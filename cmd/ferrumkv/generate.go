@@ -160,7 +160,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 
 	cfg = r.Pool().Config()
-	if err := f.files.load(cmd, r.Pool(), &f); err != nil {
+	if err := f.files.load(cmd, r.Pool(), model.Vocab, &f); err != nil {
 		return err
 	}
 	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity)

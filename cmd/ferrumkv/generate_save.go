@@ -68,11 +68,14 @@ func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 			}
 		}
 	}
+	if info, err := os.Stat(s.save); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("--save %s: is no file that could be replaced", s.save)
+	}
 	return checkOutput("save", s.save)
 }
 
 // load loads the file to go on from.
-func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], f *generateFlags) error {
+func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], vocabulary int, f *generateFlags) error {
 	if s.resume == "" {
 		return nil
 	}
@@ -92,6 +95,13 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 	for i, text := range s.note.Texts {
 		if have := saved.Sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
 			return fmt.Errorf("--resume %s: text %d has nothing to go on with", s.resume, i+1)
+		}
+		sampler, err := runner.NewSampler(runner.Sampling{}, 0)
+		if err == nil {
+			err = sampler.Restore(text.Sampler)
+		}
+		if err != nil || slices.ContainsFunc(text.Tokens, func(token uint32) bool { return int(token) >= vocabulary }) {
+			return fmt.Errorf("--resume %s: text %d is not one of this model that generate --save wrote", s.resume, i+1)
 		}
 		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
 	}

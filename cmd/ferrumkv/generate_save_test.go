@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,6 +57,9 @@ func TestGenerateSaveErrors(t *testing.T) {
 	fails(t, []string{"generate", "--resume", file}, "no such file")
 	fails(t, []string{"generate", "--resume", file, "--prompt", "x"}, "--prompt: the file of --resume has it")
 	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: does not go with")
+	if runtime.GOOS != "windows" {
+		fails(t, []string{"generate", "--save", os.DevNull}, "is no file that could be replaced")
+	}
 	succeeds(t, "generate", "--max-tokens", "5", "--save", file)
 	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "keys of layer 0 is f16")
 	stream, err := os.ReadFile(file)
@@ -67,6 +71,19 @@ func TestGenerateSaveErrors(t *testing.T) {
 	for _, command := range [][]string{{"generate", "--resume", file}, {"inspect", file}} {
 		fails(t, command, "snapshot: corrupt: section \"CHNK\"")
 	}
+}
+
+// At the end of the capacity nothing is left to say, in one run as in two.
+func TestGenerateResumeAtCapacity(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.snap")
+	run := func(args ...string) string {
+		out, err := program(t, []string{config.EnvCapacity + "=64"}, append([]string{"generate"}, args...)...).Output()
+		require.NoError(t, err)
+		return strings.TrimSpace(string(out))
+	}
+	require.Equal(t, run("--max-tokens", "500"), run("--max-tokens", "500", "--save", file))
+	require.Empty(t, run("--max-tokens", "5", "--resume", file, "--save", file))
+	require.Equal(t, "capacity", jsonLines(t, run("--json", "--resume", file))[0]["stop"])
 }
 
 // Who has the secret goes on with a sealed text, and finds the blocks of a sealed disk; nobody else does.

@@ -86,7 +86,7 @@ func (t *transcript) limit(context int) string {
 // checkPrompts is an error for a prompt that does not fit the cache.
 func (t *transcript) checkPrompts(context int) error {
 	for i, c := range t.conversations {
-		if len(c.tokens) > t.capacity {
+		if len(c.tokens) > t.capacity && t.files.from == nil { // what is resumed has its last token outside
 			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
 		}
 	}

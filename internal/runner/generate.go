@@ -131,8 +131,8 @@ func (g *generation[B]) restore(run *run[B], h *Held[B]) {
 	check(run.sampler.Restore(h.Sampler))
 	n := run.seq.Len()
 	g.report.Matches[run.number] = kvcache.Match{Cached: n}
-	if h.Over {
-		check(g.finish(run, true))
+	if h.Over || n == g.Pool().Config().Memory.Capacity {
+		check(g.finish(run, h.Over))
 		return
 	}
 	demand(n < len(h.Tokens), "generate", "text %d has %d tokens, and its sequence %d: none is left to go on with", run.number, len(h.Tokens), n)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,22 @@ func TestWriteFile(t *testing.T) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	path = dir
+	require.ErrorIs(t, say("x", nil), errNoFile)
+	path = filepath.Join(dir, strings.Repeat("x", 255))
+	require.NoError(t, say("a long name", nil))
+	require.NoError(t, os.Remove(path))
+	path = filepath.Join(dir, "y.snap")
+	require.Panics(t, func() { _ = WriteFile(path, func(io.Writer) error { panic("defect") }) })
+	left, err = os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "x.snap")
+	if os.Symlink(filepath.Join(dir, "x.snap"), path) == nil {
+		require.NoError(t, say("behind a link", nil))
+		text, err = os.ReadFile(filepath.Join(dir, "x.snap"))
+		require.NoError(t, err)
+		require.Equal(t, "behind a link", string(text))
 	}
 	path = filepath.Join(dir, "none", "x")
 	require.ErrorIs(t, say("x", nil), os.ErrNotExist)
