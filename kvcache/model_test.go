@@ -232,7 +232,7 @@ func (m *machine[B]) finish(t *rapid.T) {
 
 // runMachine plays one history and leaves be as it was.
 func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
-	m := &machine[B]{rig: newRig(t, be, cfg)}
+	m := &machine[B]{rig: newRig(t, be, signed(cfg))}
 	m.streams = []backend.Stream{m.s}
 	for len(m.streams) < streams {
 		s, err := be.NewStream()
@@ -241,7 +241,7 @@ func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config,
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
-		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "read": m.Read, "": m.check,
+		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "save": m.Save, "read": m.Read, "": m.check,
 	})
 	m.finish(t)
 }

@@ -66,6 +66,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	}
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
+	o.remember(&from, len(prompt))
 	var found prefix.Match
 	if p.tree != nil && !o.NoReuse && p.parts.Blocks.Groups() == nil { // without the pool's lock: readers do not wait
 		found = p.tree.Match(from.Root, q)
@@ -177,12 +178,11 @@ func (o *OpenOptions) check(prompt []uint32) error {
 // origin is where a prompt's blocks belong.
 func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
 	spans := slices.Clone(o.Spans)
-	if p.tree == nil {
-		return text.Origin{Spans: spans}
-	}
 	from := text.Origin{
-		Root: p.root(o.Scope), Extra: prefix.SpanKeys(prompt, o.Items, spans, p.cfg.EntryTokens()), Keep: o.RetentionHint,
-		Silent: o.NoPublish, Private: o.NoReuse, Spans: spans,
+		Keep: o.RetentionHint, Silent: o.NoPublish, Private: o.NoReuse, Spans: spans, Seen: spans,
+	}
+	if p.tree != nil {
+		from.Root, from.Extra = p.root(o.Scope), prefix.SpanKeys(prompt, o.Items, spans, p.cfg.EntryTokens())
 	}
 	for _, item := range o.Items {
 		from.Items = max(from.Items, min(item.End, len(prompt)))
@@ -191,6 +191,16 @@ func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
 		from.Items = max(from.Items, o.Spans[n-1].End)
 	}
 	return from
+}
+
+// remember notes what a snapshot has of a sequence that is opened so, with a prompt of so many tokens: the options are the caller's.
+func (o *OpenOptions) remember(in *text.Origin, prompt int) {
+	in.Scope = o.Scope.Clone()
+	for _, item := range o.Items {
+		if begin, end := max(item.Begin, 0), min(item.End, prompt); begin < end {
+			in.Contents = append(in.Contents, prefix.Item{Begin: begin, End: end, Hash: slices.Clone(item.Hash)})
+		}
+	}
 }
 
 // root is where the paths of a scope begin: a few sums of SHA-256, but for the one that

@@ -29,6 +29,7 @@ type Pool[B backend.Buffer] struct {
 
 	mu      sync.Mutex // guards what follows, and the stores
 	seqs    map[*Sequence[B]]struct{}
+	opened  uint64  // sequences
 	spare   []spare // of sequences that were released
 	batches map[*Batch[B]]struct{}
 	open    atomic.Bool // made by NewPool, and not closed since
@@ -296,7 +297,7 @@ func listedDims(all [][2]int) string {
 // most sequences need not grow theirs.
 type spare struct {
 	blocks store.Lists
-	tokens []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
+	tokens []uint32
 }
 
 // Config is the pool's configuration with all defaults filled in.

@@ -17,9 +17,11 @@ import (
 // not released keeps its blocks until Pool.Close; the garbage collector does not free it.
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
+	number   uint64 // in the order in which they were opened
 	body     store.Bodies[B]
 	text     text.Text
 	busy     bool // it is part of an open step, or works without the lock
+	incoming bool // a Load has not returned it yet
 	queries  int  // open steps that read it and give it no tokens
 	released bool
 	layers   []KvCache[B]     // made by Layers
@@ -32,7 +34,8 @@ func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
 	if n := len(p.spare); n > 0 {
 		l, p.spare = p.spare[n-1], p.spare[:n-1]
 	}
-	s := &Sequence[B]{pool: p}
+	p.opened++
+	s := &Sequence[B]{pool: p, number: p.opened}
 	s.body.Begin(p.parts, from.Root, l.blocks)
 	s.text = text.New(from, p.findable(), l.tokens)
 	p.seqs[s] = struct{}{}

@@ -130,8 +130,8 @@ func TestStepsLeaveNothing(t *testing.T) {
 			if live := metalsimt.Count().Live(); warm == 0 {
 				warm = live
 			} else {
-				const chunks = 4 // of a stream's transfers, each with a mark
-				require.LessOrEqual(t, live, warm+chunks, "after step %d", i)
+				const room = 64 // for what is on its way: less than one object for each third step
+				require.LessOrEqual(t, live, warm+room, "after step %d", i)
 			}
 		}
 	}

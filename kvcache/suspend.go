@@ -7,8 +7,8 @@ import (
 
 // Suspend takes a sequence off the device, so that others get its blocks, until Resume brings it back: all that it has, to
 // the last token and in the format of the pool, is copied to host memory, behind its last step. Nothing is computed again
-// afterwards. Blocks that can be found by others stay findable until they are evicted. Meanwhile the sequence can be asked for its length and be
-// released, and anything else is ErrSuspended. What Reserve set aside for it, and what was on its way from tiers, is given up.
+// afterwards. Blocks that can be found by others stay findable until they are evicted. Meanwhile the sequence can be asked for its length, saved
+// (Pool.Save) and released, and anything else is ErrSuspended. What Reserve set aside for it, and what was on its way from tiers, is given up.
 //
 // It returns backend.ErrOutOfMemory when there is no host memory; the sequence is as before then. Host memory that suspended
 // sequences take is told by Stats and bounded by nothing else: a scheduler suspends as many as it can afford.

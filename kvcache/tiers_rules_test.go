@@ -52,9 +52,10 @@ func (w *grouped) key(prompt []uint32, part, i int) tier.Key {
 	require.NoError(w.t, err)
 	p, size := w.pool.cfg.Parts()[part], w.pool.cfg.EntryTokens()
 	begin := i * p.Rule.Block % size
-	y, err := w.pool.parts.All[part].Payload()
+	st := w.pool.parts.All[part]
+	y, err := st.Pieces(st.Kept)
 	require.NoError(w.t, err)
-	of := prefix.Part{Blocks: f.Key(), Kind: p.Rule.Kind.String(), Layers: p.Layers, Begin: begin, End: begin + p.Rule.Block, Pieces: y.Pieces}
+	of := prefix.Part{Blocks: f.Key(), Kind: p.Rule.Kind.String(), Layers: p.Layers, Begin: begin, End: begin + p.Rule.Block, Pieces: y.Each}
 	require.NoError(w.t, y.Close())
 	entries := f.Root(prefix.Scope{}).Keys(nil, size, prefix.Query{Tokens: prompt})
 	return entries[i*p.Rule.Block/size].Part(of.Key())
@@ -192,15 +193,16 @@ func TestRuleTiersNothingBehindStates(t *testing.T) {
 		prompt := sequence(7000, 2*w.pool.cfg.EntryTokens()+1)
 		w.serveAll(prompt)
 		w.flush()
-		y, err := w.pool.parts.All[0].Payload()
+		st := w.pool.parts.All[0]
+		y, err := st.Pieces(st.Kept)
 		require.NoError(t, err)
 		b, ok := s.puts[w.key(prompt, 0, 1)]
 		require.True(t, ok)
-		require.Len(t, b.Bytes, int(y.Bytes))
-		piece := int(y.Bytes) / y.Pieces
-		require.Equal(t, y.Pieces, (bytes+piece-1)/piece)
-		for i := bytes - (y.Pieces-1)*piece; i < piece; i++ {
-			require.Zero(t, b.Bytes[(y.Pieces-1)*piece+i], "byte %d behind a state of %d", i, bytes)
+		require.Len(t, b.Bytes, int(y.BlockBytes()))
+		piece := y.Bytes
+		require.Equal(t, y.Each, (bytes+piece-1)/piece)
+		for i := bytes - (y.Each-1)*piece; i < piece; i++ {
+			require.Zero(t, b.Bytes[(y.Each-1)*piece+i], "byte %d behind a state of %d", i, bytes)
 		}
 		require.NoError(t, y.Close())
 		w.close()

@@ -223,7 +223,7 @@ func (m *windowMachine) finish(t *rapid.T) {
 
 func runWindows(t *rapid.T, be backend.Backend[buffer], cfg Config, streams int) {
 	cfg.Memory.StepTokens = rapid.SampledFrom([]int{1, 10, cfg.Memory.StepTokens}).Draw(t, "step tokens") // steps with more go through a staging
-	m := &windowMachine{rig: newRig(t, be, cfg)}
+	m := &windowMachine{rig: newRig(t, be, signed(cfg))}
 	m.streams = []backend.Stream{m.s}
 	for len(m.streams) < streams {
 		s, err := be.NewStream()
@@ -232,7 +232,7 @@ func runWindows(t *rapid.T, be backend.Backend[buffer], cfg Config, streams int)
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "step": m.Step, "step again": m.Step, "step and again": m.Step, "fork": m.Fork, "truncate": m.Truncate, "shift": m.Shift, "keep": m.Keep,
-		"reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "read": m.Read, "": m.check,
+		"reserve": m.Reserve, "release": m.Release, "suspend": m.Suspend, "save": m.Save, "read": m.Read, "": m.check,
 	})
 	m.finish(t)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -28,6 +29,8 @@ type generateFlags struct {
 	device         deviceFlags
 	cache          cacheFlags
 	tiers          tierFlags
+	files          saves
+	secret         secretFlag
 	json           bool
 }
 
@@ -49,7 +52,11 @@ like another one, or like the turn before it, is not computed again.
 With --host-bytes or --disk the layout is paged, and what was computed is kept in host
 memory, or in files that the next run finds, too: of a prompt that begins like an earlier
 one, also of another run, only what is new is computed, unless that is faster than
-loading. A disk that fails costs time, and changes no text.`,
+loading. A disk that fails costs time, and changes no text.
+
+--save writes what the cache has of the texts to a file, and --resume goes on from one, as
+one longer run would have, also in another layout or on another device. --secret seals what is
+in files, for the text can be computed from it.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -68,6 +75,14 @@ loading. A disk that fails costs time, and changes no text.`,
   # the second run computes only what the first one did not
   ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
   ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+
+  # a text in two runs, the second of which computes only what is new
+  ferrumkv generate --max-tokens 150 --save story.snap
+  ferrumkv generate --max-tokens 150 --resume story.snap
+
+  # a file that only who has the secret can read
+  (umask 077; head -c 32 /dev/urandom > secret)
+  ferrumkv generate --max-tokens 150 --save story.snap --secret secret
 
   # the same text in fewer steps
   ferrumkv generate --guesses 8
@@ -94,6 +109,8 @@ loading. A disk that fails costs time, and changes no text.`,
 	f.device.register(cmd)
 	f.cache.register(cmd)
 	f.tiers.register(cmd)
+	f.files.register(cmd)
+	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
@@ -102,9 +119,15 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if f.maxTokens < 1 {
 		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
 	}
+	if err := f.files.check(cmd, &f); err != nil {
+		return err
+	}
 	cfg, err := f.cache.config()
 	if err == nil {
 		err = f.tiers.config(&cfg)
+	}
+	if err == nil {
+		err = f.seal(&cfg)
 	}
 	if err != nil {
 		return err
@@ -137,11 +160,17 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 
 	cfg = r.Pool().Config()
-	t := newTranscript(cmd, f, tokenizer, cfg.Memory.Capacity)
+	if err := f.files.load(cmd, r.Pool(), model.Vocab, &f); err != nil {
+		return err
+	}
+	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity)
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
 	stats, failed := t.generate(cmd.Context(), r, model.Context)
+	if failed == nil {
+		failed = f.files.write(r.Pool(), f.sampling)
+	}
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}
@@ -149,6 +178,21 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		err = f.report(cmd, be.Info(), r, stats)
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
+}
+
+// seal has files sealed with the secret, if there is one.
+func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
+	if f.files.coded.Secret, err = f.secret.read(); err != nil || f.files.coded.Secret == nil {
+		return err
+	}
+	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
+	if disk {
+		cfg.Tiers.Disk.Secret = f.files.coded.Secret
+	}
+	if !disk && !f.files.any() {
+		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)
+	}
+	return nil
 }
 
 // report shows what a generation cost, and what is in tiers then.

@@ -30,6 +30,7 @@ type transcript struct {
 	json          bool
 	emitted       int
 	broken        bool // the output
+	files         *saves
 }
 
 // conversation is a prompt, its answer, and the same for every further turn.
@@ -55,14 +56,18 @@ type answer struct {
 	pieces strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
 	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
-		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
+		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
-	for _, prompt := range f.prompts {
+	f.files.held = make([]*runner.Held[backend.AnyBuffer], len(f.prompts))
+	for i, prompt := range f.prompts {
 		tokens := tokenizer.Encode(prompt)
+		if f.files.from != nil {
+			tokens = f.files.from[i].Tokens
+		}
 		first := &answer{Prompt: prompt, PromptTokens: len(tokens)}
 		t.conversations = append(t.conversations, &conversation{answer: first, current: first, tokens: tokens})
 	}
@@ -81,7 +86,7 @@ func (t *transcript) limit(context int) string {
 // checkPrompts is an error for a prompt that does not fit the cache.
 func (t *transcript) checkPrompts(context int) error {
 	for i, c := range t.conversations {
-		if len(c.tokens) > t.capacity {
+		if len(c.tokens) > t.capacity && t.files.from == nil { // what is resumed has its last token outside
 			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
 		}
 	}
@@ -125,7 +130,7 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
 		c.decoder = t.tokenizer.Decoder(c.tokens...)
 	}
-	report, err := model.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
+	report, err := model.GoOn(ctx, prompts, t.maxTokens, t.sampling, t.emit, t.files.from, t.files.keep())
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
 		rest := c.decoder.Rest()

@@ -49,7 +49,23 @@ func (r *Report) Add(o Report) {
 // It stops at the first error, also of emit, and when ctx is done. Whatever happens, its sequences are released.
 func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling,
 	emit func(seq int, token uint32) error) (report Report, err error) {
-	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report}
+	return r.GoOn(ctx, prompts, maxTokens, s, emit, nil, nil)
+}
+
+// Held is where a text is left, to go on with it later.
+type Held[B backend.Buffer] struct {
+	Seq     *kvcache.Sequence[B] // has all tokens but the last ones
+	Tokens  []uint32             // the prompt and what followed
+	Sampler []byte               // its state
+	Over    bool                 // the model ended the text
+}
+
+// GoOn is Generate of texts that begin where others were left, if from is not nil: prompts are their tokens, and what it emits is what one
+// Generate would have. It owns their sequences. Where keep is not nil it gets each text where that is left, and owns its sequence, unless
+// there is an error.
+func (r *Runner[B]) GoOn(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error,
+	from []Held[B], keep func(seq int, h Held[B]) error) (report Report, err error) {
+	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report, from: from, keep: keep}
 	report.Matches = make([]kvcache.Match, len(prompts))
 	defer func() {
 		for _, run := range g.runs {
@@ -72,6 +88,8 @@ type generation[B backend.Buffer] struct {
 	maxTokens int
 	emit      func(seq int, token uint32) error
 	report    *Report
+	from      []Held[B]
+	keep      func(seq int, h Held[B]) error
 }
 
 // run is one sequence of a generation.
@@ -98,9 +116,27 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
 		check(err)
 		run := &run[B]{number: i, prompt: prompt, text: slices.Clip(prompt.Tokens), sampler: sampler}
 		g.runs = append(g.runs, run)
+		if g.from != nil {
+			g.restore(run, &g.from[i])
+			continue
+		}
 		run.source = g.runs[slices.IndexFunc(prompts, prompt.equal)]
 		run.waiting = run.source == run && g.maxTokens > 0
 	}
+}
+
+// restore has a run go on where its text was left.
+func (g *generation[B]) restore(run *run[B], h *Held[B]) {
+	run.source, run.seq = run, h.Seq
+	check(run.sampler.Restore(h.Sampler))
+	n := run.seq.Len()
+	g.report.Matches[run.number] = kvcache.Match{Cached: n}
+	if h.Over || n == g.Pool().Config().Memory.Capacity {
+		check(g.finish(run, h.Over))
+		return
+	}
+	demand(n < len(h.Tokens), "generate", "text %d has %d tokens, and its sequence %d: none is left to go on with", run.number, len(h.Tokens), n)
+	run.pending = run.prompt.Tokens[n:]
 }
 
 // drain runs steps until no run has pending tokens, and calls use with the logits behind the last one of a run. It tells how
@@ -179,14 +215,14 @@ func (g *generation[B]) next(run *run[B], logits []float32) {
 	}
 	for _, token := range run.chosen {
 		if g.model.Stops(token) {
-			check(g.end(run))
+			check(g.finish(run, true))
 			return
 		}
 		check(g.emit(run.number, token))
 		run.text = append(run.text, token)
 	}
 	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
-		check(g.end(run))
+		check(g.finish(run, false))
 		return
 	}
 	run.pending, run.chosen = run.text[len(run.text)-1:], run.chosen[:0]
@@ -195,15 +231,34 @@ func (g *generation[B]) next(run *run[B], logits []float32) {
 // emitted is how many tokens a run has behind its prompt.
 func (run *run[B]) emitted() int { return len(run.text) - len(run.prompt.Tokens) }
 
+// finish ends a run that has done what it was asked for.
+func (g *generation[B]) finish(run *run[B], over bool) error {
+	if g.keep == nil {
+		return g.end(run)
+	}
+	h := Held[B]{Seq: run.seq, Tokens: run.text, Sampler: run.sampler.State(), Over: over}
+	if err := g.count(run); err != nil {
+		return err
+	}
+	run.seq = nil
+	return g.keep(run.number, h)
+}
+
 // end releases a run's sequence, if it has one.
 func (g *generation[B]) end(run *run[B]) error {
 	if run.seq == nil {
 		return nil
 	}
-	stats, err := g.Pool().Stats()
-	n, prompt, seq := run.seq.Len(), len(run.prompt.Tokens), run.seq
-	computed := min(n, prompt) - g.report.Matches[run.number].Cached
-	g.report.Add(Report{PrefillTokens: computed, DecodeTokens: max(n-prompt, 0), Cache: stats})
+	err, seq := g.count(run), run.seq
 	run.seq = nil
 	return errors.Join(err, seq.Release())
+}
+
+// count adds what a run did to the report.
+func (g *generation[B]) count(run *run[B]) error {
+	stats, err := g.Pool().Stats()
+	n, prompt := run.seq.Len(), len(run.prompt.Tokens)
+	computed := min(n, prompt) - g.report.Matches[run.number].Cached
+	g.report.Add(Report{PrefillTokens: computed, DecodeTokens: max(n-prompt, 0), Cache: stats})
+	return err
 }

@@ -23,6 +23,7 @@ type Sampling struct {
 type Sampler struct {
 	Sampling
 	rng   *rand.Rand
+	state *rand.PCG
 	order []candidate // scratch
 }
 
@@ -37,8 +38,18 @@ func NewSampler(s Sampling, stream uint64) (_ *Sampler, err error) {
 	accept(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "Temperature", s.Temperature, "accepts finite numbers from 0")
 	accept(s.TopP >= 0 && s.TopP <= 1, "TopP", s.TopP, "accepts 0 to 1")
 	s.TopP = cmp.Or(s.TopP, 1)
-	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil
+	state := rand.NewPCG(s.Seed, stream)
+	return &Sampler{Sampling: s, rng: rand.New(state), state: state}, nil
 }
+
+// State is what the choices to come depend on besides Sampling and logits.
+func (s *Sampler) State() []byte {
+	b, _ := s.state.MarshalBinary() // never fails
+	return b
+}
+
+// Restore has the sampler go on where another one had a state.
+func (s *Sampler) Restore(state []byte) error { return s.state.UnmarshalBinary(state) }
 
 // Greedy is the first token with the largest logit; NaN is never the largest.
 func Greedy(logits []float32) uint32 {

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 
@@ -19,6 +20,24 @@ type Scope struct {
 // Adapter names a LoRA, or another change of the weights. Other weights under the same ID need
 // another Version.
 type Adapter struct{ ID, Version string }
+
+// Clone is the same scope in memory of its own.
+func (s Scope) Clone() Scope {
+	s.Salt = bytes.Clone(s.Salt)
+	if s.Adapter != nil {
+		a := *s.Adapter
+		s.Adapter = &a
+	}
+	return s
+}
+
+// Equal reports whether two scopes share blocks.
+func (s Scope) Equal(o Scope) bool {
+	if (s.Salt == nil) != (o.Salt == nil) || !bytes.Equal(s.Salt, o.Salt) || (s.Adapter == nil) != (o.Adapter == nil) {
+		return false
+	}
+	return s.Adapter == nil || *s.Adapter == *o.Adapter
+}
 
 // Persistable is nil when blocks of the scope may be stored under their keys for longer than the
 // process lives. ErrArgument for an adapter without a version. For the model see

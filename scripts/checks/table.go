@@ -42,6 +42,8 @@ var table = []check{
 		command: []string{"go", "run", "./scripts/kernels", "check"}},
 	{name: "keys", what: "the vectors of docs/keys.md, by a program in another language", when: always, takes: time.Second,
 		command: []string{"scripts/check-keys"}},
+	{name: "snapshot", what: "the files of docs/snapshot.md, by a program in another language", when: always, takes: 3 * time.Second,
+		command: []string{"scripts/check-snapshot"}},
 	{name: "weight", what: "how large the module, a program and the tree are", when: always, takes: 15 * time.Second,
 		command: []string{"scripts/weight"}},
 	{name: "test-cpu", what: "all tests, on the CPU", when: always, takes: 5 * time.Minute,

@@ -132,7 +132,7 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 			had := len(run)
 			run = o.payloads(run, o.ready[n], a)
 			for _, g := range run[had:] {
-				bytes += o.shape.parts[o.shape.places[g.at].part].Bytes
+				bytes += o.shape.parts[o.shape.places[g.at].part].BlockBytes()
 			}
 			before = a.Key
 		}
@@ -208,7 +208,7 @@ func (o *Offload[B]) pack(run []going, memory backend.HostMemory) error {
 	err := o.runs(len(run), func(i int) int { return run[i].at }, func(part int, order []int, offset int64) error {
 		l.numbers = l.numbers[:0]
 		for _, i := range order {
-			l.numbers = o.shape.parts[part].Numbers(l.numbers, run[i].block)
+			l.numbers = o.shape.parts[part].All(l.numbers, run[i].block.ID)
 		}
 		return o.shape.parts[part].Set.Pack(l.stream, l.numbers, memory, offset)
 	})
@@ -221,7 +221,7 @@ func (o *Offload[B]) put(run []going, memory backend.HostMemory) bool {
 	offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
 	for i, g := range run {
 		p := o.shape.parts[o.shape.places[g.at].part]
-		bytes := memory.Bytes()[offsets[i]:][:p.Bytes:p.Bytes]
+		bytes := memory.Bytes()[offsets[i]:][:p.BlockBytes():p.BlockBytes()]
 		p.Wipe(bytes)
 		job.Blocks[i] = tier.Block{Key: g.key, Parent: g.parent, Root: g.root, Bytes: bytes}
 	}

@@ -111,7 +111,7 @@ func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory backend.H
 		l.numbers = l.numbers[:0]
 		for _, i := range order {
 			if i < len(blocks) {
-				l.numbers = o.shape.parts[part].Numbers(l.numbers, blocks[i])
+				l.numbers = o.shape.parts[part].All(l.numbers, blocks[i].ID)
 			}
 		}
 		if len(l.numbers) == 0 {

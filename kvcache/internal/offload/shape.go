@@ -21,7 +21,7 @@ type Shape[B backend.Buffer] struct {
 	tokens  int // of an entry
 	bytes   int64
 	grouped bool
-	parts   []*store.Payload[B]
+	parts   []*store.Pieces
 	rules   []group.Part // of the parts, with groups
 	places  []place
 	full    int // how many of the first places are of parts that keep everything
@@ -42,14 +42,14 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 		}
 	}()
 	for _, st := range parts.All {
-		p, err := st.Payload()
+		p, err := st.Pieces(st.Kept)
 		if err != nil {
 			return nil, err
 		}
 		s.parts = append(s.parts, p)
 	}
 	if !s.grouped {
-		s.places, s.full, s.bytes = []place{{}}, 1, s.parts[0].Bytes
+		s.places, s.full, s.bytes = []place{{}}, 1, s.parts[0].BlockBytes()
 		return s, nil
 	}
 	s.rules = parts.Blocks.Groups().Parts()
@@ -63,10 +63,10 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 					begin, end = 0, s.tokens
 				}
 				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: begin, End: end,
-					Pieces: s.parts[part].Pieces}.Key()
+					Pieces: s.parts[part].Each}.Key()
 				of.Line("part", keytext.Bytes(id[:]))
 				s.places = append(s.places, place{part, i, id})
-				s.bytes += s.parts[part].Bytes
+				s.bytes += s.parts[part].BlockBytes()
 			}
 		}
 		if full {
@@ -80,7 +80,7 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 // Largest is the bytes of the largest payload.
 func (s *Shape[B]) Largest() (n int64) {
 	for _, p := range s.parts {
-		n = max(n, p.Bytes)
+		n = max(n, p.BlockBytes())
 	}
 	return n
 }
@@ -136,7 +136,7 @@ func (s *Shape[B]) offsets(n int, at func(i int) int) (offsets []int64, order []
 	var next int64
 	for _, i := range order {
 		offsets[i] = next
-		next += s.parts[s.places[at(i)].part].Bytes
+		next += s.parts[s.places[at(i)].part].BlockBytes()
 	}
 	return offsets, order
 }

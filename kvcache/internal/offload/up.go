@@ -82,7 +82,9 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	return l
 }
 
-func (o *Offload[B]) bytesOf(u unit) int64 { return o.shape.parts[o.shape.places[u.at].part].Bytes }
+func (o *Offload[B]) bytesOf(u unit) int64 {
+	return o.shape.parts[o.shape.places[u.at].part].BlockBytes()
+}
 
 // owe notes which units a load still has to bring. The guard is held.
 func (o *Offload[B]) owe(l *Load, units []unit) {

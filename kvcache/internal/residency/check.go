@@ -19,6 +19,9 @@ func (r *Blocks) Stats() Stats {
 	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved() + r.due(nil), Peak: a.Peak(), Retired: r.Retired()}
 }
 
+// Total is how many blocks there are. It needs no guard.
+func (r *Blocks) Total() int { return r.alloc.Total() }
+
 // Books are what sequences, steps and batches have of the blocks of a store, and of the pool's fences.
 type Books struct {
 	Owners  map[block.Block]int // references to blocks

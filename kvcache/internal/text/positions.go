@@ -74,12 +74,20 @@ func (p *Positions) Keep(kept [][]int) {
 
 // Clone is a copy that changes for itself.
 func (p *Positions) Clone() Positions {
-	out := Positions{Next: p.Next}
-	for _, list := range p.lists {
-		out.lists = append(out.lists, slices.Clone(list))
-	}
-	return out
+	return Placed(p.Next, p.lists)
 }
+
+// Placed are positions in lists, of which the next one is next.
+func Placed(next int, lists [][]int) Positions {
+	p := Positions{Next: next}
+	for _, list := range lists {
+		p.lists = append(p.lists, slices.Clone(list))
+	}
+	return p
+}
+
+// List is one of them.
+func (p *Positions) List(i int) []int { return p.lists[i] }
 
 // Lists is how many lists of positions there are: 0 where token i is at position i.
 func (p *Positions) Lists() int { return len(p.lists) }

@@ -67,7 +67,7 @@ func (t *Text) Note(tokens []uint32, have int) {
 	if t.prompt > have { // Continues has compared them
 		tokens = tokens[min(len(tokens), t.prompt-have):]
 		t.tokens = append(t.tokens[:t.prompt], tokens...)
-	} else if t.found() {
+	} else if len(t.tokens) >= have { // else not all are known, nor will be
 		t.tokens = append(t.tokens[:have], tokens...)
 	}
 }
@@ -75,7 +75,7 @@ func (t *Text) Note(tokens []uint32, have int) {
 // Pick makes of the tokens that were noted from one on those that nodes names, in rising order: the others were
 // guesses that are wrong.
 func (t *Text) Pick(from int, nodes []int) {
-	if !t.found() {
+	if len(t.tokens) <= from {
 		return
 	}
 	for i, node := range nodes {
@@ -109,7 +109,4 @@ func (t *Text) Computed(have int) {
 // with it.
 func (t *Text) ForgetPrompt() {
 	t.prompt, t.Spans = 0, nil
-	if !t.found() {
-		t.tokens = nil
-	}
 }

@@ -17,6 +17,10 @@ type Origin struct {
 	Items   int           // tokens up to the end of the last item or span
 	Silent  bool          // nothing is published
 	Private bool          // computes what others have, too
+	// What Root and Extra were made of, for a snapshot.
+	Scope    prefix.Scope
+	Contents []prefix.Item // of the prompt
+	Seen     []prefix.Span // of the whole prompt
 }
 
 // Text is the tokens of one sequence. Methods that are told a number of tokens are told the
@@ -30,7 +34,7 @@ type Text struct {
 	blockTokens int      // of a block that can be found; 0: none can
 	published   int      // leading blocks that are in the tree
 	offered     int      // full blocks when they were last offered to it
-	tokens      []uint32 // the sequence's, after them the rest of its prompt, and those of an open step
+	tokens      []uint32 // the sequence's, after them the rest of its prompt, and those of an open step; fewer: not all are known
 	prompt      int      // tokens of the prompt while some of it is left to compute, else 0
 }
 
@@ -57,6 +61,16 @@ func (t *Text) Resumed() {
 	t.Silent = t.Silent || t.Fidelity != prefix.Exact // which of them are not exact is not known
 }
 
+// Loaded notes what a sequence brings that was in a snapshot: its tokens, which may not be known, those of the prompt that some of them
+// are left to compute of (0: none are), and where they are.
+func (t *Text) Loaded(tokens []uint32, prompt int, at Positions) {
+	t.tokens, t.prompt, t.Positions = append(t.tokens[:0], tokens...), prompt, at
+	if prompt == 0 {
+		t.Spans = nil
+	}
+	t.Resumed()
+}
+
 // Findable is how many of the leading blocks are in the tree.
 func (t *Text) Findable() int { return t.published }
 
@@ -74,8 +88,8 @@ func (t *Text) Drop() []uint32 {
 	return tokens
 }
 
-// Tokens are the sequence's, after them the rest of its prompt, and those of an open step: where its blocks
-// can be found, or a prompt is left to compute, else none.
+// Tokens are the sequence's, after them the rest of its prompt, and those of an open step. They are fewer than the sequence has where
+// not all are known, as after an eviction.
 func (t *Text) Tokens() []uint32 { return t.tokens }
 
 // Prompt is the tokens of the prompt that the sequence is in the middle of; 0: it is in none.
@@ -156,6 +170,7 @@ func (t *Text) unwrite(from int) {
 func (t *Text) Truncate(n int) {
 	t.Draft = 0
 	t.ForgetPrompt()
+	t.tokens = t.tokens[:min(len(t.tokens), n)]
 	t.Positions.Truncate(n)
 	t.unwrite(n)
 	t.Silent = t.Silent || n < t.Items // what follows may be without them
@@ -169,13 +184,14 @@ func (t *Text) Shift(from, count, n int, quantized bool) {
 	t.ForgetPrompt()
 	t.Draft -= max(from+count-max(from, n+count-t.Draft), 0) // those that went
 	t.Positions.Shift(from, count, n)
-	if !t.found() {
-		return
+	if len(t.tokens) < n+count {
+		t.tokens = t.tokens[:0]
+	} else {
+		t.tokens = append(t.tokens[:from], t.tokens[from+count:n+count]...)
 	}
-	t.tokens = append(t.tokens[:from], t.tokens[from+count:n+count]...)
 	t.unwrite(from)
 	t.Silent = t.Silent || from < t.Items // they are not where they were
-	if from < len(t.tokens) {
+	if from < n {
 		t.Fidelity |= prefix.Truncated
 		if quantized {
 			t.Fidelity |= prefix.Requantized
@@ -188,10 +204,7 @@ func (t *Text) Shift(from, count, n int, quantized bool) {
 func (t *Text) Evict(from, n int) {
 	t.ForgetPrompt()
 	t.Draft = min(t.Draft, n)
-	if !t.found() {
-		return
-	}
-	t.tokens = t.tokens[:min(len(t.tokens), n)]
+	t.tokens = t.tokens[:0]
 	t.unwrite(from)
 	t.Fidelity |= prefix.Evicted
 	t.Silent = true
@@ -199,8 +212,4 @@ func (t *Text) Evict(from, n int) {
 
 // Requantize notes that the sequence goes on from tokens that were quantized and brought back: what it
 // writes from here on is not what its tokens alone would say.
-func (t *Text) Requantize() {
-	if t.found() {
-		t.Fidelity |= prefix.Requantized
-	}
-}
+func (t *Text) Requantize() { t.Fidelity |= prefix.Requantized }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -41,7 +42,7 @@ func BenchmarkTier(b *testing.B) {
 				dir := b.TempDir()
 				o := Options{Dir: dir, Payload: benchPayload, Bytes: 3*page + benchSlots*(benchPayload+entryBytes), Floor: 1}
 				if encrypted {
-					o.Secret = make([]byte, secretBytes)
+					o.Secret = make([]byte, seal.SecretBytes)
 				}
 				d, err := Open(o)
 				require.NoError(b, err)

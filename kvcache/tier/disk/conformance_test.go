@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/tiertest"
 )
@@ -13,7 +14,7 @@ import (
 func TestContract(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"plain":     func(*Options) {},
-		"encrypted": func(o *Options) { o.Secret, o.system = make([]byte, secretBytes), newMemoryFS() },
+		"encrypted": func(o *Options) { o.Secret, o.system = make([]byte, seal.SecretBytes), newMemoryFS() },
 		"durable":   func(o *Options) { o.Durable, o.system = true, newMemoryFS() },
 	} {
 		t.Run(name, func(t *testing.T) {

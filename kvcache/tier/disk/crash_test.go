@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -75,7 +76,7 @@ type synced struct {
 // Whatever a crash at any change keeps of what was not synced, what is found is right; what was synced and not overwritten
 // or forgotten since is found.
 func TestCrash(t *testing.T) {
-	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{3}, secretBytes)} {
+	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{3}, seal.SecretBytes)} {
 		for _, durable := range []bool{false, true} {
 			t.Run(fmt.Sprintf("secret=%v/durable=%v", secret != nil, durable), func(t *testing.T) {
 				sys := newMemoryFS()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -13,7 +14,7 @@ import (
 // A flipped bit anywhere is a miss or an error, never a wrong byte; where it is in a payload, it is counted, and the slot is
 // not used again before the directory is reopened. Full tests flip every bit that is stored, others some.
 func TestFlippedBits(t *testing.T) {
-	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{3}, secretBytes)} {
+	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{3}, seal.SecretBytes)} {
 		sys := newMemoryFS()
 		o := options(sys, 3)
 		o.Secret = secret
@@ -104,7 +105,7 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 func TestExchangedSlots(t *testing.T) {
 	sys := newMemoryFS()
 	o := options(sys, 3)
-	o.Secret = make([]byte, secretBytes)
+	o.Secret = make([]byte, seal.SecretBytes)
 	d, err := Open(o)
 	require.NoError(t, err)
 	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0), blockOf(4, 0), blockOf(7, 0)})) // of one length

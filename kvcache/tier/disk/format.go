@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -31,8 +32,8 @@ type entry struct {
 	key, parent, root tier.Key
 	length, sum       uint32
 	generation, use   uint64
-	nonce             [nonceBytes]byte
-	tag               [tagBytes]byte
+	nonce             [seal.NonceBytes]byte
+	tag               [seal.TagBytes]byte
 }
 
 const plainBytes = 160
@@ -43,13 +44,16 @@ type codec struct {
 	group       uint16
 	payload     int64 // the largest
 	bigEndian   bool  // the machine, and so the numbers that payloads are made of
-	sealer      *sealer
+	sealer      *seal.Sealer
 }
 
 // stride is the distance of slots.
 func (c *codec) stride() int64 { return (c.payload + page - 1) / page * page }
 
-// about is what is authenticated with an encrypted entry, or payload: whose it is and where.
+// about is what is authenticated with an encrypted entry, or payload: whose it is and where. No nonce is made of slot and generation,
+// which would need no room: a crash may take back the generation in the table and leave the payload that was encrypted under it, and
+// a directory that was copied or restored goes on from the same one twice. A nonce that two payloads have gives away the difference of
+// the two, and lets others forge more.
 func (c *codec) about(what byte, slot int, e *entry) []byte {
 	b := make([]byte, 0, 96)
 	b = append(append(append(b, magic...), what), c.fingerprint[:]...)
@@ -76,8 +80,8 @@ func (c *codec) writeEntry(dst []byte, slot int, e *entry) error {
 	n += copy(plain[n:], e.nonce[:])
 	copy(plain[n:], e.tag[:])
 	if c.sealer != nil {
-		var nonce [nonceBytes]byte
-		sealed, err := c.sealer.seal(make([]byte, 0, plainBytes+tagBytes), &nonce, plain, c.about('E', slot, nil))
+		var nonce [seal.NonceBytes]byte
+		sealed, err := c.sealer.Seal(make([]byte, 0, plainBytes+seal.TagBytes), &nonce, plain, c.about('E', slot, nil))
 		if err != nil {
 			return err
 		}
@@ -97,9 +101,9 @@ func (c *codec) readEntry(src []byte, slot int) (e entry, ok bool) {
 	}
 	plain := src[:plainBytes]
 	if c.sealer != nil {
-		sealed := src[nonceBytes : nonceBytes+plainBytes+tagBytes]
+		sealed := src[seal.NonceBytes : seal.NonceBytes+plainBytes+seal.TagBytes]
 		var err error
-		if plain, err = c.sealer.open(nil, (*[nonceBytes]byte)(src), sealed, c.about('E', slot, nil)); err != nil {
+		if plain, err = c.sealer.Open(nil, (*[seal.NonceBytes]byte)(src), sealed, c.about('E', slot, nil)); err != nil {
 			return entry{}, false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -74,33 +75,12 @@ func TestByteOrder(t *testing.T) {
 	require.Len(t, found(t, d, 3), 3)
 }
 
-// XAES-256-GCM gives the specification's examples (C2SP).
-func TestSealer(t *testing.T) {
-	for _, v := range []struct {
-		key                  byte
-		plain, about, sealed string
-	}{
-		{1, "XAES-256-GCM", "", "ce546ef63c9cc60765923609b33a9a1974e96e52daf2fcf7075e2271"},
-		{3, "XAES-256-GCM", "c2sp.org/XAES-256-GCM", "986ec1832593df5443a179437fd083bf3fdb41abd740a21f71eb769d"},
-	} {
-		s, err := newSealer(bytes.Repeat([]byte{v.key}, secretBytes))
-		require.NoError(t, err)
-		nonce := [nonceBytes]byte([]byte("ABCDEFGHIJKLMNOPQRSTUVWX"))
-		sealed, err := s.sealed(nil, &nonce, []byte(v.plain), []byte(v.about))
-		require.NoError(t, err)
-		require.Equal(t, v.sealed, hex.EncodeToString(sealed))
-		plain, err := s.open(nil, &nonce, sealed, []byte(v.about))
-		require.NoError(t, err)
-		require.Equal(t, v.plain, string(plain))
-	}
-}
-
 // Nothing that was put can be seen in the files of an encrypted store, and no nonce in two places.
 func TestEncrypted(t *testing.T) {
 	o := options(newMemoryFS(), 8)
-	o.Secret = bytes.Repeat([]byte{5}, secretBytes)
+	o.Secret = bytes.Repeat([]byte{5}, seal.SecretBytes)
 	d, sys, _ := opened(t, o)
-	nonces := map[[nonceBytes]byte]bool{}
+	nonces := map[[seal.NonceBytes]byte]bool{}
 	for range 3 {
 		for n := 1; n < 20; n++ {
 			require.NoError(t, d.Put(ctx, []tier.Block{blockOf(n, 0)}))
@@ -110,7 +90,7 @@ func TestEncrypted(t *testing.T) {
 	}
 	for _, c := range sys.log {
 		if c.kind == "write" && c.file == "/cache/table" && len(c.data) == entryBytes {
-			nonce := [nonceBytes]byte(c.data)
+			nonce := [seal.NonceBytes]byte(c.data)
 			require.False(t, nonces[nonce])
 			nonces[nonce] = true
 		}

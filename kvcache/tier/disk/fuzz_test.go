@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -19,7 +20,7 @@ func directory(t require.TestingT, o Options, table, data []byte) Options {
 	c := codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload}
 	var err error
 	if o.Secret != nil {
-		c.sealer, err = newSealer(o.Secret)
+		c.sealer, err = seal.New(o.Secret)
 		require.NoError(t, err)
 	}
 	meta, err := json.Marshal(o.meta(&c))
@@ -104,8 +105,8 @@ func FuzzSlots(f *testing.F) {
 		o := options(nil, 8)
 		c := codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: payload}
 		if sealed {
-			o.Secret = bytes.Repeat([]byte{3}, secretBytes)
-			c.sealer, _ = newSealer(o.Secret)
+			o.Secret = bytes.Repeat([]byte{3}, seal.SecretBytes)
+			c.sealer, _ = seal.New(o.Secret)
 		}
 		table, err := c.header()
 		require.NoError(t, err)
@@ -126,7 +127,7 @@ func FuzzSlots(f *testing.F) {
 			}
 			stored := what
 			if sealed {
-				s, err := c.sealer.seal(nil, &e.nonce, what, c.about('D', i, &e))
+				s, err := c.sealer.Seal(nil, &e.nonce, what, c.about('D', i, &e))
 				require.NoError(t, err)
 				stored = s[:len(what)]
 				copy(e.tag[:], s[len(what):])
@@ -149,7 +150,7 @@ func FuzzDamage(f *testing.F) {
 		good[i] = newMemoryFS()
 		os[i] = options(good[i], 8)
 		if i == 1 {
-			os[i].Secret = bytes.Repeat([]byte{3}, secretBytes)
+			os[i].Secret = bytes.Repeat([]byte{3}, seal.SecretBytes)
 		}
 		d, err := Open(os[i])
 		require.NoError(f, err)

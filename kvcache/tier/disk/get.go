@@ -122,7 +122,7 @@ func (t *Tier) read(i int32, e *entry, dst []byte) (whole bool, err error) {
 		return false, err
 	}
 	if s := t.codec.sealer; s != nil {
-		if _, err := s.open(dst[:0], &e.nonce, append(from, e.tag[:]...), t.codec.about('D', int(i), e)); err != nil {
+		if _, err := s.Open(dst[:0], &e.nonce, append(from, e.tag[:]...), t.codec.about('D', int(i), e)); err != nil {
 			return false, nil
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 )
 
 // What the flags of a header say.
@@ -33,11 +35,11 @@ func (c *codec) header() ([]byte, error) {
 	binary.LittleEndian.PutUint32(b[64:], uint32(c.group))
 	binary.LittleEndian.PutUint32(b[68:], c.flags())
 	if c.sealer != nil {
-		tag, err := c.sealer.seal(nil, (*[nonceBytes]byte)(b[72:]), nil, b[:72])
+		tag, err := c.sealer.Seal(nil, (*[seal.NonceBytes]byte)(b[72:]), nil, b[:72])
 		if err != nil {
 			return nil, err
 		}
-		copy(b[72+nonceBytes:], tag)
+		copy(b[72+seal.NonceBytes:], tag)
 	}
 	binary.LittleEndian.PutUint32(b[page-4:], crc32.Checksum(b[:page-4], castagnoli))
 	return b, nil
@@ -74,7 +76,7 @@ func (c *codec) checkHeader(b []byte) (torn bool, wrong string) {
 	case c.sealer == nil:
 		return false, ""
 	}
-	if _, err := c.sealer.open(nil, (*[nonceBytes]byte)(b[72:]), b[72+nonceBytes:][:tagBytes], b[:72]); err != nil {
+	if _, err := c.sealer.Open(nil, (*[seal.NonceBytes]byte)(b[72:]), b[72+seal.NonceBytes:][:seal.TagBytes], b[:72]); err != nil {
 		return false, "it was encrypted by another secret"
 	}
 	return false, ""

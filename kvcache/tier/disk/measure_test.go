@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -37,7 +38,7 @@ func TestMeasure(t *testing.T) {
 		}
 		require.Equal(t, before, names(t, base))
 	}
-	s, err := Measure(ctx, Options{Dir: base, Payload: 17 << 20, Floor: 1, Secret: make([]byte, secretBytes)})
+	s, err := Measure(ctx, Options{Dir: base, Payload: 17 << 20, Floor: 1, Secret: make([]byte, seal.SecretBytes)})
 	require.NoError(t, err)
 	require.Equal(t, fewMeasured, s.Blocks)
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -60,7 +61,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options(newMemoryFS(), rapid.IntRange(1, 12).Draw(t, "slots"))
 		if rapid.Bool().Draw(t, "encrypted") {
-			o.Secret = make([]byte, secretBytes)
+			o.Secret = make([]byte, seal.SecretBytes)
 		}
 		o.Durable = rapid.Bool().Draw(t, "durable")
 		o.step = rapid.SampledFrom([]int64{1, 5 * page, 1 << 30}).Draw(t, "step")

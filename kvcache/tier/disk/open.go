@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -18,7 +19,7 @@ func Open(o Options) (*Tier, error) {
 	t := &Tier{o: o, index: newIndex(), writing: map[tier.Key]chan struct{}{}}
 	t.codec = codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload, bigEndian: nativeBigEndian != o.foreign}
 	if o.Secret != nil {
-		if t.codec.sealer, err = newSealer(o.Secret); err != nil {
+		if t.codec.sealer, err = seal.New(o.Secret); err != nil {
 			return nil, err
 		}
 		t.o.Secret = nil
@@ -28,7 +29,7 @@ func Open(o Options) (*Tier, error) {
 		t.closeFiles()
 		return nil, opening(o.Dir, err)
 	}
-	t.room.New = func() any { b := make([]byte, 0, o.Payload+tagBytes); return &b }
+	t.room.New = func() any { b := make([]byte, 0, o.Payload+seal.TagBytes); return &b }
 	t.used, t.full = make(chan struct{}, 1), make(chan struct{}, 1)
 	t.done, t.stopped = make(chan struct{}), make(chan struct{})
 	t.open = true

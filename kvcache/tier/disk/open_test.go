@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -41,7 +42,7 @@ func TestReopen(t *testing.T) {
 func TestOtherNamespace(t *testing.T) {
 	dir := t.TempDir()
 	o := onDisk(dir)
-	o.Secret = bytes.Repeat([]byte{1}, secretBytes)
+	o.Secret = bytes.Repeat([]byte{1}, seal.SecretBytes)
 	d, err := Open(o)
 	require.NoError(t, err)
 	require.NoError(t, d.Put(ctx, chainOf(1, 5)))
@@ -52,7 +53,7 @@ func TestOtherNamespace(t *testing.T) {
 		"payload_bytes": func(o *Options) { o.Payload++ },
 		"about":         func(o *Options) { o.Namespace.About = map[string]string{"model": "n"} },
 		"encrypted":     func(o *Options) { o.Secret = nil },
-		"secret":        func(o *Options) { o.Secret = bytes.Repeat([]byte{2}, secretBytes) },
+		"secret":        func(o *Options) { o.Secret = bytes.Repeat([]byte{2}, seal.SecretBytes) },
 	} {
 		other := o
 		change(&other)

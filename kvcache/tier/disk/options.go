@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -105,8 +106,8 @@ func (o Options) filled() (Options, error) {
 		return bad("admission %q, must be %q or %q", o.Admission, All, SecondUse)
 	case o.WriteBudget > 0 && o.Admission != SecondUse:
 		return bad("a write budget needs admission %q, which says what is written when it is used up", SecondUse)
-	case o.Secret != nil && len(o.Secret) != secretBytes:
-		return bad("a secret of %d bytes, must have %d", len(o.Secret), secretBytes)
+	case o.Secret != nil && len(o.Secret) != seal.SecretBytes:
+		return bad("a secret of %d bytes, must have %d", len(o.Secret), seal.SecretBytes)
 	}
 	if o.Admission == "" {
 		o.Admission = All

@@ -81,7 +81,7 @@ func (t *Tier) write(c *claim, b *tier.Block) (err error) {
 	if s := t.codec.sealer; s != nil {
 		room := t.room.Get().(*[]byte)
 		defer t.room.Put(room)
-		sealed, err := s.seal((*room)[:0], &e.nonce, b.Bytes, t.codec.about('D', int(c.slot), e))
+		sealed, err := s.Seal((*room)[:0], &e.nonce, b.Bytes, t.codec.about('D', int(c.slot), e))
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -32,7 +33,7 @@ func TestConcurrent(t *testing.T) {
 		o.Bytes, o.syncBytes, o.syncEvery = budget(12), 5*payload, time.Millisecond
 		o.Durable = round%3 == 2
 		if round%2 == 1 {
-			o.Secret = make([]byte, secretBytes)
+			o.Secret = make([]byte, seal.SecretBytes)
 		}
 		d, err := Open(o)
 		require.NoError(t, err)

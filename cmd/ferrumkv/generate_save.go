@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/spf13/cobra"
+)
+
+// noteName is what generate calls what it adds to a snapshot.
+const noteName = "github.com/ferrumkv/ferrumkv/cmd/ferrumkv generate"
+
+// saves are the files that a generation begins with and ends in.
+type saves struct {
+	save, resume string
+	coded        snapshot.Options
+
+	note savedNote                         // of the file that it goes on from
+	from []runner.Held[backend.AnyBuffer]  // its texts
+	held []*runner.Held[backend.AnyBuffer] // those that are saved
+}
+
+// savedNote is what a snapshot's sequences do not say.
+type savedNote struct {
+	Temperature float64     `json:"temperature"`
+	TopP        float64     `json:"top_p"`
+	Texts       []savedText `json:"texts"`
+}
+
+type savedText struct {
+	Tokens  []uint32 `json:"tokens"` // of the text: one more than are in the cache, as a rule
+	Sampler []byte   `json:"sampler"`
+	Over    bool     `json:"over,omitempty"`
+}
+
+func (s *saves) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.save, "save", "", "`FILE` that gets the sequences, to go on with them later: only its owner can read it, and the text can be computed from it")
+	cmd.Flags().StringVar(&s.resume, "resume", "", "`FILE` of an earlier --save to go on from: prints what is new")
+	cmd.Flags().BoolVar(&s.coded.Compress, "compress", false, "compress the file of --save with zstd, where that makes it smaller")
+}
+
+// any reports whether there are files.
+func (s *saves) any() bool { return s.save != "" || s.resume != "" }
+
+// check says what does not go together, before anything is loaded.
+func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
+	if s.coded.Compress && s.save == "" {
+		return errors.New("--compress: is for --save")
+	}
+	if !s.any() {
+		return nil
+	}
+	if len(f.turns) > 0 {
+		return errors.New("--turn: does not go with --save and --resume; resume what was saved without it")
+	}
+	if s.resume != "" {
+		for _, name := range []string{"prompt", "seed"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s: the file of --resume has it", name)
+			}
+		}
+	}
+	if info, err := os.Stat(s.save); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return fmt.Errorf("--save %s: is no file that could be replaced", s.save)
+	}
+	return checkOutput("save", s.save)
+}
+
+// load loads the file to go on from.
+func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], vocabulary int, f *generateFlags) error {
+	if s.resume == "" {
+		return nil
+	}
+	file, err := os.Open(s.resume)
+	if err != nil {
+		return fmt.Errorf("--resume: %w", err)
+	}
+	defer file.Close()
+	saved, err := pool.Load(file, s.coded)
+	if err != nil {
+		return fmt.Errorf("--resume %s: %w", s.resume, err)
+	}
+	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == noteName })
+	if at < 0 || json.Unmarshal(saved.Notes[at].Data, &s.note) != nil || len(s.note.Texts) != len(saved.Sequences) || len(s.note.Texts) == 0 {
+		return fmt.Errorf("--resume %s: it was not written by generate --save", s.resume)
+	}
+	for i, text := range s.note.Texts {
+		if have := saved.Sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
+			return fmt.Errorf("--resume %s: text %d has nothing to go on with", s.resume, i+1)
+		}
+		sampler, err := runner.NewSampler(runner.Sampling{}, 0)
+		if err == nil {
+			err = sampler.Restore(text.Sampler)
+		}
+		if err != nil || slices.ContainsFunc(text.Tokens, func(token uint32) bool { return int(token) >= vocabulary }) {
+			return fmt.Errorf("--resume %s: text %d is not one of this model that generate --save wrote", s.resume, i+1)
+		}
+		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
+	}
+	if !cmd.Flags().Changed("temperature") {
+		f.sampling.Temperature = s.note.Temperature
+	}
+	if !cmd.Flags().Changed("top-p") {
+		f.sampling.TopP = s.note.TopP
+	}
+	f.prompts = make([]string, len(s.from)) // only what is new is printed
+	return nil
+}
+
+// keep takes a text where it is left; nil: none is saved.
+func (s *saves) keep() func(int, runner.Held[backend.AnyBuffer]) error {
+	if s.save == "" {
+		return nil
+	}
+	return func(i int, h runner.Held[backend.AnyBuffer]) error {
+		s.held[i] = &h
+		return nil
+	}
+}
+
+// write saves all texts, if they are to be.
+func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) (err error) {
+	if s.save == "" {
+		return nil
+	}
+	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Temperature: of.Temperature, TopP: of.TopP}
+	for i, h := range s.held {
+		if h == nil {
+			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)
+		}
+		what.Sequences = append(what.Sequences, h.Seq)
+		note.Texts = append(note.Texts, savedText{h.Tokens, h.Sampler, h.Over})
+	}
+	data, err := json.Marshal(note)
+	if err != nil {
+		return err
+	}
+	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
+	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, s.coded) }); err != nil {
+		return fmt.Errorf("--save %s: %w", s.save, err)
+	}
+	for _, h := range s.held {
+		err = errors.Join(err, h.Seq.Release())
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package kvstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/ferrumkv/ferrumkv"
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/examples/kvstore"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+)
+
+const layers, heads, headDim = 4, 8, 128
+
+// A conversation outlives its process, and is stored again when it has grown.
+func Example() {
+	folder := must(os.MkdirTemp("", "kvstore"))
+	defer os.RemoveAll(folder)
+	ctx := context.Background()
+
+	// A process computes a prompt, and stores what the cache has of it.
+	dir := must(kvstore.Open(folder))
+	store := must(dir.Open(ctx, "conversation 7"))
+	kv := open()
+	seq, _, err := kv.Pool.Open(make([]uint32, 600), kvcache.OpenOptions{})
+	check(err)
+	compute(kv, seq, 600)
+	save(ctx, store, seq)
+	report(dir, store, seq)
+	check(seq.Release())
+	check(kv.Close())
+	check(store.Close())
+	check(dir.Close())
+
+	// Another one goes on with it.
+	dir = must(kvstore.Open(folder))
+	store = must(dir.Open(ctx, "conversation 7"))
+	kv = open()
+	seq = must(kv.Pool.ReadSequence(bytes.NewReader(must(store.Bytes(ctx)))))
+	fmt.Println("read", seq.Len(), "tokens")
+	fmt.Printf("the mean of 0 to 600 is %.1f\n", compute(kv, seq, 1))
+	compute(kv, seq, 39)
+	save(ctx, store, seq)
+	report(dir, store, seq)
+	check(seq.Release())
+	check(kv.Close())
+	check(store.Close())
+	check(dir.Close())
+	// Output:
+	// 600 tokens: 19 MiB, of which 19 are new
+	// read 600 tokens
+	// the mean of 0 to 600 is 300.0
+	// 640 tokens: 20 MiB, of which 3 are new
+}
+
+func open() *ferrumkv.Cache {
+	return must(ferrumkv.Open("cpu", kvcache.Config{
+		Model:   kvcache.Model{Layers: layers, QHeads: heads, KVHeads: heads, HeadDim: headDim, Digest: []byte("digest of the weights")},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, Capacity: 1024},
+	}))
+}
+
+// save stores a sequence. The first time it is written it is only measured.
+func save(ctx context.Context, store *kvstore.Store, seq *ferrumkv.Sequence) {
+	size := must(seq.WriteTo(new(length)))
+	snapshot := bytes.NewBuffer(must(store.Prepare(ctx, int(size)))[:0])
+	must(seq.WriteTo(snapshot))
+	check(store.Commit(ctx, snapshot.Len()))
+}
+
+type length struct{}
+
+func (length) Write(b []byte) (int, error) { return len(b), nil }
+
+func report(dir *kvstore.Dir, store *kvstore.Store, seq *ferrumkv.Sequence) {
+	const mib = 1 << 20
+	fmt.Printf("%d tokens: %d MiB, of which %d are new\n", seq.Len(), (store.Len()+mib/2)/mib, (dir.Stats().Written+mib/2)/mib)
+}
+
+// compute appends tokens, as a model would, and returns what the last of them reads: token i has the value i, and without a query
+// attention is the mean of all.
+func compute(kv *ferrumkv.Cache, seq *ferrumkv.Sequence, tokens int) float32 {
+	const row = heads * headDim
+	step := must(kv.NewStep())
+	defer step.Close()
+	q, k, v, out := make([]float32, tokens*row), make([]float32, tokens*row), make([]float32, tokens*row), make([]float32, tokens*row)
+	random := rand.New(rand.NewPCG(7, uint64(seq.Len())))
+	for i := range v {
+		v[i] = float32(seq.Len() + i/row)
+	}
+	check(step.Add(seq, make([]uint32, tokens)))
+	check(step.Plan())
+	for layer := range layers {
+		for i := range k {
+			k[i] = random.Float32()
+		}
+		check(step.Attend(layer, ferrumkv.Rows{Q: q, K: k, V: v, Out: out}))
+	}
+	check(step.Commit())
+	return out[len(out)-1]
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

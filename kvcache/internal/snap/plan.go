@@ -1,0 +1,187 @@
+package snap
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+)
+
+// plan finds what a sequence gets.
+func (in *In[B]) plan(i int) error {
+	q, c := &in.Head.Sequences[i], &in.parts.Config
+	if n := max(q.Len, q.Prompt); n > c.Memory.Capacity {
+		return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint(n, " tokens"), Want: fmt.Sprint(c.Memory.Capacity)}
+	}
+	if most := math.MaxInt32 - c.Memory.Capacity; q.Next > most { // what is still computed has positions, too
+		return snapshot.ErrMismatch{Field: "position", Layer: -1, Have: fmt.Sprint(q.Next), Want: fmt.Sprint(most, " at most")}
+	}
+	if lists := len(q.Positions); lists > 1 && lists != c.Model.Layers {
+		return snapshot.ErrCorrupt{Offset: in.r.Bytes(), Section: "SEQ ", Why: fmt.Sprintf("%d lists of positions, for %d layers", lists, c.Model.Layers)}
+	}
+	if err := in.keys(q); err != nil {
+		return err
+	}
+	lines := make([]line, len(q.Strips))
+	for s := range lines {
+		lines[s] = newLine(q.Strips[s])
+	}
+	in.bodies[i] = make([]body, len(in.parts.All))
+	for p, st := range in.parts.All {
+		if st.RoPE.Table.Set && q.Next > c.Memory.Capacity {
+			return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint("position ", q.Next), Want: fmt.Sprint(c.Memory.Capacity)}
+		}
+		pl := planner[B]{in: in, i: i, tokens: q.Len, st: st, lines: lines, kept: in.homeOf(st.Kept), fresh: -1}
+		if st.Windowed() {
+			pl.fresh = in.homeOf(st.Fresh)
+		}
+		var err error
+		if in.bodies[i][p], err = pl.body(); err != nil {
+			return err
+		}
+	}
+	for of, n := range in.needs { // now, for what a stream says may be much more than it has
+		if n > of.Total() {
+			return block.ErrOutOfBlocks{Need: n, Free: of.Total()}
+		}
+	}
+	return nil
+}
+
+func (in *In[B]) homeOf(of *store.Store[B]) int {
+	return slices.IndexFunc(in.homes, func(h home[B]) bool { return h.of == of })
+}
+
+// planner finds what a sequence gets in a part. Tokens lie where blocks of the pool have them, whichever blocks they came from:
+// what a part gave up must be outside of those.
+type planner[B backend.Buffer] struct {
+	in          *In[B]
+	i           int // the sequence
+	tokens      int
+	st          *store.Stores[B]
+	lines       []line
+	kept, fresh int // homes; −1: there is none
+}
+
+func (p *planner[B]) body() (b body, err error) {
+	n := p.tokens
+	if n == 0 {
+		return b, nil
+	}
+	if p.st.States != nil {
+		from, ok, err := p.find(p.kept, 0, n)
+		if !ok {
+			return b, cmp.Or(err, p.missing())
+		}
+		return body{len: n, kept: p.targets(p.kept, []int{0}, [][][]src{from})}, nil
+	}
+	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
+	start, stop := p.extent(p.kept)
+	end := ceilDiv(n, size)
+	kept, exact := end, 0 // blocks before which there are rows as stored, and from which on there are computed ones
+	if p.fresh >= 0 {
+		at, to := p.extent(p.fresh)
+		if to != n {
+			at = n
+		}
+		exact = ceilDiv(at, size)
+		if stop < n {
+			kept = stop / size
+		}
+	}
+	gone := rule.Gone(n)
+	for _, gone := range [...]int{gone, max(gone, ceilDiv(start-rule.SinkBlocks()*size, size))} {
+		b, ok, err := p.lay(gone, end, kept, exact)
+		if ok || err != nil {
+			return b, err
+		}
+	}
+	return b, p.missing()
+}
+
+// extent is what all strips of a home have: see line.extent.
+func (p *planner[B]) extent(home int) (start, end int) {
+	for i, f := range p.in.homes[home].from {
+		s, e := p.lines[f].extent()
+		if i == 0 {
+			start, end = s, e
+		}
+		start, end = max(start, s), min(end, e)
+	}
+	return start, end
+}
+
+// lay finds the blocks of a body that has given up so many behind its sinks: those before kept as they are stored, and those
+// from exact on as they were computed. It reports whether they can be had.
+func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error) {
+	rule, size, n := &p.st.Rule, p.st.Config.BlockTokens(), p.tokens
+	sinks := rule.SinkBlocks()
+	if gone > 0 && !rule.Reaches(gone, n) {
+		return b, false, nil
+	}
+	var all []int
+	stored := 0
+	for i := range end {
+		if i < sinks || i >= sinks+gone {
+			all = append(all, i)
+			if i < kept {
+				stored++
+			}
+		}
+	}
+	b = body{len: n - gone*size, gone: gone}
+	get := func(home int, list []int) (from [][][]src, ok bool, err error) {
+		for _, i := range list {
+			f, ok, err := p.find(home, i*size, min(size, n-i*size))
+			if !ok {
+				return nil, false, err
+			}
+			from = append(from, f)
+		}
+		return from, true, nil
+	}
+	var recent [][][]src
+	if p.fresh < 0 {
+		stored, b.recentGone = len(all), len(all)
+	} else {
+		b.recentGone = exact
+		if exact > sinks {
+			b.recentGone = max(exact-gone, min(sinks, len(all)))
+		}
+		if stored < b.recentGone {
+			return b, false, nil
+		}
+		if recent, ok, err = get(p.fresh, all[b.recentGone:]); !ok {
+			return b, false, err
+		}
+	}
+	old, ok, err := get(p.kept, all[:stored])
+	if !ok {
+		return b, false, err
+	}
+	b.kept, b.recent = p.targets(p.kept, all[:stored], old), p.targets(p.fresh, all[b.recentGone:], recent)
+	return b, true, nil
+}
+
+// missing is that tokens which a block would have were given up before they were saved.
+func (p *planner[B]) missing() error {
+	c := &p.st.Config
+	e := snapshot.ErrMismatch{Field: "Memory.BlockSize", Layer: p.st.Model[0], Want: fmt.Sprint(c.BlockTokens()),
+		Why: "blocks would have tokens that the layers had given up before they were saved; take the block size that they were saved from"}
+	for _, f := range p.in.homes[p.kept].from {
+		e.Have = fmt.Sprint(p.in.Head.Strips[f].Tokens)
+	}
+	if c.Memory.Layout == config.Contiguous {
+		e.Field, e.Have, e.Want = "Memory.Layout", "paged", "contiguous"
+		e.Why = "the layers had given up tokens before they were saved, which the contiguous layout has all of"
+	}
+	return e
+}
+
+func ceilDiv(a, b int) int { return (max(a, 0) + b - 1) / b }

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// segmentOf is blocks of a store.
+type segmentOf[B backend.Buffer] struct {
+	of     *Store[B]
+	blocks []block.Block
+}
+
+// Arrived is what a body gets that was filled from elsewhere.
+type Arrived struct {
+	Len, Gone    int // of the body
+	RecentGone   int
+	Kept, Recent []Filled
+}
+
+// Filled is a block whose content is there. Shared: another sequence has it already.
+type Filled struct {
+	block.Block
+	Shared bool
+}
+
+// TakeArriving takes n blocks of a store for an empty sequence, which are filled before it has them. The pool's lock is held.
+func (s *Bodies[B]) TakeArriving(of *Store[B], n int) ([]block.Block, error) {
+	var claim block.Claim
+	blocks, err := of.Take(&claim, s.Parts[0].Root, nil, n)
+	if err == nil && n > 0 {
+		s.arriving = append(s.arriving, segmentOf[B]{of, blocks})
+	}
+	return blocks, err
+}
+
+// ForgoArriving gives up what was taken. The pool's lock is held.
+func (s *Bodies[B]) ForgoArriving() (err error) {
+	for _, g := range s.arriving {
+		err = errors.Join(err, g.of.Retire(nil, g.blocks))
+	}
+	s.arriving = nil
+	return err
+}
+
+// ownArriving notes the blocks that were taken for a sequence and are filled.
+func (s *Bodies[B]) ownArriving(of []Books) {
+	for _, g := range s.arriving {
+		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
+		books := of[i].Kept
+		if g.of != s.all.All[i].Kept {
+			books = of[i].Fresh
+		}
+		books.Own(g.blocks)
+	}
+}
+
+// Arrive gives an empty sequence its blocks: those that were taken for it, and shares of others'. The pool's lock is held.
+func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
+	s.arriving = nil
+	for i := range s.Parts {
+		b, p := &s.Parts[i], &places[i]
+		b.Len, b.Gone = p.Len, p.Gone
+		err = errors.Join(err, b.Stores.Kept.arrive(&b.Kept, 0, p.Kept))
+		if b.Stores.Windowed() {
+			err = errors.Join(err, b.Stores.Fresh.arrive(&b.Recent, p.RecentGone, p.Recent))
+		}
+	}
+	return err
+}
+
+func (st *Store[B]) arrive(g *Segment, gone int, blocks []Filled) (err error) {
+	g.Gone, g.Blocks = gone, g.Blocks[:0]
+	for _, b := range blocks {
+		if b.Shared {
+			err = errors.Join(err, st.Share([]block.Block{b.Block})) // somebody has it
+		}
+		g.Blocks = append(g.Blocks, b.Block)
+	}
+	st.Logical += len(g.Blocks)
+	return err
+}

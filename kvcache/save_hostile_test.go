@@ -1,0 +1,120 @@
+package kvcache
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/stretchr/testify/require"
+)
+
+// What others could find is found whichever sequence comes first: one that shares the beginning of a block, or that nobody finds, too.
+func TestLoadedIsFoundInAnyOrder(t *testing.T) {
+	prompt := sequence(1, 23)
+	r := savedRig(t, 60)
+	x, _ := r.serve(prompt, OpenOptions{})
+	short, err := x.seq.Fork()
+	require.NoError(t, err)
+	require.NoError(t, short.Truncate(6))
+	silent, err := x.seq.Fork()
+	require.NoError(t, err)
+	require.NoError(t, silent.Retain(r.s, [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 20}}, RetainOptions{}))
+	for name, all := range map[string][]*Sequence[buffer]{"short": {short, x.seq}, "silent": {silent, x.seq}, "all": {silent, short, x.seq}} {
+		o := savedRig(t, 60)
+		got := o.load(r.save(all...))
+		require.Equal(t, 20, o.matched(prompt, OpenOptions{}), name)
+		for i := range all {
+			requireSame(r, o, all[i], got[i])
+		}
+		o.release(got...)
+		o.close()
+	}
+	r.drop(x)
+	r.release(short, silent)
+	r.close()
+}
+
+// A stream that says more than it has is refused before it takes memory and time for that.
+func TestLoadOfMuch(t *testing.T) {
+	cfg := signed(small(Paged))
+	cfg.Memory.Capacity, cfg.Memory.Blocks = 4096, 1100
+	r := deviceRig(t, cfg)
+	x, _ := r.serve(sequence(1, 23), OpenOptions{})
+	stream := r.save(x.seq)
+	for name, edit := range map[string]func(h *snapshot.Head){
+		"sequences of a chunk each": func(h *snapshot.Head) {
+			h.Strips[0].Tokens = 4096
+			q := h.Sequences[0]
+			q.Len, q.Next, q.Tokens = 4096, 4096, nil
+			h.Sequences = nil
+			for i := range 2000 {
+				q.Strips = [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: i, Tokens: 4096}}}}}
+				h.Sequences = append(h.Sequences, q)
+			}
+		},
+		"sequences of a chunk": func(h *snapshot.Head) {
+			q := h.Sequences[0]
+			q.Len, q.Next, q.Tokens = 4096, 4096, nil
+			var refs []snapshot.Ref
+			for range 1024 {
+				refs = append(refs, snapshot.Ref{Chunk: 0, Tokens: 4})
+			}
+			q.Strips = [][]snapshot.Run{{{Refs: refs}}}
+			h.Sequences = nil
+			for range 200 {
+				h.Sequences = append(h.Sequences, q)
+			}
+		},
+		"a long hash": func(h *snapshot.Head) {
+			q := &h.Sequences[0]
+			q.Prompt, q.Tokens = 4096, sequence(1, 4096)
+			q.Items = []prefix.Item{{Begin: 0, End: 4096, Hash: make([]byte, 1<<20)}}
+		},
+		"many items": func(h *snapshot.Head) {
+			q := &h.Sequences[0]
+			q.Prompt, q.Tokens = 4096, sequence(1, 4096)
+			for range 20000 {
+				q.Items = append(q.Items, prefix.Item{Begin: 0, End: 4096, Hash: []byte("x")})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			much := rewritten(t, stream, edit)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := r.pool.Load(bytes.NewReader(much), snapshot.Options{})
+			runtime.ReadMemStats(&after)
+			t.Logf("%d bytes: %d bytes allocated: %.200v", len(much), after.TotalAlloc-before.TotalAlloc, err)
+			r.release(got.Sequences...)
+			require.Error(t, err)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(much)+1<<20))
+		})
+	}
+	r.drop(x)
+	r.close()
+}
+
+// A stream that cannot be verified takes nothing from a tenant with a quota, and one that can takes no more than that.
+func TestLoadWithinQuota(t *testing.T) {
+	salt := prefix.Scope{Salt: []byte("a")}
+	from := savedRig(t, 40)
+	x, _ := from.serve(sequence(1, 23), OpenOptions{Scope: salt})
+	stream := from.save(x.seq)
+	r := savedRig(t, 40)
+	require.NoError(t, r.pool.Limit(salt, prefix.Limits{Quota: 4}))
+	r.cache(sequence(100, 17), OpenOptions{Scope: salt})
+	found := r.matched(sequence(100, 17), OpenOptions{Scope: salt})
+	require.Positive(t, found)
+	require.Error(t, r.refuse(stream[:len(stream)-1]))
+	require.Equal(t, found, r.matched(sequence(100, 17), OpenOptions{Scope: salt}))
+	got := r.load(stream)
+	r.expect(r.s, got[0], x.want)
+	t.Log(r.matched(sequence(1, 23), OpenOptions{Scope: salt}), r.matched(sequence(100, 17), OpenOptions{Scope: salt}))
+	require.LessOrEqual(t, r.matched(sequence(1, 23), OpenOptions{Scope: salt}), 16)
+	r.release(got...)
+	r.close()
+	from.drop(x)
+	from.close()
+}
