@@ -70,7 +70,17 @@ func (m *moody) Put(ctx context.Context, blocks []tier.Block) error {
 // Whatever sequences do with a pool above tiers that have their moods, they have what a run without a cache would have, and
 // nothing is left behind.
 func TestTiersAgainstReaders(t *testing.T) {
-	took := 0 // tokens of loads
+	took := readersAboveTiers(t)
+	for more := 0; took == 0 && more < 10; more++ { // few histories may do without
+		took = readersAboveTiers(t)
+	}
+	require.Positive(t, took)
+	t.Logf("%d tokens came back", took)
+}
+
+// readersAboveTiers runs histories, and returns how many tokens came from tiers.
+func readersAboveTiers(t *testing.T) int {
+	took := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var tiers config.Tiers
 		var moods []*moody
@@ -248,10 +258,7 @@ func TestTiersAgainstReaders(t *testing.T) {
 			require.NoError(t, m.Close())
 		}
 	})
-	if !testing.Short() && !emulated(testDevice().Info) { // few histories may do without
-		require.Positive(t, took)
-	}
-	t.Logf("%d tokens came back", took)
+	return took
 }
 
 // Nothing of a pool with tiers runs on after Close, in the middle of loads.
