@@ -106,13 +106,13 @@ func TestStepsAreBatched(t *testing.T) {
 }
 
 // Ten thousand steps leave no object alive, and have no more of them on the way than the
-// first few had.
+// first half of them had.
 func TestStepsLeaveNothing(t *testing.T) {
 	start := metalsimt.Count()
 	be := openMetal(t)
 	steps := 10_000
 	if testing.Short() || race.Enabled {
-		steps = 500
+		steps = 2000
 	}
 	d := newDecoder(t, be, 1, 64)
 	var warm uint64
@@ -127,11 +127,11 @@ func TestStepsLeaveNothing(t *testing.T) {
 		d.decode()
 		if i%250 == 249 {
 			require.NoError(t, d.s.Sync())
-			if live := metalsimt.Count().Live(); warm == 0 {
-				warm = live
+			if live := metalsimt.Count().Live(); i < steps/2 { // how many are on the way at once differs
+				warm = max(warm, live)
 			} else {
-				const room = 64 // for what is on its way: less than one object for each third step
-				require.LessOrEqual(t, live, warm+room, "after step %d", i)
+				const marks = 16 // of transfers, where the device falls behind for the first time; a leak has more in as many steps
+				require.LessOrEqual(t, live, warm+marks, "after step %d", i)
 			}
 		}
 	}
