@@ -314,3 +314,17 @@ func TestVersion1Coded(t *testing.T) {
 		require.Equal(t, o.Compress, shrunk > 0)
 	}
 }
+
+// What no reader would take is not written.
+func TestWriterRefusesLongSections(t *testing.T) {
+	part := make([]byte, 1<<28) // never touched
+	for _, o := range codings {
+		var b bytes.Buffer
+		w := NewWriter(&b, o)
+		require.NoError(t, w.Head(sample()))
+		require.ErrorIs(t, w.section(typeChunk, critical, part, part, part, part, part, part, part, part), backend.ErrArgument{})
+		require.ErrorIs(t, w.Close(), backend.ErrArgument{})
+		_, _, err := readAll(bytes.NewReader(b.Bytes()), o)
+		require.ErrorIs(t, err, ErrCorrupt{})
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// maxSection is the most bytes of a payload. Writers cut what is longer.
+// maxSection is the most bytes of a payload.
 const maxSection = 1 << 31
 
 // firstRead is what is allocated before a payload is there: more only as it comes.

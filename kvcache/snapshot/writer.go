@@ -3,8 +3,11 @@ package snapshot
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // Writer writes a stream: first Head, then chunks, then Close. After an error all that follows is that error.
@@ -44,6 +47,14 @@ func (w *Writer) write(b []byte) {
 // section writes one with a payload in pieces.
 func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 	if w.err != nil {
+		return w.err
+	}
+	plain := uint64(sealBytes)
+	for _, p := range payload {
+		plain += uint64(len(p))
+	}
+	if plain > maxSection { // no reader would take it
+		w.err = backend.ErrArgument{Package: "snapshot", What: fmt.Sprintf("section %q of %d bytes, and none has more than %d; save fewer tokens together", kind, plain, uint64(maxSection))}
 		return w.err
 	}
 	s := section{kind: kind, flags: flags}
@@ -115,9 +126,8 @@ func (w *Writer) Chunk(strip, tokens int, rows []byte) error {
 		return errNotMade
 	}
 	w.payload = w.payload[:0]
-	for _, v := range [...]int{strip, tokens} {
-		w.payload.n(v)
-	}
+	w.payload.n(strip)
+	w.payload.n(tokens)
 	return w.section(typeChunk, critical, w.payload, rows)
 }
 
