@@ -35,6 +35,20 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 	return b.Bytes()
 }
 
+// family is a sequence, and forks of it that are longer and shorter.
+func (r *rig[B]) family() (x, y, z *Sequence[B]) {
+	r.t.Helper()
+	x = r.open()
+	require.NoError(r.t, r.feed(feed[B]{x, sequence(1, 37)}))
+	y, err := x.Fork()
+	require.NoError(r.t, err)
+	require.NoError(r.t, r.feed(feed[B]{y, sequence(100, 5)}))
+	z, err = x.Fork()
+	require.NoError(r.t, err)
+	require.NoError(r.t, z.Truncate(10))
+	return x, y, z
+}
+
 // load loads a stream, none of which is left.
 func (r *rig[B]) load(stream []byte) []*Sequence[B] {
 	r.t.Helper()

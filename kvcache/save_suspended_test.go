@@ -42,14 +42,7 @@ func TestSavedAway(t *testing.T) {
 		t.Run(fmt.Sprintf("%v/%v-%v", f.Act, f.K, f.V), func(t *testing.T) {
 			for name, cfg := range savedLayouts(f) {
 				r := deviceRig(t, cfg)
-				x := r.open()
-				require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 37)}))
-				y, err := x.Fork()
-				require.NoError(t, err)
-				require.NoError(t, r.feed(feed[buffer]{y, sequence(100, 5)}))
-				z, err := x.Fork()
-				require.NoError(t, err)
-				require.NoError(t, z.Truncate(10))
+				x, y, z := r.family()
 				all := []*Sequence[buffer]{x, y, z, r.open(), r.open()}
 				stream := requireSavedAway(r, all...)
 				o := deviceRig(t, cfg)

@@ -77,14 +77,7 @@ func TestSavedGoesOver(t *testing.T) {
 			for i, name := range names {
 				cfg := layouts[name]
 				r := deviceRig(t, cfg)
-				x := r.open()
-				require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 37)}))
-				y, err := x.Fork()
-				require.NoError(t, err)
-				require.NoError(t, r.feed(feed[buffer]{y, sequence(100, 5)}))
-				z, err := x.Fork()
-				require.NoError(t, err)
-				require.NoError(t, z.Truncate(10))
+				x, y, z := r.family()
 				empty := r.open()
 				stream, held := r.save(x, y, z, empty), r.idle().Held
 				for _, other := range []string{name, names[(i+1)%len(names)]} {
@@ -125,12 +118,8 @@ func TestSavedCrossesDevices(t *testing.T) {
 		t.Run(fmt.Sprintf("%v/%v-%v", f.Act, f.K, f.V), func(t *testing.T) {
 			cfg := savedLayouts(f)[Paged.String()]
 			r := deviceRig(t, cfg)
-			x := r.open()
-			require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 37)}))
-			y, err := x.Fork()
-			require.NoError(t, err)
-			require.NoError(t, r.feed(feed[buffer]{y, sequence(100, 5)}))
-			stream := r.save(x, y)
+			x, y, z := r.family()
+			stream := r.save(x, y, z)
 			for _, layout := range []Layout{Paged, Contiguous} {
 				cfg := cfg
 				if cfg.Memory.Layout, cfg.Memory.BlockSize = layout, 0; layout == Paged {
@@ -144,12 +133,13 @@ func TestSavedCrossesDevices(t *testing.T) {
 				back := again.load(o.save(there...))
 				require.True(t, bytes.Equal(r.save(x), again.save(back[0])))
 				require.True(t, bytes.Equal(r.save(y), again.save(back[1])))
+				require.True(t, bytes.Equal(r.save(z), again.save(back[2])))
 				again.release(back...)
 				again.close()
 				o.release(there...)
 				o.close()
 			}
-			r.release(x, y)
+			r.release(x, y, z)
 			r.close()
 		})
 	}
