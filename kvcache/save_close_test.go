@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -119,7 +120,11 @@ func TestSavesAtOnce(t *testing.T) {
 					continue
 				}
 				a, b := got.Sequences[0], got.Sequences[1]
-				if err := r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{a, b}}, snapshot.Options{Compress: j%2 == 0}); err != nil && !errors.Is(err, ErrBusy) { // others save all
+				o := snapshot.Options{}
+				if j%2 == 0 {
+					o.Compressor = zstd.Compressor{}
+				}
+				if err := r.pool.Save(io.Discard, Saved[buffer]{Sequences: []*Sequence[buffer]{a, b}}, o); err != nil && !errors.Is(err, ErrBusy) { // others save all
 					t.Error(err)
 				}
 				if err := r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrReleased) {

@@ -10,6 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -385,18 +386,18 @@ func TestLoadHoldsLittle(t *testing.T) {
 	r.close()
 }
 
-// A sealed stream is for who has its secret, and a compressed one for all.
+// A sealed stream is for who has its secret, and a compressed one for who has a compressor.
 func TestSavedAsOptionsSay(t *testing.T) {
 	r := savedRig(t, 40)
 	x, _ := r.serve(sequence(1, 23), OpenOptions{})
 	secret, other := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
-	for _, o := range []snapshot.Options{{}, {Compress: true}, {Secret: secret}, {Compress: true, Secret: secret}} {
+	for _, o := range []snapshot.Options{{}, {Compressor: zstd.Compressor{}}, {Secret: secret}, {Compressor: zstd.Compressor{}, Secret: secret}} {
 		var b bytes.Buffer
 		require.NoError(t, r.pool.Save(&b, Saved[buffer]{}, o))
 		require.Equal(t, o.Secret == nil, bytes.Contains(b.Bytes(), []byte("ferrumkv")), "the content text")
 		for _, secret := range [][]byte{nil, secret, other} {
 			into := savedRig(t, 40)
-			got, err := into.pool.Load(bytes.NewReader(b.Bytes()), snapshot.Options{Secret: secret})
+			got, err := into.pool.Load(bytes.NewReader(b.Bytes()), snapshot.Options{Compressor: zstd.Compressor{}, Secret: secret})
 			if bytes.Equal(secret, o.Secret) {
 				require.NoError(t, err)
 				into.expect(into.s, got.Sequences[0], x.want)
@@ -406,6 +407,14 @@ func TestSavedAsOptionsSay(t *testing.T) {
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, "secret", e.Field)
 			}
+			into.close()
+		}
+		if o.Compressor != nil {
+			into := savedRig(t, 40)
+			_, err := into.pool.Load(bytes.NewReader(b.Bytes()), snapshot.Options{Secret: o.Secret})
+			var e snapshot.ErrMismatch
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, "compression", e.Field)
 			into.close()
 		}
 	}

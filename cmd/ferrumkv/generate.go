@@ -182,12 +182,12 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 
 // seal has files sealed with the secret, if there is one.
 func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
-	if f.files.coded.Secret, err = f.secret.read(); err != nil || f.files.coded.Secret == nil {
+	if f.files.secret, err = f.secret.read(); err != nil || f.files.secret == nil {
 		return err
 	}
 	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
 	if disk {
-		cfg.Tiers.Disk.Secret = f.files.coded.Secret
+		cfg.Tiers.Disk.Secret = f.files.secret
 	}
 	if !disk && !f.files.any() {
 		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)

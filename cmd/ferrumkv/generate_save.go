@@ -12,6 +12,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/spf13/cobra"
 )
 
@@ -21,7 +22,8 @@ const noteName = "github.com/ferrumkv/ferrumkv/cmd/ferrumkv generate"
 // saves are the files that a generation begins with and ends in.
 type saves struct {
 	save, resume string
-	coded        snapshot.Options
+	compress     bool
+	secret       []byte
 
 	note savedNote                         // of the file that it goes on from
 	from []runner.Held[backend.AnyBuffer]  // its texts
@@ -44,7 +46,7 @@ type savedText struct {
 func (s *saves) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.save, "save", "", "`FILE` that gets the sequences, to go on with them later: only its owner can read it, and the text can be computed from it")
 	cmd.Flags().StringVar(&s.resume, "resume", "", "`FILE` of an earlier --save to go on from: prints what is new")
-	cmd.Flags().BoolVar(&s.coded.Compress, "compress", false, "compress the file of --save with zstd, where that makes it smaller")
+	cmd.Flags().BoolVar(&s.compress, "compress", false, "compress the file of --save with zstd, where that makes it smaller")
 }
 
 // any reports whether there are files.
@@ -52,7 +54,7 @@ func (s *saves) any() bool { return s.save != "" || s.resume != "" }
 
 // check says what does not go together, before anything is loaded.
 func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
-	if s.coded.Compress && s.save == "" {
+	if s.compress && s.save == "" {
 		return errors.New("--compress: is for --save")
 	}
 	if !s.any() {
@@ -84,7 +86,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		return fmt.Errorf("--resume: %w", err)
 	}
 	defer file.Close()
-	saved, err := pool.Load(file, s.coded)
+	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
 	if err != nil {
 		return fmt.Errorf("--resume %s: %w", s.resume, err)
 	}
@@ -144,7 +146,11 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 		return err
 	}
 	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
-	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, s.coded) }); err != nil {
+	o := snapshot.Options{Secret: s.secret}
+	if s.compress {
+		o.Compressor = zstd.Compressor{}
+	}
+	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, o) }); err != nil {
 		return fmt.Errorf("--save %s: %w", s.save, err)
 	}
 	for _, h := range s.held {

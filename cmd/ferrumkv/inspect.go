@@ -11,6 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/spf13/cobra"
 )
 
@@ -37,7 +38,7 @@ missing is an error. Tokens and salts are not shown. A sealed one needs its --se
 				return err
 			}
 			in := bufio.NewReader(file)
-			x, err := inspect(in, snapshot.Options{Secret: secret})
+			x, err := inspect(in, snapshot.Options{Compressor: zstd.Compressor{}, Secret: secret})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -11,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/klauspost/compress/zstd"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
+	zst "github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -185,22 +187,80 @@ func TestCompressedWhereItSaves(t *testing.T) {
 	}[1:] {
 		var last []byte
 		for _, before := range [][]byte{nil, random, half} { // on other chunks neither
-			s, err := newShrinker()
+			s := shrinker{Compressor: codings[1].Compressor}
+			_, err := s.shrink([][]byte{before})
 			require.NoError(t, err)
-			_ = s.shrink([][]byte{before})
-			got := bytes.Clone(s.shrink([][]byte{{1, 2}, c.rows}))
+			got, err := s.shrink([][]byte{{1, 2}, c.rows})
+			require.NoError(t, err)
+			got = bytes.Clone(got)
 			require.True(t, c.is || len(c.rows) < 1<<20 || c.rows[0] == 0 || len(s.room) < 3*samples*sampleBytes, "tried in a few places")
 			require.Equal(t, c.is, got != nil, c.what)
 			require.True(t, before == nil || bytes.Equal(last, got))
 			require.Less(t, len(got), len(c.rows)+2)
 			last = got
 		}
-		stream := rewritten(t, oneChunk(len(c.rows)), []Chunk{{0, 0, 1, c.rows}}, Options{Compress: true})
+		stream := rewritten(t, oneChunk(len(c.rows)), []Chunk{{0, 0, 1, c.rows}}, codings[1])
 		parts := cut(t, stream)
 		require.Equal(t, c.is, parts[len(parts)-2][5] == compressed)
-		_, all, err := readAll(bytes.NewReader(stream), Options{})
+		_, all, err := readAll(bytes.NewReader(stream), codings[1])
 		require.NoError(t, err)
 		require.Equal(t, c.rows, all[0].Rows)
+	}
+}
+
+// Who gives no compressor is told of it.
+func TestCompressedNeedsCompressor(t *testing.T) {
+	for _, o := range codings {
+		stream := write(t, sample(), o)
+		r := NewReader(bytes.NewReader(stream), Options{Secret: o.Secret})
+		_, err := r.Head() // the first chunk is read by then, which is one that is compressed
+		for err == nil {
+			_, err = r.Chunk()
+		}
+		if o.Compressor == nil {
+			require.Equal(t, io.EOF, err)
+			continue
+		}
+		var e ErrMismatch
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "compression", e.Field)
+		require.ErrorContains(t, err, "kvcache/snapshot/zstd")
+		_, again := r.Chunk()
+		require.Equal(t, err, again)
+	}
+}
+
+// broken is a compressor that fails, or says what is not so.
+type broken struct {
+	zstd.Compressor
+	err error
+	off int // bytes that it gives more
+}
+
+func (b broken) Compress(dst, plain []byte) ([]byte, error) {
+	dst, _ = b.Compressor.Compress(dst, plain)
+	return dst, b.err
+}
+
+func (b broken) Decompress(dst, frame []byte) ([]byte, error) {
+	dst, _ = b.Compressor.Decompress(dst, frame)
+	return dst[:len(dst)+b.off], b.err
+}
+
+// A compressor that fails is the end of a stream that is written, and of one that is read.
+func TestCompressorFails(t *testing.T) {
+	fails := errors.New("no")
+	for _, rows := range [][]byte{make([]byte, 1000), make([]byte, 1<<20)} {
+		w := NewWriter(io.Discard, Options{Compressor: broken{err: fails}})
+		require.NoError(t, w.Head(oneChunk(len(rows))))
+		require.Equal(t, fails, w.Chunk(0, 1, rows))
+		require.Equal(t, fails, w.Close())
+	}
+	stream := rewritten(t, oneChunk(1000), []Chunk{{0, 0, 1, make([]byte, 1000)}}, codings[1])
+	for _, c := range []broken{{err: fails}, {off: -1}} {
+		_, _, err := readAll(bytes.NewReader(stream), Options{Compressor: c})
+		require.ErrorIs(t, err, ErrCorrupt{})
+		require.ErrorContains(t, err, "what was compressed")
 	}
 }
 
@@ -213,7 +273,7 @@ func bomb(t *testing.T, n int, frame []byte) []byte {
 
 // A few bytes that become many, or are no frame of as many as they say, are refused, and no memory is taken for what they would become.
 func TestBombs(t *testing.T) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	e, err := zst.NewWriter(nil, zst.WithEncoderConcurrency(1))
 	require.NoError(t, err)
 	const many = 256 << 20
 	large := e.EncodeAll(make([]byte, many), nil)
@@ -226,7 +286,7 @@ func TestBombs(t *testing.T) {
 	rows := append([]byte{0, 0, 0, 0, 1, 0, 0, 0}, make([]byte, 992)...)
 	frame := e.EncodeAll(rows, nil)
 	taken := bomb(t, len(rows), frame)
-	_, all, err := readAll(bytes.NewReader(taken), Options{})
+	_, all, err := readAll(bytes.NewReader(taken), codings[1])
 	require.NoError(t, err)
 	require.Equal(t, rows[8:], all[0].Rows)
 	wide := append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xf8}, make([]byte, 200)...) // a window of 2⁴¹ bytes
@@ -249,7 +309,7 @@ func TestBombs(t *testing.T) {
 		"nothing":                  bomb(t, 1000, nil),
 	} {
 		require.LessOrEqual(t, allocated(func() {
-			_, _, err := readAll(bytes.NewReader(stream), Options{})
+			_, _, err := readAll(bytes.NewReader(stream), codings[1])
 			require.ErrorIs(t, err, ErrCorrupt{}, what)
 			require.ErrorContains(t, err, "what was compressed", what)
 		}), mayAllocate(stream), what)
@@ -311,7 +371,7 @@ func TestVersion1Coded(t *testing.T) {
 			require.Equal(t, o.Secret != nil, p[5]&sealed != 0)
 			shrunk += int(p[5] & compressed)
 		}
-		require.Equal(t, o.Compress, shrunk > 0)
+		require.Equal(t, o.Compressor != nil, shrunk > 0)
 	}
 }
 

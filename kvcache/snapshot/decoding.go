@@ -35,8 +35,11 @@ func (r *Reader) decode(s *section, head *[sectionBytes]byte) error {
 		if s.kind != typeChunk {
 			return r.corrupt("it is compressed, as only chunks are")
 		}
+		if r.shrinker.Compressor == nil {
+			return ErrMismatch{Field: "compression", Layer: -1, Have: "zstd", Want: "none", Why: "give Options a Compressor: package kvcache/snapshot/zstd has it"}
+		}
 		var why string
-		if r.payload, why = r.expander.expand(r.payload); why != "" {
+		if r.payload, why = r.shrinker.expand(r.payload); why != "" {
 			return r.corrupt("what was compressed: %s", why)
 		}
 	}

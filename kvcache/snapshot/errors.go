@@ -32,7 +32,7 @@ func (e ErrCorrupt) Unwrap() error { return e.Err }
 // ErrMismatch is a snapshot that is whole and that the reader cannot use: it is of another model, stored in other formats, or needs what
 // the reader's pool does not have.
 type ErrMismatch struct {
-	Field string // of the content (docs/keys.md), or of the configuration as Memory.BlockSize; version, section, coding, flags or secret
+	Field string // of the content (docs/keys.md), or of the configuration as Memory.BlockSize; version, section, coding, flags, secret or compression
 	Layer int    // of the model; −1: all of it
 	Have  string // what the snapshot has
 	Want  string // what the reader has

@@ -29,7 +29,7 @@ func FuzzReader(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, mend, hidden bool) {
-		o := Options{}
+		o := codings[1]
 		if hidden {
 			o.Secret = secret
 		}

@@ -4,8 +4,9 @@ import "github.com/ferrumkv/ferrumkv/internal/seal"
 
 // Options is how a stream is stored. The zero value is in the clear, and as it is.
 type Options struct {
-	// Compress makes a Writer compress chunks with zstd, where that saves anything. A Reader reads them either way.
-	Compress bool
+	// Compressor compresses chunks where that saves anything: zstd.Compressor of package snapshot/zstd. A Reader with one reads them either
+	// way; without, it takes none that are compressed.
+	Compressor Compressor
 	// Secret seals a stream with AES-256-GCM: 32 random bytes, which the owner keeps elsewhere. nil: it is in the clear. A Reader with a
 	// secret takes no stream that was not sealed with it, one in the clear neither; without, it takes none that is sealed.
 	Secret []byte

@@ -23,7 +23,7 @@ type Reader struct {
 	stored   []byte // the payload as the stream has it
 	payload  []byte // and as it was
 	guard    *guard // nil: in the clear
-	expander expander
+	shrinker shrinker
 	ahead    bool // the section was read, and is not used yet
 	head     Head
 	wanted   []want // of chunks
@@ -36,8 +36,9 @@ type want struct{ strip, tokens int }
 
 // NewReader returns a Reader of r, which stays the caller's. It reads no byte behind the stream. The options stay the caller's, too; Head
 // returns backend.ErrConfig where they cannot be, and ErrMismatch of the field secret where the stream was not sealed with theirs.
+// That of the field compression, also by Chunk, is a chunk that is compressed where they have no Compressor.
 func NewReader(r io.Reader, o Options) *Reader {
-	made := &Reader{in: r}
+	made := &Reader{in: r, shrinker: shrinker{Compressor: o.Compressor}}
 	made.guard, made.err = o.guard()
 	return made
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,7 +52,7 @@ func sample() *Head {
 }
 
 // codings are all ways to store a stream.
-var codings = []Options{{}, {Compress: true}, {Secret: secret}, {Compress: true, Secret: secret}}
+var codings = []Options{{}, {Compressor: zstd.Compressor{}}, {Secret: secret}, {Compressor: zstd.Compressor{}, Secret: secret}}
 
 // secret is that of the golden files, too (scripts/check-snapshot).
 var secret = func() (b []byte) {

@@ -17,8 +17,8 @@ type Writer struct {
 	sections int
 	all      uint32 // sum of the header and of the sections' heads without their own sums
 	payload  encoder
-	shrinker *shrinker // nil: nothing is compressed
-	guard    *guard    // nil: in the clear
+	shrinker shrinker // without a Compressor nothing is compressed
+	guard    *guard   // nil: in the clear
 	sealed   []byte
 	err      error
 }
@@ -27,9 +27,8 @@ type Writer struct {
 // returns backend.ErrConfig where they cannot be.
 func NewWriter(w io.Writer, o Options) *Writer {
 	made := &Writer{out: bufio.NewWriterSize(w, 64<<10)}
-	if made.guard, made.err = o.guard(); made.err == nil && o.Compress {
-		made.shrinker, made.err = newShrinker()
-	}
+	made.guard, made.err = o.guard()
+	made.shrinker.Compressor = o.Compressor
 	return made
 }
 
@@ -58,8 +57,12 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 		return w.err
 	}
 	s := section{kind: kind, flags: flags}
-	if w.shrinker != nil && kind == typeChunk {
-		if less := w.shrinker.shrink(payload); less != nil {
+	if w.shrinker.Compressor != nil && kind == typeChunk {
+		less, err := w.shrinker.shrink(payload)
+		if w.err = err; err != nil {
+			return err
+		}
+		if less != nil {
 			s.coding, payload = compressed, [][]byte{less}
 		}
 	}
