@@ -15,7 +15,7 @@ import (
 var operations = flag.Int("group-operations", 0, "operations of a random history of a pool with groups")
 
 // Random histories: sequences of a few prompts with beginnings in common are opened, computed in pieces, forked, cut,
-// shifted, reserved and released, in a pool too small for all of them. Every row that is computed is compared with the
+// shifted, reserved, saved and loaded, and released, in a pool too small for all of them. Every row that is computed is compared with the
 // model, and the books are after every operation. A million of them are -group-operations 25700 (7 minutes on a CPU).
 func TestGroupsModel(t *testing.T) {
 	n := cmp.Or(*operations, 150)
@@ -28,7 +28,7 @@ func TestGroupsModel(t *testing.T) {
 	for name, cfg := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
-				cfg := cfg
+				cfg := signed(cfg)
 				cfg.Memory.Rollback = max(cfg.Memory.Rollback, []int{-1, 3, 0}[seed])
 				cfg.Memory.RetainEvery = []int{1, 2, 0}[seed]
 				if cfg.Memory.Layout == Paged {
@@ -72,7 +72,7 @@ func TestGroupsModelOnALateDevice(t *testing.T) {
 			if cfg.Memory.Layout == Paged {
 				cfg.Memory.Blocks = 70
 			}
-			r, dev, be := lateRig(t, cfg)
+			r, dev, be := lateRig(t, signed(cfg))
 			groupedOn(r, 5).history(n)
 			closeLate(t, r, dev, be)
 		})
@@ -87,7 +87,12 @@ func (w *grouped) act() {
 		return
 	}
 	s := w.seqs[w.rng.IntN(len(w.seqs))]
-	switch w.rng.IntN(10) {
+	switch w.rng.IntN(11) {
+	case 10:
+		again, ok := w.reborn(s.seq, w.rng.IntN(3) == 0)
+		if s.seq = again; !ok {
+			w.lost(s)
+		}
 	case 9:
 		if !w.away(s.seq) {
 			w.lost(s)

@@ -172,7 +172,9 @@ func (l *loading[B]) take(fill func() error) (err error) {
 				return err
 			}
 		}
-		l.in.Published(i, &s.body)
+		if err := l.in.Published(i, &s.body); err != nil {
+			return err
+		}
 		s.busy, s.incoming = false, false
 	}
 	return nil

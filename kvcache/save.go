@@ -94,29 +94,33 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 		return p.parts.Fences.Observe(err)
 	}
 	defer func() { err = p.parts.Fences.Observe(errors.Join(err, o.Close())) }()
-	head.Strips = o.Strips()
 	for _, s := range seqs {
-		q := s.saved(&head)
-		if q.Strips, err = o.Add(&s.body); err != nil {
+		if err := o.Order(&s.body); err != nil {
 			return err
 		}
-		head.Sequences = append(head.Sequences, q)
 	}
 	for _, s := range seqs {
 		s.busy = true
 	}
 	defer func() {
 		for _, s := range seqs {
-			s.busy = false
+			s.busy, err = false, errors.Join(err, s.body.ForgoArriving())
 		}
 	}()
 	if err := p.parts.Fences.Apart(o.Wait); err != nil {
 		return err
 	}
+	if err := p.parts.Blocks.Reclaim(); err != nil {
+		return err
+	}
+	head.Strips = o.Strips()
 	for _, s := range seqs {
 		if err := s.body.Past.Failed(); err != nil { // what it wrote is undefined
 			return err
 		}
+		q := s.saved(&head)
+		q.Strips = o.Add(&s.body)
+		head.Sequences = append(head.Sequences, q)
 	}
 	return p.parts.Fences.Apart(func() error { return cmp.Or(w.Head(&head), o.Write(w), w.Close()) })
 }

@@ -40,7 +40,7 @@ func requireByToken(t testT, h *snapshot.Head) {
 				at := run.First
 				for _, ref := range run.Refs {
 					if h.Strips[strip].Kind == snapshot.State {
-						at = q.Len
+						at = ref.Tokens
 					}
 					if ref.Chunk >= known {
 						added = append(added, [3]int{at, strip, ref.Chunk})

@@ -237,16 +237,19 @@ func (d *decoder) positions(s *Sequence, h *Head) {
 
 // runs are those of a strip of a sequence with so many tokens.
 func (d *decoder) runs(of *Strip, tokens int) (all []Run) {
+	if of.Kind == State {
+		return d.states(tokens)
+	}
 	end := 0
 	for range d.list(8) {
 		r := Run{First: d.n()}
-		if r.First < end || of.Kind == State && (end > 0 || r.First > 0) {
+		if r.First < end {
 			d.fail("a run at token %d, behind one up to %d", r.First, end)
 		}
 		end = r.First
 		for range d.list(8) {
 			ref := Ref{d.n(), d.n()}
-			if ref.Tokens == 0 || ref.Tokens > tokens-end || of.Kind != State && ref.Tokens > of.Tokens || of.Kind == State && ref.Tokens != tokens {
+			if ref.Tokens == 0 || ref.Tokens > tokens-end || ref.Tokens > of.Tokens {
 				d.fail("chunk %d has %d tokens from %d on, of %d", ref.Chunk, ref.Tokens, end, tokens)
 				return nil
 			}
@@ -258,7 +261,22 @@ func (d *decoder) runs(of *Strip, tokens int) (all []Run) {
 		}
 		all = append(all, r)
 	}
-	if of.Kind == State && tokens > 0 && len(all) != 1 {
+	return all
+}
+
+// states are the runs of a strip of them, of a sequence with so many tokens: each with the state after its first ones, the last after all.
+func (d *decoder) states(tokens int) (all []Run) {
+	last := 0
+	for range d.list(16) {
+		first, n, ref := d.n(), d.n(), Ref{d.n(), d.n()}
+		if first != 0 || n != 1 || ref.Tokens <= last || ref.Tokens > tokens {
+			d.fail("a state at token %d, after %d of %d tokens, behind one after %d", first, ref.Tokens, tokens, last)
+			return nil
+		}
+		last = ref.Tokens
+		all = append(all, Run{Refs: []Ref{ref}})
+	}
+	if last < tokens {
 		d.fail("a sequence without its state")
 	}
 	return all

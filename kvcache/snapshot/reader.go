@@ -267,6 +267,10 @@ func (r *Reader) want(d *decoder, s *Sequence) {
 					d.fail("chunk %d is of strips %d and %d", ref.Chunk, w.strip, strip)
 					return
 				}
+				if r.head.Strips[strip].Kind == State && w.tokens > 0 && w.tokens != ref.Tokens {
+					d.fail("chunk %d is a state after %d tokens and after %d", ref.Chunk, w.tokens, ref.Tokens)
+					return
+				}
 				w.tokens = max(w.tokens, ref.Tokens)
 			}
 		}
@@ -297,6 +301,14 @@ func (r *Reader) Chunk() (Chunk, error) {
 	return c, nil
 }
 
+// most is the tokens that a chunk has at most. A state is after just as many as sequences say.
+func (r *Reader) most(c Chunk) int {
+	if of := &r.head.Strips[c.Strip]; of.Kind != State {
+		return of.Tokens
+	}
+	return r.wanted[c.Number].tokens
+}
+
 func (r *Reader) readChunk() (c Chunk, err error) {
 	kind, err := r.next()
 	if err != nil {
@@ -320,7 +332,7 @@ func (r *Reader) readChunk() (c Chunk, err error) {
 		d.fail("nobody refers to chunk %d", c.Number)
 	case c.Strip != r.wanted[c.Number].strip:
 		d.fail("strip %d, and sequences say %d", c.Strip, r.wanted[c.Number].strip)
-	case c.Tokens < r.wanted[c.Number].tokens || r.head.Strips[c.Strip].Kind != State && c.Tokens > r.head.Strips[c.Strip].Tokens:
+	case c.Tokens < r.wanted[c.Number].tokens || c.Tokens > r.most(c):
 		d.fail("%d tokens; sequences have %d of them", c.Tokens, r.wanted[c.Number].tokens)
 	case uint64(len(d.rest)) != r.head.Strips[c.Strip].Size(c.Tokens):
 		d.fail("%d bytes for %d tokens, which have %d", len(d.rest), c.Tokens, r.head.Strips[c.Strip].Size(c.Tokens))

@@ -39,12 +39,12 @@ func sample() *Head {
 		},
 		Sequences: []Sequence{
 			{Len: 7, Next: 7, Tokens: []uint32{1, 2, 3, 4, 5, 6, 1 << 31}, Strips: [][]Run{
-				{{0, []Ref{{0, 4}, {2, 3}}}}, {{4, []Ref{{1, 3}}}}, {{0, []Ref{{3, 7}}}}}},
+				{{0, []Ref{{0, 4}, {2, 3}}}}, {{4, []Ref{{1, 3}}}}, {{0, []Ref{{3, 4}}}, {0, []Ref{{4, 7}}}}}},
 			{Scope: 2, Private: true, Len: 5, Next: 5, Draft: 1, Prompt: 6, Tokens: []uint32{1, 2, 3, 4, 9, 9},
 				Items: []prefix.Item{{Begin: 1, End: 3, Hash: []byte("dog")}}, Spans: []prefix.Span{{Begin: 1, End: 3}},
-				Strips: [][]Run{{{0, []Ref{{0, 4}, {5, 1}}}}, nil, {{0, []Ref{{4, 5}}}}}},
+				Strips: [][]Run{{{0, []Ref{{0, 4}, {6, 1}}}}, nil, {{0, []Ref{{3, 4}}}, {0, []Ref{{5, 5}}}}}},
 			{Scope: 1, Silent: true, Fidelity: prefix.Evicted, Len: 3, Next: 9, Positions: [][]int{{0, 1, 8}, {0, 7, 8}, {2, 3, 4}},
-				Strips: [][]Run{{{0, []Ref{{8, 1}}}, {2, []Ref{{6, 1}}}}, nil, {{0, []Ref{{7, 3}}}}}},
+				Strips: [][]Run{{{0, []Ref{{9, 1}}}, {2, []Ref{{7, 1}}}}, nil, {{0, []Ref{{8, 3}}}}}},
 			{Next: 4, Positions: [][]int{{}}, Strips: [][]Run{nil, nil, nil}},
 		},
 		Notes: []Note{{"example.org/x", []byte("hello")}, {"empty", []byte{}}},

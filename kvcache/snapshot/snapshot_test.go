@@ -91,7 +91,7 @@ func TestChunksInAnyOrder(t *testing.T) {
 		at[string(p)] = true
 	}
 	h := sample()
-	moved := [...]int{3, 2, 0, 1, 5, 4, 7, 8, 6} // within a sequence
+	moved := [...]int{3, 2, 4, 1, 0, 6, 5, 8, 9, 7} // within a sequence
 	for _, s := range h.Sequences {
 		for _, runs := range s.Strips {
 			for _, run := range runs {
@@ -207,13 +207,18 @@ func TestHeadsThatCannotBe(t *testing.T) {
 		"chunk 2 has 4 tokens from 4 on":   func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Tokens = 4 },
 		"chunk 0 has 5 tokens":             func(h *Head) { h.Sequences[0].Strips[0][0].Refs[0].Tokens = 5 },
 		"chunk 0 has 0 tokens":             func(h *Head) { h.Sequences[0].Strips[0][0].Refs[0].Tokens = 0 },
-		"chunk 4 is named, and not all":    func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 4 }, // though the next sequence has 1
+		"chunk 5 is named, and not all":    func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 5 }, // though the next sequence has 1
 		"before it: chunk 2":               func(h *Head) { h.Sequences[0].Strips[0][0].Refs[1].Chunk = 0 },
 		"chunk 0 is of strips 0 and 1":     func(h *Head) { h.Sequences[0].Strips[1][0].Refs[0].Chunk = 0 },
 		"a run at token 0, behind":         func(h *Head) { h.Sequences[2].Strips[0][1].First = 0 },
 		"a run without tokens":             func(h *Head) { h.Sequences[0].Strips[1][0].Refs = nil },
 		"without its state":                func(h *Head) { h.Sequences[0].Strips[2] = nil },
-		"chunk 3 has 6 tokens":             func(h *Head) { h.Sequences[0].Strips[2][0].Refs[0].Tokens = 6 },
+		"after 8 of 7 tokens":              func(h *Head) { h.Sequences[0].Strips[2][1].Refs[0].Tokens = 8 },
+		"behind one after 4":               func(h *Head) { h.Sequences[0].Strips[2][1].Refs[0].Tokens = 4 },
+		"after 0 of 7":                     func(h *Head) { h.Sequences[0].Strips[2][0].Refs[0].Tokens = 0 },
+		"a sequence without its state":     func(h *Head) { h.Sequences[0].Strips[2] = h.Sequences[0].Strips[2][:1] },
+		"a state at token 1":               func(h *Head) { h.Sequences[0].Strips[2][1].First = 1 },
+		"is a state after 4 tokens and":    func(h *Head) { h.Sequences[0].Strips[2][1].Refs[0].Chunk = 3 },
 		"a strip of kind 3":                func(h *Head) { h.Strips[0].Kind = 3 },
 		"a strip without layers":           func(h *Head) { h.Strips[0].Layers = nil },
 		"layer 0 behind layer 0":           func(h *Head) { h.Strips[0].Layers[1].Number = 0 },
@@ -238,12 +243,13 @@ func TestHeadsThatCannotBe(t *testing.T) {
 func TestChunksThatCannotBe(t *testing.T) {
 	h := sample()
 	for name, change := range map[string]func(all []Chunk) []Chunk{
-		"strip 1, and sequences say 0":       func(all []Chunk) []Chunk { all[0].Strip = 1; return all },
-		"3 tokens; sequences have 4":         func(all []Chunk) []Chunk { all[0].Tokens = 3; return all },
-		"5 tokens; sequences have 4":         func(all []Chunk) []Chunk { all[0].Tokens = 5; return all },
-		"bytes for 4 tokens":                 func(all []Chunk) []Chunk { all[0].Rows = all[0].Rows[1:]; return all },
-		"nobody refers to chunk 9":           func(all []Chunk) []Chunk { return append(all, all[0]) },
-		"8 chunks, and sequences refer to 9": func(all []Chunk) []Chunk { return all[:8] },
+		"strip 1, and sequences say 0":        func(all []Chunk) []Chunk { all[0].Strip = 1; return all },
+		"3 tokens; sequences have 4":          func(all []Chunk) []Chunk { all[0].Tokens = 3; return all },
+		"5 tokens; sequences have 4":          func(all []Chunk) []Chunk { all[0].Tokens = 5; return all },
+		"5 tokens; sequences have 4 of":       func(all []Chunk) []Chunk { all[3].Tokens = 5; return all },
+		"bytes for 4 tokens":                  func(all []Chunk) []Chunk { all[0].Rows = all[0].Rows[1:]; return all },
+		"nobody refers to chunk 10":           func(all []Chunk) []Chunk { return append(all, all[0]) },
+		"9 chunks, and sequences refer to 10": func(all []Chunk) []Chunk { return all[:9] },
 	} {
 		var b bytes.Buffer
 		w := NewWriter(&b, Options{})

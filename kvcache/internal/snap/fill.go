@@ -88,6 +88,9 @@ func (in *In[B]) chunk(c *snapshot.Chunk) error {
 		return nil
 	}
 	for _, u := range in.uses[c.Number] {
+		if !in.wanted(u.to) {
+			continue
+		}
 		for i := range in.planes[c.Strip] {
 			pair := &in.planes[c.Strip][i]
 			s := in.strips[pair.to]

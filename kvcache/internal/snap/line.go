@@ -25,6 +25,15 @@ func newLine(runs []snapshot.Run) (l line) {
 	return l
 }
 
+// after is the state after so many tokens, of a line of states; false: it does not have it.
+func (l line) after(tokens int) (placed, bool) {
+	i := sort.Search(len(l), func(i int) bool { return l[i].Tokens >= tokens })
+	if i == len(l) || l[i].Tokens != tokens {
+		return placed{}, false
+	}
+	return l[i], true
+}
+
 // extent is the last tokens of the line between which is no hole.
 func (l line) extent() (start, end int) {
 	for i, p := range l {

@@ -23,6 +23,8 @@ type In[B backend.Buffer] struct {
 	bodies  [][]body // by sequence and part
 	targets []*target
 	needs   map[*residency.Blocks]int // blocks, of each allocator
+	marks   map[*residency.Blocks]int // besides, for states before the last token
+	roomy   bool                      // there is room for those, too
 	keyed   int                       // see keys
 	shared  map[shared][]*target      // that may be those of other sequences, too
 	uses    [][]use                   // by chunk
@@ -55,6 +57,7 @@ type pair struct {
 type body struct {
 	len, gone, recentGone int
 	kept, recent          []*target
+	marks                 []*target // states before the last token
 }
 
 // use is who gets tokens of a chunk.
@@ -85,7 +88,8 @@ func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.
 		return nil, err
 	}
 	in.sort()
-	in.bodies, in.shared, in.needs = make([][]body, len(in.order)), map[shared][]*target{}, map[*residency.Blocks]int{}
+	in.bodies, in.shared = make([][]body, len(in.order)), map[shared][]*target{}
+	in.needs, in.marks = map[*residency.Blocks]int{}, map[*residency.Blocks]int{}
 	for _, i := range in.order {
 		if err := in.plan(i); err != nil {
 			return nil, err
@@ -111,23 +115,34 @@ func (in *In[B]) use() {
 	}
 }
 
-// Fits reports whether nothing that can be found has to go for what the sequences need. The pool's lock is held.
+// Fits reports whether nothing that can be found has to go for what the sequences need. States before their last tokens come only where
+// nothing has to go for them either. The pool's lock is held.
 func (in *In[B]) Fits() (bool, error) {
+	in.roomy = true
 	for of, n := range in.needs {
 		if err := of.Reclaim(); err != nil {
 			return false, err
 		}
-		if st := of.Stats(); n > st.Free-st.Reserved {
+		st := of.Stats()
+		if n > st.Free-st.Reserved {
+			in.roomy = false
 			return false, nil
 		}
+		in.roomy = in.roomy && n+in.marks[of] <= st.Free-st.Reserved
 	}
 	return true, nil
 }
+
+// wanted reports whether a target gets a block.
+func (in *In[B]) wanted(t *target) bool { return t.mark == 0 || in.roomy }
 
 // Take takes the blocks for new sequences, which are as many as the head has: for all or, with block.ErrOutOfBlocks, for none. The
 // pool's lock is held.
 func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
 	for of, n := range in.needs {
+		if in.roomy {
+			n += in.marks[of]
+		}
 		if _, err := of.Fits(func() (int, int, error) { return n, 0, nil }); err != nil {
 			return err
 		}
@@ -142,7 +157,9 @@ func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
 		need[i] = make([]int, len(in.homes))
 	}
 	for _, t := range in.targets {
-		need[t.owner][t.home]++
+		if in.wanted(t) {
+			need[t.owner][t.home]++
+		}
 	}
 	got := make([][][]block.Block, len(seqs))
 	for i, s := range seqs {
@@ -154,8 +171,10 @@ func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
 		}
 	}
 	for _, t := range in.targets {
-		list := &got[t.owner][t.home]
-		t.block, *list = (*list)[0], (*list)[1:]
+		if in.wanted(t) {
+			list := &got[t.owner][t.home]
+			t.block, *list = (*list)[0], (*list)[1:]
+		}
 	}
 	in.taken = true
 	return nil
@@ -182,18 +201,31 @@ func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
 	places := make([]store.Arrived, len(in.bodies[i]))
 	for p := range in.bodies[i] {
 		b := &in.bodies[i][p]
-		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
+		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent), Marks: in.marksOf(i, p)}
 	}
 	return s.Arrive(places)
 }
 
-// Published notes the blocks that the i-th sequence has in the place of its own: others had the same. The pool's lock is held.
-func (in *In[B]) Published(i int, s *store.Bodies[B]) {
+// marksOf are the states before the last token that were taken for the i-th sequence.
+func (in *In[B]) marksOf(i, part int) (all []store.Mark) {
+	for _, t := range in.bodies[i][part].marks {
+		if in.roomy && t.owner == i {
+			all = append(all, store.Mark{Tokens: t.mark, Block: t.block})
+		}
+	}
+	return all
+}
+
+// Published notes the blocks that the i-th sequence has in the place of its own: others had the same. What others may go on from is with the
+// prefix tree then. The pool's lock is held.
+func (in *In[B]) Published(i int, s *store.Bodies[B]) error {
 	for p := range in.bodies[i] {
+		s.KeepMarks(p, in.marksOf(i, p))
 		for j, t := range in.bodies[i][p].kept {
 			t.block = s.Parts[p].Kept.Blocks[j]
 		}
 	}
+	return s.ForgoArriving()
 }
 
 // Close lets go of everything. A nil one has nothing.

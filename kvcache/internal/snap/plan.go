@@ -1,7 +1,6 @@
 package snap
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -75,11 +74,11 @@ func (p *planner[B]) body() (b body, err error) {
 		return b, nil
 	}
 	if p.st.States != nil {
-		from, ok, err := p.find(p.kept, 0, n)
+		from, ok := p.state(n)
 		if !ok {
-			return b, cmp.Or(err, p.missing())
+			return b, p.missing()
 		}
-		return body{len: n, kept: p.targets(p.kept, []int{0}, [][][]src{from})}, nil
+		return body{len: n, kept: p.targets(p.kept, []int{0}, [][][]src{from}), marks: p.marks()}, nil
 	}
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
 	start, stop := p.extent(p.kept)

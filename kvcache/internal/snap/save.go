@@ -58,31 +58,51 @@ func (o *Out[B]) Strips() (all []snapshot.Strip) {
 	return all
 }
 
-// Add notes what a sequence has, and puts the copies behind the steps that write it: the sequence must not change before Write
-// is done. The pool's lock is held.
-func (o *Out[B]) Add(s *store.Bodies[B]) ([][]snapshot.Run, error) {
+// Order puts the copies behind the steps that write what a sequence has: it must not change before Write is done. The pool's lock is held.
+func (o *Out[B]) Order(s *store.Bodies[B]) error {
+	if s.Away != nil {
+		return nil
+	}
+	return cmp.Or(s.Order(o.stream), s.OrderMarks(o.stream))
+}
+
+// Add notes what a sequence has, all of which is written: see Order and Wait. It owns what others may evict, until ForgoArriving. The pool's
+// lock is held.
+func (o *Out[B]) Add(s *store.Bodies[B]) [][]snapshot.Run {
 	away := 0
 	if s.Away != nil {
 		o.away++
 		away = o.away
-	} else if err := s.Order(o.stream); err != nil {
-		return nil, err
 	}
 	var all [][]snapshot.Run
 	had := len(o.chunks)
+	marks := make([][]store.Mark, len(s.Parts))
+	for i := range marks {
+		marks[i] = s.LendMarks(i)
+	}
 	for i, st := range o.strips {
 		h := s.Held(st.part, st.Kind == snapshot.Computed)
-		if st.Kind != snapshot.State {
-			all = append(all, o.runs(i, away, &h))
-		} else if n := h.Len; n > 0 {
-			ref := o.ref(&h, source{i, away, h.Blocks[0].ID, n}, n, n)
-			all = append(all, []snapshot.Run{{Refs: []snapshot.Ref{ref}}})
+		if st.Kind == snapshot.State {
+			all = append(all, o.states(i, away, &h, marks[st.part]))
 		} else {
-			all = append(all, nil)
+			all = append(all, o.runs(i, away, &h))
 		}
 	}
 	o.sort(had, all)
-	return all, nil
+	return all
+}
+
+// states are the runs of a segment of states: those that others may go on from, and the last one.
+func (o *Out[B]) states(i, away int, h *store.Held, marks []store.Mark) (runs []snapshot.Run) {
+	for _, m := range marks {
+		ref := o.ref(&store.Held{}, source{i, 0, m.ID, m.Tokens}, m.Tokens, m.Tokens)
+		runs = append(runs, snapshot.Run{Refs: []snapshot.Ref{ref}})
+	}
+	if n := h.Len; n > 0 {
+		ref := o.ref(h, source{i, away, h.Blocks[0].ID, n}, n, n)
+		runs = append(runs, snapshot.Run{Refs: []snapshot.Ref{ref}})
+	}
+	return runs
 }
 
 // runs are those of a segment.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 )
 
@@ -13,6 +14,7 @@ type target struct {
 	home   int
 	owner  int     // the sequence that takes it
 	from   [][]src // by strip of the home's
+	mark   int     // of a state that others may go on from: the tokens that it is after; else 0
 	behind *target // of a tree without groups: the block before it
 	at     *place  // in the text of who may publish it; nil: nobody
 	block  block.Block
@@ -41,31 +43,34 @@ func (p *planner[B]) find(home, first, tokens int) (from [][]src, ok bool, err e
 // of the same chunks, or one of the two has more of them, they have one block. Who has a block of a tree without groups has those before it.
 func (p *planner[B]) targets(home int, blocks []int, found [][][]src) (all []*target) {
 	said := newText(p.in.Head, p.i)
-next:
 	for i, from := range found {
-		key := shared{home, blocks[i], from[0][0].chunk, from[0][0].from}
 		t := &target{home: home, owner: p.i, from: from}
-		at := said.place(blocks[i]*p.st.Config.BlockTokens(), t.tokens())
+		t.at = said.place(blocks[i]*p.st.Config.BlockTokens(), t.tokens())
 		if i > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
 			t.behind = all[i-1]
 		}
-		for _, o := range p.in.shared[key] {
-			if o.behind == t.behind && o.at.joins(at) && o.merge(t) {
-				o.at = o.at.with(at)
-				all = append(all, o)
-				continue next
-			}
-		}
-		t.at, p.in.shared[key] = at, append(p.in.shared[key], t)
-		p.in.targets = append(p.in.targets, t)
-		p.in.needs[p.in.homes[home].of.Blocks]++
-		all = append(all, t)
+		all = append(all, p.join(blocks[i], t, p.in.needs))
 	}
 	return all
 }
 
+// join is the target that another one and t are, or t, which needs a block then.
+func (p *planner[B]) join(block int, t *target, needs map[*residency.Blocks]int) *target {
+	key := shared{t.home, block, t.from[0][0].chunk, t.from[0][0].from, t.mark}
+	for _, o := range p.in.shared[key] {
+		if o.behind == t.behind && o.at.joins(t.at) && o.merge(t) {
+			o.at = o.at.with(t.at)
+			return o
+		}
+	}
+	p.in.shared[key] = append(p.in.shared[key], t)
+	p.in.targets = append(p.in.targets, t)
+	needs[p.in.homes[t.home].of.Blocks]++
+	return t
+}
+
 // shared is what targets have in common that may be one: who shares a block has it in the same place. A sequence has one target for each.
-type shared struct{ home, block, chunk, from int }
+type shared struct{ home, block, chunk, from, mark int }
 
 // merge gives t what o has more, where one of the two is the beginning of the other.
 func (t *target) merge(o *target) bool {

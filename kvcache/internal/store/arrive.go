@@ -19,6 +19,7 @@ type Arrived struct {
 	Len, Gone    int // of the body
 	RecentGone   int
 	Kept, Recent []Filled
+	Marks        []Mark // that came with it, for KeepMarks
 }
 
 // Filled is a block whose content is there. Shared: another sequence has it already.
@@ -46,7 +47,7 @@ func (s *Bodies[B]) ForgoArriving() (err error) {
 	return err
 }
 
-// ownArriving notes the blocks that were taken for a sequence and are filled.
+// ownArriving notes the blocks that were taken for a sequence and are filled, and its marks.
 func (s *Bodies[B]) ownArriving(of []Books) {
 	for _, g := range s.arriving {
 		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
@@ -58,7 +59,8 @@ func (s *Bodies[B]) ownArriving(of []Books) {
 	}
 }
 
-// Arrive gives an empty sequence its blocks: those that were taken for it, and shares of others'. The pool's lock is held.
+// Arrive gives an empty sequence its blocks: those that were taken for it, and shares of others'. Its marks are given up with ForgoArriving.
+// The pool's lock is held.
 func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
 	s.arriving = nil
 	for i := range s.Parts {
@@ -67,6 +69,13 @@ func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
 		err = errors.Join(err, b.Stores.Kept.arrive(&b.Kept, 0, p.Kept))
 		if b.Stores.Windowed() {
 			err = errors.Join(err, b.Stores.Fresh.arrive(&b.Recent, p.RecentGone, p.Recent))
+		}
+		if len(p.Marks) > 0 {
+			of := segmentOf[B]{of: b.Stores.Kept}
+			for _, m := range p.Marks {
+				of.blocks = append(of.blocks, m.Block)
+			}
+			s.arriving = append(s.arriving, of)
 		}
 	}
 	return err

@@ -1,0 +1,207 @@
+package kvcache
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/stretchr/testify/require"
+)
+
+// hybrid is a model with attention and states in a pool of so many blocks.
+func hybrid(blocks int) Config {
+	cfg := signed(manyKinds(config.Group{Kind: group.State, Layers: []int{0, 2}, StateBytes: 40}, config.Group{Layers: []int{1}}))
+	cfg.Memory.Blocks, cfg.Memory.RetainEvery = blocks, 2
+	return cfg
+}
+
+// computed is a sequence of a prompt whose states stay where the pool keeps some.
+func (w *grouped) computed(prompt []uint32) *told {
+	w.t.Helper()
+	s, _ := w.open(prompt)
+	for len(s.ids) < len(prompt) {
+		require.NoError(w.t, w.run(ask{s, prompt[len(s.ids):][:s.seq.Piece(len(prompt)-len(s.ids))]}))
+	}
+	return s
+}
+
+// resumables are the lengths to which a sequence can be cut.
+func resumables(s *Sequence[buffer]) (all []int) {
+	for n := range s.Len() + 1 {
+		if s.Resumable(n) == n {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// loadTold loads sequences with the ids of others.
+func (w *grouped) loadTold(stream []byte, as ...*told) (all []*told) {
+	w.t.Helper()
+	for i, seq := range w.load(stream) {
+		all = append(all, &told{seq: seq, ids: append([]uint32(nil), as[i].ids...)})
+	}
+	w.seqs = append(w.seqs, all...)
+	return all
+}
+
+// States before the last token go over: a loaded sequence goes back to them, others that begin as it did find them, and the stream of what
+// was loaded is the same.
+func TestSavedMarks(t *testing.T) {
+	w := newGrouped(t, hybrid(80), 1)
+	a, b := w.computed(sequence(1, 41)), w.computed(append(sequence(1, 20), sequence(300, 9)...))
+	require.Equal(t, []int{0, 8, 16, 20, 24, 32, 40, 41}, resumables(a.seq), "at every second block, and where the other one left it")
+	stream := w.save(a.seq, b.seq)
+	for what, edit := range map[string]func(m *Memory){
+		"same":    func(m *Memory) {},
+		"larger":  func(m *Memory) { m.BlockSize = 16 },
+		"no tree": func(m *Memory) { m.Prefix = prefix.Off },
+	} {
+		cfg := hybrid(80)
+		if edit(&cfg.Memory); testDevice().BlockSizes != nil && cfg.Memory.BlockSize == 16 {
+			continue
+		}
+		o := newGrouped(t, cfg, 2)
+		all := o.loadTold(stream, a, b)
+		want := map[string][]int{"same": resumables(a.seq), "larger": {0, 16, 32, 41}, "no tree": {0, 41}}[what]
+		require.Equal(t, want, resumables(all[0].seq), what)
+		if what == "same" {
+			require.Equal(t, resumables(b.seq), resumables(all[1].seq))
+			require.True(t, bytes.Equal(stream, o.save(all[0].seq, all[1].seq)))
+		}
+		for _, n := range want[:len(want)-1] {
+			back, err := all[0].seq.Fork()
+			require.NoError(t, err)
+			require.NoError(t, back.Truncate(n))
+			f := &told{seq: back, ids: append([]uint32(nil), all[0].ids[:n]...)}
+			o.seqs = append(o.seqs, f)
+			require.NoError(t, o.run(ask{f, sequence(500, 9)}), "%s: behind %d", what, n)
+			o.drop(f)
+			require.NoError(t, o.pool.Check())
+		}
+		if what != "no tree" {
+			s, m := o.open(append(sequence(1, 35), 700, 701))
+			require.Equal(t, 32, m.Cached)
+			require.NoError(t, o.run(ask{s, append(sequence(33, 3), 700, 701)}))
+			o.drop(s)
+		}
+		o.drop(all[0])
+		o.drop(all[1])
+		o.close()
+	}
+	w.drop(a)
+	w.drop(b)
+	w.close()
+}
+
+// They come where there is room for them: nothing goes for them, and what sequences need comes without them.
+func TestSavedMarksNeedRoom(t *testing.T) {
+	w := newGrouped(t, hybrid(80), 1)
+	a := w.computed(sequence(1, 41))
+	stream := w.save(a.seq)
+	held, marks := 11+2, 2*5 // the layers with states are two parts
+	for blocks := held - 1; blocks <= held+marks; blocks++ {
+		for _, file := range []bool{true, false} {
+			o := newGrouped(t, hybrid(blocks), 2)
+			in := connection(stream)
+			if file {
+				in = bytes.NewReader(stream)
+			}
+			got, err := o.pool.Load(in, snapshot.Options{})
+			require.NoError(t, o.pool.Check())
+			if blocks < held {
+				require.ErrorIs(t, err, ErrOutOfBlocks{})
+				o.close()
+				continue
+			}
+			require.NoError(t, err, "%d blocks", blocks)
+			want := []int{0, 41}
+			if blocks == held+marks {
+				want = resumables(a.seq)
+			}
+			require.Equal(t, want, resumables(got.Sequences[0]), "%d blocks", blocks)
+			o.release(got.Sequences...)
+			o.close()
+		}
+	}
+	// What others can find stays before them, and goes for what the sequences need.
+	o := newGrouped(t, hybrid(held+marks+2), 2)
+	for _, prompt := range [][]uint32{sequence(900, 3), sequence(800, 13)} {
+		o.drop(o.computed(prompt))
+	}
+	o.idle()
+	before := o.stats().Cached
+	require.Greater(t, before, 2)
+	s := o.loadTold(stream, a)[0]
+	require.Equal(t, []int{0, 41}, resumables(s.seq))
+	require.NoError(t, o.run(ask{s, sequence(42, 3)}))
+	o.drop(s)
+	o.close()
+	w.drop(a)
+	w.close()
+}
+
+// slowly writes to a buffer, and does something before the last bytes.
+type slowly struct {
+	bytes.Buffer
+	at int
+	do func()
+}
+
+func (s *slowly) Write(b []byte) (int, error) {
+	if s.do != nil && s.Len()+len(b) > s.at {
+		s.do()
+		s.do = nil
+	}
+	return s.Buffer.Write(b)
+}
+
+// Who evicts a state while it is saved does not change what is saved.
+func TestSavedMarksAreLent(t *testing.T) {
+	w := newGrouped(t, hybrid(40), 1)
+	a := w.computed(sequence(1, 41))
+	want := w.save(a.seq)
+	out := slowly{at: 100, do: func() {
+		require.NoError(t, w.pool.Check())
+		for i := range 6 { // more than there is room for
+			s := w.computed(sequence(1000*(i+1), 41))
+			w.drop(s)
+		}
+		require.NoError(t, w.pool.Check())
+	}}
+	require.NoError(t, w.pool.Save(&out, Saved[buffer]{Sequences: []*Sequence[buffer]{a.seq}}, snapshot.Options{}))
+	require.True(t, bytes.Equal(want, out.Bytes()))
+	require.NoError(t, w.pool.Check())
+	w.drop(a)
+	w.close()
+}
+
+// A suspended sequence has given up what is with the tree, and finds it again when it goes on. Of one of which nobody may find anything there
+// is none.
+func TestSavedWithoutMarks(t *testing.T) {
+	w := newGrouped(t, hybrid(80), 1)
+	a := w.computed(sequence(1, 41))
+	require.NoError(t, a.seq.Suspend())
+	stream := w.save(a.seq)
+	require.NoError(t, a.seq.Resume())
+	o := newGrouped(t, hybrid(80), 2)
+	s := o.loadTold(stream, a)[0]
+	require.Equal(t, []int{0, 41}, resumables(s.seq))
+	o.drop(s)
+	h, _ := opened(t, w.save(a.seq))
+	require.Len(t, h.Sequences[0].Strips[0], 6)
+	w.drop(a)
+	w.close()
+	seq, _, err := o.pool.Open(sequence(1, 41), OpenOptions{NoPublish: true})
+	require.NoError(t, err)
+	silent := &told{seq: seq}
+	o.seqs = append(o.seqs, silent)
+	require.NoError(t, o.run(ask{silent, sequence(1, 41)}))
+	h, _ = opened(t, o.save(seq))
+	require.Len(t, h.Sequences[0].Strips[0], 1)
+	o.drop(silent)
+	o.close()
+}
