@@ -163,20 +163,44 @@ func (s *slowly) Write(b []byte) (int, error) {
 func TestSavedMarksAreLent(t *testing.T) {
 	w := newGrouped(t, hybrid(40), 1)
 	a := w.computed(sequence(1, 41))
-	want := w.save(a.seq)
-	out := slowly{at: 100, do: func() {
+	what := Saved[buffer]{Sequences: []*Sequence[buffer]{a.seq}, Notes: []snapshot.Note{{Name: "long", Data: make([]byte, 1<<18)}}}
+	var want bytes.Buffer
+	require.NoError(t, w.pool.Save(&want, what, snapshot.Options{}))
+	out := slowly{at: 1 << 17, do: func() { // of what stands before the states
 		require.NoError(t, w.pool.Check())
 		for i := range 6 { // more than there is room for
 			s := w.computed(sequence(1000*(i+1), 41))
 			w.drop(s)
 		}
 		require.NoError(t, w.pool.Check())
+		require.Equal(t, []int{0, 41}, resumables(a.seq))
 	}}
-	require.NoError(t, w.pool.Save(&out, Saved[buffer]{Sequences: []*Sequence[buffer]{a.seq}}, snapshot.Options{}))
-	require.True(t, bytes.Equal(want, out.Bytes()))
+	require.NoError(t, w.pool.Save(&out, what, snapshot.Options{}))
+	require.True(t, bytes.Equal(want.Bytes(), out.Bytes()))
 	require.NoError(t, w.pool.Check())
 	w.drop(a)
 	w.close()
+}
+
+// What another sequence left on the way of one is saved with it once it is written.
+func TestSavedMarksOfOthers(t *testing.T) {
+	r, dev, be := lateRig(t, hybrid(80))
+	w := groupedOn(r, 1)
+	a, _ := w.open(sequence(1, 41))
+	require.NoError(t, w.run(ask{a, sequence(1, 41)}))
+	require.Equal(t, []int{0, 41}, resumables(a.seq))
+	seq, _, err := w.pool.Open(sequence(1, 41), OpenOptions{NoReuse: true})
+	require.NoError(t, err)
+	b := &told{seq: seq}
+	w.seqs = append(w.seqs, b)
+	for len(b.ids) < 40 {
+		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:seq.Piece(41-len(b.ids))]}))
+	}
+	h, _ := opened(t, w.save(a.seq))
+	require.Len(t, h.Sequences[0].Strips[0], 6)
+	w.drop(a)
+	w.drop(b)
+	closeLate(t, r, dev, be)
 }
 
 // A suspended sequence has given up what is with the tree, and finds it again when it goes on. Of one of which nobody may find anything there
