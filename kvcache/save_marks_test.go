@@ -159,7 +159,7 @@ func (s *slowly) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// Who evicts a state while it is saved does not change what is saved.
+// Who needs memory while states are saved takes other blocks.
 func TestSavedMarksAreLent(t *testing.T) {
 	w := newGrouped(t, hybrid(40), 1)
 	a := w.computed(sequence(1, 41))
@@ -169,13 +169,16 @@ func TestSavedMarksAreLent(t *testing.T) {
 	out := slowly{at: 1 << 17, do: func() { // of what stands before the states
 		require.NoError(t, w.pool.Check())
 		for i := range 6 { // more than there is room for
-			s := w.computed(sequence(1000*(i+1), 41))
-			w.drop(s)
+			w.drop(w.computed(sequence(1000*(i+1), 41)))
 		}
 		require.NoError(t, w.pool.Check())
-		require.Equal(t, []int{0, 41}, resumables(a.seq))
 	}}
 	require.NoError(t, w.pool.Save(&out, what, snapshot.Options{}))
+	require.Equal(t, []int{0, 8, 16, 24, 32, 40, 41}, resumables(a.seq))
+	for i := range 6 {
+		w.drop(w.computed(sequence(1000*(i+1), 41)))
+	}
+	require.Equal(t, []int{0, 41}, resumables(a.seq), "others need the memory, and nobody has it lent")
 	require.True(t, bytes.Equal(want.Bytes(), out.Bytes()))
 	require.NoError(t, w.pool.Check())
 	w.drop(a)
@@ -187,14 +190,11 @@ func TestSavedMarksOfOthers(t *testing.T) {
 	r, dev, be := lateRig(t, hybrid(80))
 	w := groupedOn(r, 1)
 	a, _ := w.open(sequence(1, 41))
+	b, _ := w.open(sequence(1, 41))
 	require.NoError(t, w.run(ask{a, sequence(1, 41)}))
 	require.Equal(t, []int{0, 41}, resumables(a.seq))
-	seq, _, err := w.pool.Open(sequence(1, 41), OpenOptions{NoReuse: true})
-	require.NoError(t, err)
-	b := &told{seq: seq}
-	w.seqs = append(w.seqs, b)
 	for len(b.ids) < 40 {
-		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:seq.Piece(41-len(b.ids))]}))
+		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:b.seq.Piece(41-len(b.ids))]}))
 	}
 	h, _ := opened(t, w.save(a.seq))
 	require.Len(t, h.Sequences[0].Strips[0], 6)

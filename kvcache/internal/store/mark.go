@@ -37,8 +37,8 @@ func (s *Bodies[B]) OrderMarks(stream backend.Stream) (err error) {
 	return err
 }
 
-// LendMarks returns the marks of a part that are written, and makes the sequence an owner of their blocks until ForgoArriving: whoever
-// evicts them meanwhile, they stay as they are. Those that others were promised the memory of are left out. The pool's lock is held.
+// LendMarks returns the marks of a part that are written, and makes the sequence an owner of their blocks until ForgoArriving: who
+// needs memory meanwhile takes other blocks. Those that others were promised the memory of are left out. The pool's lock is held.
 func (s *Bodies[B]) LendMarks(part int) (all []Mark) {
 	of := segmentOf[B]{of: s.Parts[part].Stores.Kept}
 	s.marks(part, func(m Mark, entry block.Block) {
