@@ -2,8 +2,10 @@ package kvcache
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -193,11 +195,27 @@ func TestSavedMarksOfOthers(t *testing.T) {
 	b, _ := w.open(sequence(1, 41))
 	require.NoError(t, w.run(ask{a, sequence(1, 41)}))
 	require.Equal(t, []int{0, 41}, resumables(a.seq))
-	for len(b.ids) < 40 {
+	for len(b.ids) < 32 {
 		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:b.seq.Piece(41-len(b.ids))]}))
 	}
-	h, _ := opened(t, w.save(a.seq))
-	require.Len(t, h.Sequences[0].Strips[0], 6)
+	last := ask{b, sequence(33, 8)}
+	require.NoError(t, errors.Join(w.step.Reset(), w.step.Add(b.seq, last.ids), w.step.Plan(w.s)))
+	w.layer(1, []ask{last})
+	for _, layer := range []int{0, 2} { // which the device does not do before somebody waits
+		st, err := w.step.State(layer)
+		require.NoError(t, err)
+		require.NoError(t, backend.Upload(w.be, w.s, st.Buf, int(st.Offsets[0]/4), fold(layer, sequence(1, 40), st.Bytes/4)))
+	}
+	require.NoError(t, w.step.Commit())
+	stream := w.save(a.seq)
+	o := newGrouped(t, hybrid(80), 2)
+	back := o.loadTold(stream, a)[0]
+	require.Equal(t, []int{0, 8, 16, 24, 32, 40, 41}, resumables(back.seq))
+	require.NoError(t, back.seq.Truncate(40))
+	back.ids = back.ids[:40]
+	require.NoError(t, o.run(ask{back, sequence(41, 5)}))
+	o.drop(back)
+	o.close()
 	w.drop(a)
 	w.drop(b)
 	closeLate(t, r, dev, be)
