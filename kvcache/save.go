@@ -26,9 +26,13 @@ type Saved[B backend.Buffer] struct {
 // and steps, go on meanwhile; with those that are saved nothing else can be done (ErrBusy). It holds some megabytes of host memory. A failure,
 // such as one of w, leaves part of the stream with w, which no Load takes for a snapshot.
 //
-// A suspended sequence is saved from host memory, and stays suspended. What it shared is in the stream once more, for it has its own by then.
+// Of layers with states there are those to which a sequence can go back (Resumable), too: they are the prefix tree's, and Save waits for the
+// steps that write them.
 //
-// Not saved: how long something was to be kept, states of Model.Groups before the last token, and what was on its way from tiers. The model
+// A suspended sequence is saved from host memory, and stays suspended. What it shared is in the stream once more, for it has its own by then,
+// and of states there is the last one alone.
+//
+// Not saved: how long something was to be kept, what only the tree has of windows, and what was on its way from tiers. The model
 // needs a Digest, and an adapter a version, for what is saved must not be taken for that of other weights: ErrConfig. What is saved is as
 // secret as what was said, for prompts can be computed from it: options seal it.
 func (p *Pool[B]) Save(w io.Writer, what Saved[B], o snapshot.Options) (err error) {

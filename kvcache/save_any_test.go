@@ -20,7 +20,7 @@ import (
 func TestLoadOfAnything(t *testing.T) {
 	window := config.Group{Kind: group.Window, Layers: []int{0}, Window: 9, Sinks: 2}
 	residual := windowFormats(testDevice().Caps.Formats[0].Act)
-	configs := []Config{small(Paged), small(Contiguous), manyKinds(window, config.Group{Layers: []int{1}})}
+	configs := []Config{small(Paged), small(Contiguous), manyKinds(window, config.Group{Layers: []int{1}}), hybrid(60)}
 	if len(residual) > 0 {
 		configs = append(configs, windowConfig(residual[0]))
 	}
@@ -31,7 +31,10 @@ func TestLoadOfAnything(t *testing.T) {
 			require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 30)}))
 		} else {
 			w := groupedOn(r, 1)
-			require.NoError(t, w.run(ask{&told{seq: x}, sequence(1, 30)}))
+			for s := (&told{seq: x}); len(s.ids) < 30; {
+				n := x.Piece(30 - len(s.ids))
+				require.NoError(t, w.run(ask{s, sequence(1, 30)[len(s.ids):][:n]}))
+			}
 		}
 		y, err := x.Fork()
 		require.NoError(t, err)

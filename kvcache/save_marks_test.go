@@ -15,7 +15,7 @@ import (
 
 // hybrid is a model with attention and states in a pool of so many blocks.
 func hybrid(blocks int) Config {
-	cfg := signed(manyKinds(config.Group{Kind: group.State, Layers: []int{0, 2}, StateBytes: 40}, config.Group{Layers: []int{1}}))
+	cfg := signed(manyKinds(config.Group{Kind: group.State, Layers: []int{1, 2}, StateBytes: 40}, config.Group{Layers: []int{0}}))
 	cfg.Memory.Blocks, cfg.Memory.RetainEvery = blocks, 2
 	return cfg
 }
@@ -200,8 +200,8 @@ func TestSavedMarksOfOthers(t *testing.T) {
 	}
 	last := ask{b, sequence(33, 8)}
 	require.NoError(t, errors.Join(w.step.Reset(), w.step.Add(b.seq, last.ids), w.step.Plan(w.s)))
-	w.layer(1, []ask{last})
-	for _, layer := range []int{0, 2} { // which the device does not do before somebody waits
+	w.layer(0, []ask{last})
+	for _, layer := range []int{1, 2} { // which the device does not do before somebody waits
 		st, err := w.step.State(layer)
 		require.NoError(t, err)
 		require.NoError(t, backend.Upload(w.be, w.s, st.Buf, int(st.Offsets[0]/4), fold(layer, sequence(1, 40), st.Bytes/4)))

@@ -30,7 +30,7 @@ type Bodies[B backend.Buffer] struct {
 	// Away is what a suspended sequence has instead of blocks; nil: it is not suspended.
 	Away *Away
 
-	arriving []segmentOf[B] // blocks that are filled again
+	arriving []segmentOf[B] // blocks besides: those that are filled again, and marks
 	all      *Parts[B]
 	one      [1]Body[B] // of a pool with one part
 }
