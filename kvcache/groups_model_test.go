@@ -28,7 +28,7 @@ func TestGroupsModel(t *testing.T) {
 	for name, cfg := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
-				cfg := signed(cfg)
+				cfg := cfg
 				cfg.Memory.Rollback = max(cfg.Memory.Rollback, []int{-1, 3, 0}[seed])
 				cfg.Memory.RetainEvery = []int{1, 2, 0}[seed]
 				if cfg.Memory.Layout == Paged {

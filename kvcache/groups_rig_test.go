@@ -96,7 +96,7 @@ func latentDims(k, v int) [2]int {
 
 func newGrouped(t testT, cfg Config, seed uint64) *grouped {
 	t.Helper()
-	return groupedOn(deviceRig(t, cfg), seed)
+	return groupedOn(deviceRig(t, signed(cfg)), seed)
 }
 
 func groupedOn(r *rig[buffer], seed uint64) *grouped {

@@ -259,7 +259,7 @@ func (w *mixed) fresh() *told {
 // newMixed is a pool of the test device. It skips the test where that has no views of queries.
 func newMixed(t testT, cfg Config) *mixed {
 	t.Helper()
-	w := mixedOn(deviceRig(t, cfg), 1)
+	w := mixedOn(deviceRig(t, signed(cfg)), 1)
 	if !w.pool.caps.Views || w.pool.caps.TreeWords == 0 {
 		w.close()
 		skip(t)

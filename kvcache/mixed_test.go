@@ -185,7 +185,7 @@ func TestMixedModelOnALateDevice(t *testing.T) {
 			} else {
 				cfg.Memory.MaxSeqs = 7
 			}
-			r, dev, be := lateRig(t, cfg)
+			r, dev, be := lateRig(t, signed(cfg))
 			w := mixedOn(r, 9)
 			if !w.pool.caps.Views {
 				closeLate(t, r, dev, be)

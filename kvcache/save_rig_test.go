@@ -13,7 +13,9 @@ import (
 
 // signed is cfg of weights with a digest, which what outlives its process has.
 func signed(cfg Config) Config {
-	cfg.Model.Digest = []byte("weights")
+	if cfg.Model.Digest == nil {
+		cfg.Model.Digest = []byte("weights")
+	}
 	return cfg
 }
 

@@ -233,7 +233,7 @@ func TestSavedKinds(t *testing.T) {
 	for name, cfg := range chosenKinds() {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{9, 61} {
-				w := newGrouped(t, signed(cfg), 1)
+				w := newGrouped(t, cfg, 1)
 				prompt := sequence(1, n)
 				s, _ := w.open(prompt)
 				for len(s.ids) < n {

@@ -182,7 +182,7 @@ func TestGroupsAboveTiersOnALateDevice(t *testing.T) {
 	for name, cfg := range pagedKinds(t) {
 		t.Run(name, func(t *testing.T) {
 			cfg.Memory.Blocks = 70
-			r, dev, be := lateRig(t, cfg)
+			r, dev, be := lateRig(t, signed(cfg))
 			w := groupedOn(r, 5)
 			w.mixes = true
 			for range n {
