@@ -159,7 +159,7 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.parts.Fences.Observe(p.parts.Fences.Apart(fill)); err != nil {
 		return err
 	}
-	if err := p.shut(); err != nil { // meanwhile
+	if err := cmp.Or(p.shut(), p.usable()); err != nil { // meanwhile
 		return err
 	}
 	for _, i := range l.in.Order() { // each is published before others share its blocks: what has several owners is not
@@ -172,7 +172,10 @@ func (l *loading[B]) take(fill func() error) (err error) {
 				return err
 			}
 		}
-		if err := l.in.Published(i, &s.body); err != nil {
+		l.in.Published(i, &s.body)
+	}
+	for _, s := range l.seqs {
+		if err := s.body.ForgoArriving(); err != nil {
 			return err
 		}
 		s.busy, s.incoming = false, false

@@ -114,10 +114,8 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	if err := p.parts.Fences.Apart(o.Wait); err != nil {
 		return err
 	}
-	if err := p.parts.Blocks.Reclaim(); err != nil {
-		return err
-	}
 	head.Strips = o.Strips()
+	o.Spare(p.parts.Blocks.Stats())
 	for _, s := range seqs {
 		if err := s.body.Past.Failed(); err != nil { // what it wrote is undefined
 			return err

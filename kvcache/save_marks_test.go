@@ -3,6 +3,7 @@ package kvcache
 import (
 	"bytes"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -53,7 +54,7 @@ func (w *grouped) loadTold(stream []byte, as ...*told) (all []*told) {
 // States before the last token go over: a loaded sequence goes back to them, others that begin as it did find them, and the stream of what
 // was loaded is the same.
 func TestSavedMarks(t *testing.T) {
-	w := newGrouped(t, hybrid(80), 1)
+	w := newGrouped(t, hybrid(160), 1)
 	a, b := w.computed(sequence(1, 41)), w.computed(append(sequence(1, 20), sequence(300, 9)...))
 	require.Equal(t, []int{0, 8, 16, 20, 24, 32, 40, 41}, resumables(a.seq), "at every second block, and where the other one left it")
 	stream := w.save(a.seq, b.seq)
@@ -62,7 +63,7 @@ func TestSavedMarks(t *testing.T) {
 		"larger":  func(m *Memory) { m.BlockSize = 16 },
 		"no tree": func(m *Memory) { m.Prefix = prefix.Off },
 	} {
-		cfg := hybrid(80)
+		cfg := hybrid(160)
 		if edit(&cfg.Memory); testDevice().BlockSizes != nil && cfg.Memory.BlockSize == 16 {
 			continue
 		}
@@ -99,13 +100,14 @@ func TestSavedMarks(t *testing.T) {
 	w.close()
 }
 
-// They come where there is room for them: nothing goes for them, and what sequences need comes without them.
+// They come where there is plenty of room: nothing goes for them, others can have three blocks for each, and what sequences need comes without
+// them.
 func TestSavedMarksNeedRoom(t *testing.T) {
 	w := newGrouped(t, hybrid(80), 1)
 	a := w.computed(sequence(1, 41))
 	stream := w.save(a.seq)
 	held, marks := 11+2, 2*5 // the layers with states are two parts
-	for blocks := held - 1; blocks <= held+marks; blocks++ {
+	for _, blocks := range []int{held - 1, held, held + marks, held + 4*marks - 1, held + 4*marks} {
 		for _, file := range []bool{true, false} {
 			o := newGrouped(t, hybrid(blocks), 2)
 			in := connection(stream)
@@ -121,7 +123,7 @@ func TestSavedMarksNeedRoom(t *testing.T) {
 			}
 			require.NoError(t, err, "%d blocks", blocks)
 			want := []int{0, 41}
-			if blocks == held+marks {
+			if blocks == held+4*marks {
 				want = resumables(a.seq)
 			}
 			require.Equal(t, want, resumables(got.Sequences[0]), "%d blocks", blocks)
@@ -130,7 +132,7 @@ func TestSavedMarksNeedRoom(t *testing.T) {
 		}
 	}
 	// What others can find stays before them, and goes for what the sequences need.
-	o := newGrouped(t, hybrid(held+marks+2), 2)
+	o := newGrouped(t, hybrid(held+4*marks+2), 2)
 	for _, prompt := range [][]uint32{sequence(900, 3), sequence(800, 13)} {
 		o.drop(o.computed(prompt))
 	}
@@ -161,30 +163,40 @@ func (s *slowly) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// Who needs memory while states are saved takes other blocks.
+// Who needs memory while states are saved takes other blocks. Those are most of what there is: a step has them.
 func TestSavedMarksAreLent(t *testing.T) {
-	w := newGrouped(t, hybrid(40), 1)
+	w := newGrouped(t, hybrid(60), 1)
 	a := w.computed(sequence(1, 41))
 	what := Saved[buffer]{Sequences: []*Sequence[buffer]{a.seq}, Notes: []snapshot.Note{{Name: "long", Data: make([]byte, 1<<18)}}}
 	var want bytes.Buffer
 	require.NoError(t, w.pool.Save(&want, what, snapshot.Options{}))
 	out := slowly{at: 1 << 17, do: func() { // of what stands before the states
 		require.NoError(t, w.pool.Check())
-		for i := range 6 { // more than there is room for
-			w.drop(w.computed(sequence(1000*(i+1), 41)))
-		}
+		w.drop(w.computed(sequence(1000, 130))) // what is left
 		require.NoError(t, w.pool.Check())
 	}}
 	require.NoError(t, w.pool.Save(&out, what, snapshot.Options{}))
 	require.Equal(t, []int{0, 8, 16, 24, 32, 40, 41}, resumables(a.seq))
-	for i := range 6 {
-		w.drop(w.computed(sequence(1000*(i+1), 41)))
-	}
+	w.drop(w.computed(sequence(2000, 170)))
 	require.Equal(t, []int{0, 41}, resumables(a.seq), "others need the memory, and nobody has it lent")
 	require.True(t, bytes.Equal(want.Bytes(), out.Bytes()))
 	require.NoError(t, w.pool.Check())
 	w.drop(a)
 	w.close()
+}
+
+// unfinished is a step of a hybrid that the device does not do before somebody waits.
+func (w *grouped) unfinished(a ask) {
+	w.t.Helper()
+	require.NoError(w.t, errors.Join(w.step.Reset(), w.step.Add(a.seq, a.ids), w.step.Plan(w.s)))
+	w.layer(0, []ask{a})
+	all := append(append([]uint32(nil), a.told.ids...), a.ids...)
+	for _, layer := range []int{1, 2} {
+		st, err := w.step.State(layer)
+		require.NoError(w.t, err)
+		require.NoError(w.t, backend.Upload(w.be, w.s, st.Buf, int(st.Offsets[0]/4), fold(layer, all, st.Bytes/4)))
+	}
+	require.NoError(w.t, w.step.Commit())
 }
 
 // What another sequence left on the way of one is saved with it once it is written.
@@ -198,15 +210,7 @@ func TestSavedMarksOfOthers(t *testing.T) {
 	for len(b.ids) < 32 {
 		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:b.seq.Piece(41-len(b.ids))]}))
 	}
-	last := ask{b, sequence(33, 8)}
-	require.NoError(t, errors.Join(w.step.Reset(), w.step.Add(b.seq, last.ids), w.step.Plan(w.s)))
-	w.layer(0, []ask{last})
-	for _, layer := range []int{1, 2} { // which the device does not do before somebody waits
-		st, err := w.step.State(layer)
-		require.NoError(t, err)
-		require.NoError(t, backend.Upload(w.be, w.s, st.Buf, int(st.Offsets[0]/4), fold(layer, sequence(1, 40), st.Bytes/4)))
-	}
-	require.NoError(t, w.step.Commit())
+	w.unfinished(ask{b, sequence(33, 8)})
 	stream := w.save(a.seq)
 	o := newGrouped(t, hybrid(80), 2)
 	back := o.loadTold(stream, a)[0]
@@ -246,4 +250,93 @@ func TestSavedWithoutMarks(t *testing.T) {
 	require.Len(t, h.Sequences[0].Strips[0], 1)
 	o.drop(silent)
 	o.close()
+}
+
+// Who computes what others have finds no entries for its states where others had the text first: those of a sequence that does have them.
+func TestSavedMarksOfAnyOwner(t *testing.T) {
+	w := newGrouped(t, hybrid(200), 1)
+	seq, _, err := w.pool.Open(sequence(1, 45), OpenOptions{NoReuse: true})
+	require.NoError(t, err)
+	private := &told{seq: seq}
+	w.seqs = append(w.seqs, private)
+	for len(private.ids) < 45 {
+		require.NoError(t, w.run(ask{private, sequence(1, 45)[len(private.ids):][:seq.Piece(45-len(private.ids))]}))
+	}
+	public := w.computed(sequence(1, 41))
+	stream := w.save(seq, public.seq)
+	o := newGrouped(t, hybrid(200), 2)
+	had, _ := o.open(sequence(1, 45))
+	require.NoError(t, o.run(ask{had, sequence(1, 45)}))
+	require.Equal(t, []int{0, 45}, resumables(had.seq))
+	all := o.loadTold(stream, private, public)
+	require.Equal(t, resumables(public.seq), resumables(all[1].seq))
+	o.drop(had)
+	o.drop(all[0])
+	o.drop(all[1])
+	o.close()
+	w.drop(private)
+	w.drop(public)
+	w.close()
+}
+
+// stepping reads, and does something before a byte.
+type stepping struct {
+	io.Reader
+	at, read int
+	do       func()
+}
+
+func (s *stepping) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if s.read += n; s.do != nil && s.read > s.at {
+		s.do()
+		s.do = nil
+	}
+	return n, err
+}
+
+// A step of others that fails meanwhile is no failure of a save, nor of a load.
+func TestSavedBesideFailures(t *testing.T) {
+	r, dev, be := lateRig(t, hybrid(160))
+	w := groupedOn(r, 1)
+	a := w.computed(sequence(1, 41))
+	other, err := r.be.NewStream()
+	require.NoError(t, err)
+	next, failed := 5000, []*Sequence[buffer](nil)
+	fail := func() { // a step on another stream
+		_, _ = w.pool.Stats() // which is told of the last one
+		b, _ := w.open(sequence(next, 9))
+		last := ask{b, sequence(next, 9)}
+		next += 1000
+		own := w.s
+		w.s = other
+		w.unfinished(last)
+		w.s = own
+		dev.failEvents(other, errBoom)
+		require.NoError(t, other.Sync())
+		w.lost(b)
+		failed = append(failed, b.seq)
+	}
+	what := Saved[buffer]{Sequences: []*Sequence[buffer]{a.seq}, Notes: []snapshot.Note{{Name: "long", Data: make([]byte, 1<<18)}}}
+	var first bytes.Buffer
+	fail()
+	require.NoError(t, w.pool.Save(&first, what, snapshot.Options{}))
+	out := slowly{at: 1 << 17, do: fail}
+	require.NoError(t, w.pool.Save(&out, what, snapshot.Options{}))
+	require.True(t, bytes.Equal(first.Bytes(), out.Bytes()))
+	_, _ = w.pool.Stats()
+	in := &stepping{Reader: connection(out.Bytes()), at: out.Len() - 100, do: fail}
+	got, err := w.pool.Load(in, snapshot.Options{})
+	require.NoError(t, err)
+	require.Equal(t, resumables(a.seq), resumables(got.Sequences[0]))
+	dev.SetFault(nil)
+	w.release(got.Sequences...)
+	w.drop(a)
+	for _, s := range failed {
+		if err := s.Release(); err != nil { // the first to ask is told
+			require.ErrorIs(t, err, errBoom)
+		}
+	}
+	require.NoError(t, other.Close())
+	closeLate(t, r, dev, be)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )
@@ -290,5 +292,25 @@ func TestSavedKinds(t *testing.T) {
 				w.close()
 			}
 		})
+	}
+}
+
+// A layer that begins a chunk has nothing, also where it could go back before that.
+func TestSavedWhereAChunkBegins(t *testing.T) {
+	cfg := manyKinds(config.Group{Kind: group.Chunked, Layers: []int{0}, Chunk: 12}, config.Group{Layers: []int{1}})
+	cfg.Memory.Blocks, cfg.Memory.Rollback = 70, 3
+	for n := 34; n < 40; n++ {
+		w := newGrouped(t, cfg, 1)
+		s, _ := w.open(sequence(1, 39))
+		require.NoError(t, w.run(ask{s, sequence(1, 39)}))
+		if s.seq.Resumable(n) == n {
+			require.NoError(t, s.seq.Truncate(n))
+			s.ids = s.ids[:n]
+		}
+		again := w.loadTold(w.save(s.seq), s)[0]
+		require.NoError(t, w.run(ask{again, sequence(400, 5)}, ask{s, sequence(500, 5)}))
+		w.drop(s)
+		w.drop(again)
+		w.close()
 	}
 }

@@ -56,6 +56,16 @@ func (r *Blocks) Written(f *Fence, e block.Block) bool {
 	return w == nil || w == f || w.Reached()
 }
 
+// Defined reports whether the steps that write an entry of the tree are done, and none of them has failed.
+func (r *Blocks) Defined(e block.Block) bool {
+	for _, w := range r.publications {
+		if w.block == e && (!w.fence.Reached() || w.fence.err != nil) {
+			return false
+		}
+	}
+	return true
+}
+
 // Publish puts blocks that a step writes, whose fence is f, into the tree: n of them, from the
 // first on. The steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's in blocks.
 // prefix.ErrDetached where the tree was cleared under their owner.

@@ -35,6 +35,9 @@ func (r *Blocks) RetireFor(c *block.Claim, f *Fence, blocks []block.Block) error
 	return nil
 }
 
+// Forgo is Retire of blocks that no work uses. It asks the device nothing.
+func (r *Blocks) Forgo(blocks []block.Block) error { return r.giveBack(nil, blocks) }
+
 // RetirePath is Retire of entries of the tree that are not blocks, after the blocks that are with them.
 func (r *Blocks) RetirePath(f *Fence, path []block.Block) error {
 	if len(path) == 0 {

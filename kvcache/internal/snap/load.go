@@ -116,7 +116,7 @@ func (in *In[B]) use() {
 }
 
 // Fits reports whether nothing that can be found has to go for what the sequences need. States before their last tokens come only where
-// nothing has to go for them either. The pool's lock is held.
+// there is plenty of room. The pool's lock is held.
 func (in *In[B]) Fits() (bool, error) {
 	in.roomy = true
 	for of, n := range in.needs {
@@ -128,7 +128,7 @@ func (in *In[B]) Fits() (bool, error) {
 			in.roomy = false
 			return false, nil
 		}
-		in.roomy = in.roomy && n+in.marks[of] <= st.Free-st.Reserved
+		in.roomy = in.roomy && in.marks[of] <= (st.Free-st.Reserved-n)/spared
 	}
 	return true, nil
 }
@@ -201,31 +201,29 @@ func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
 	places := make([]store.Arrived, len(in.bodies[i]))
 	for p := range in.bodies[i] {
 		b := &in.bodies[i][p]
-		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent), Marks: in.marksOf(i, p)}
+		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
+		for _, t := range b.marks {
+			if in.roomy && t.owner == i {
+				places[p].Marks = append(places[p].Marks, t.block)
+			}
+		}
 	}
 	return s.Arrive(places)
 }
 
-// marksOf are the states before the last token that were taken for the i-th sequence.
-func (in *In[B]) marksOf(i, part int) (all []store.Mark) {
-	for _, t := range in.bodies[i][part].marks {
-		if in.roomy && t.owner == i {
-			all = append(all, store.Mark{Tokens: t.mark, Block: t.block})
-		}
-	}
-	return all
-}
-
-// Published notes the blocks that the i-th sequence has in the place of its own: others had the same. What others may go on from is with the
-// prefix tree then. The pool's lock is held.
-func (in *In[B]) Published(i int, s *store.Bodies[B]) error {
+// Published notes the blocks that the i-th sequence has in the place of its own: others had the same. States that others may go
+// on from are with the prefix tree then; who took them owns them until ForgoArriving. The pool's lock is held.
+func (in *In[B]) Published(i int, s *store.Bodies[B]) {
 	for p := range in.bodies[i] {
-		s.KeepMarks(p, in.marksOf(i, p))
+		for _, t := range in.bodies[i][p].marks {
+			if in.roomy {
+				s.KeepMark(p, store.Mark{Tokens: t.mark, Block: t.block})
+			}
+		}
 		for j, t := range in.bodies[i][p].kept {
 			t.block = s.Parts[p].Kept.Blocks[j]
 		}
 	}
-	return s.ForgoArriving()
 }
 
 // Close lets go of everything. A nil one has nothing.

@@ -1,5 +1,7 @@
 package snap
 
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix"
+
 // state is where the states of a part are after so many tokens of the sequence; false: some of them are nowhere.
 func (p *planner[B]) state(after int) (from [][]src, ok bool) {
 	for _, f := range p.in.homes[p.kept].from {
@@ -16,7 +18,7 @@ func (p *planner[B]) state(after int) (from [][]src, ok bool) {
 func (p *planner[B]) marks() (all []*target) {
 	q := &p.in.Head.Sequences[p.i]
 	size := p.in.parts.Config.EntryTokens()
-	if p.in.parts.Blocks.Groups() == nil || q.Silent || q.Tokens == nil || q.Draft > 0 {
+	if p.in.parts.Blocks.Groups() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
 		return nil
 	}
 	said := newText(p.in.Head, p.i)
@@ -26,7 +28,7 @@ func (p *planner[B]) marks() (all []*target) {
 			continue
 		}
 		if from, ok := p.state(n); ok {
-			all = append(all, p.join(0, &target{home: p.kept, owner: p.i, from: from, mark: n, at: said.place(0, n)}, p.in.marks))
+			all = append(all, p.join(0, &target{home: p.kept, owner: p.i, from: from, mark: n, at: said.place(n, 0)}, p.in.marks))
 		}
 	}
 	return all

@@ -82,6 +82,9 @@ func (p *planner[B]) body() (b body, err error) {
 	}
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
 	start, stop := p.extent(p.kept)
+	if start == stop { // it has nothing, as where a chunk begins
+		start = n
+	}
 	end := ceilDiv(n, size)
 	kept, exact := end, 0 // blocks before which there are rows as stored, and from which on there are computed ones
 	if p.fresh >= 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 )
@@ -18,6 +19,7 @@ type Out[B backend.Buffer] struct {
 	chunks []chunk
 	known  map[source]int // the numbers of chunks
 	away   int            // how many suspended sequences were added
+	spare  int            // blocks that may still be lent
 	pack   packing[B]
 }
 
@@ -76,10 +78,8 @@ func (o *Out[B]) Add(s *store.Bodies[B]) [][]snapshot.Run {
 	}
 	var all [][]snapshot.Run
 	had := len(o.chunks)
-	marks := make([][]store.Mark, len(s.Parts))
-	for i := range marks {
-		marks[i] = s.LendMarks(i)
-	}
+	lent, marks := s.LendMarks(o.spare)
+	o.spare -= lent
 	for i, st := range o.strips {
 		h := s.Held(st.part, st.Kind == snapshot.Computed)
 		if st.Kind == snapshot.State {
@@ -167,6 +167,9 @@ func (o *Out[B]) sort(from int, named [][]snapshot.Run) {
 
 // Wait waits for the steps that write what sequences have.
 func (o *Out[B]) Wait() error { return o.stream.Sync() }
+
+// Spare says how many blocks of a pool may be lent, which others could else take: a quarter of them. The pool's lock is held.
+func (o *Out[B]) Spare(of residency.Stats) { o.spare = max(of.Free+of.Cached-of.Reserved, 0) / spared }
 
 // Close lets go of everything.
 func (o *Out[B]) Close() error {

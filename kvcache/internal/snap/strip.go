@@ -12,6 +12,8 @@ import (
 const (
 	// memoryBytes is what is packed or unpacked at a time: copies run at their rate, and little is held.
 	memoryBytes = 4 << 20
+	// spared is of how many blocks that others could take one is taken meanwhile for states before last tokens, which nobody needs.
+	spared = 4
 	// chunkBytes is about what a chunk has in the contiguous layout, which knows no blocks.
 	chunkBytes = 256 << 10
 )

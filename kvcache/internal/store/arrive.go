@@ -19,7 +19,7 @@ type Arrived struct {
 	Len, Gone    int // of the body
 	RecentGone   int
 	Kept, Recent []Filled
-	Marks        []Mark // that came with it, for KeepMarks
+	Marks        []block.Block // that were taken for it, for KeepMark of it or others
 }
 
 // Filled is a block whose content is there. Shared: another sequence has it already.
@@ -41,7 +41,7 @@ func (s *Bodies[B]) TakeArriving(of *Store[B], n int) ([]block.Block, error) {
 // ForgoArriving gives up what was taken. The pool's lock is held.
 func (s *Bodies[B]) ForgoArriving() (err error) {
 	for _, g := range s.arriving {
-		err = errors.Join(err, g.of.Retire(nil, g.blocks))
+		err = errors.Join(err, g.of.Forgo(g.blocks))
 	}
 	s.arriving = nil
 	return err
@@ -71,11 +71,7 @@ func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
 			err = errors.Join(err, b.Stores.Fresh.arrive(&b.Recent, p.RecentGone, p.Recent))
 		}
 		if len(p.Marks) > 0 {
-			of := segmentOf[B]{of: b.Stores.Kept}
-			for _, m := range p.Marks {
-				of.blocks = append(of.blocks, m.Block)
-			}
-			s.arriving = append(s.arriving, of)
+			s.arriving = append(s.arriving, segmentOf[B]{b.Stores.Kept, p.Marks})
 		}
 	}
 	return err

@@ -11,54 +11,66 @@ type Mark struct {
 	block.Block
 }
 
-// marks calls visit with those of a part before the sequence's last token, and with their entries, in rising order.
-func (s *Bodies[B]) marks(part int, visit func(m Mark, entry block.Block)) {
-	if s.Parts[part].Stores.States == nil || s.all.Blocks.Groups() == nil {
+// marks calls visit, in rising order, with the entries before the sequence's last token that have the states of all parts, and with those.
+func (s *Bodies[B]) marks(visit func(entry block.Block, tokens int, states []block.Block)) {
+	groups, size := s.all.Blocks.Groups(), s.all.Config.EntryTokens()
+	if groups == nil {
 		return
 	}
-	size := s.all.Config.EntryTokens()
+entries:
 	for i, e := range s.Path {
-		m := Mark{(i + 1) * size, s.all.Blocks.Groups().At(e, part)[0]}
-		if m.Block != (block.Block{}) && m.Tokens < s.Len() {
-			visit(m, e)
+		var states []block.Block
+		for part := range s.Parts {
+			if s.Parts[part].Stores.States == nil {
+				continue
+			}
+			state := groups.At(e, part)[0]
+			if state == (block.Block{}) {
+				continue entries
+			}
+			states = append(states, state)
+		}
+		if n := (i + 1) * size; n < s.Len() && len(states) > 0 {
+			visit(e, n, states)
 		}
 	}
 }
 
 // OrderMarks puts a stream behind what writes the marks of the sequence. The pool's lock is held.
 func (s *Bodies[B]) OrderMarks(stream backend.Stream) (err error) {
-	for i := range s.Parts {
-		s.marks(i, func(_ Mark, entry block.Block) {
-			if err == nil {
-				err = s.all.Blocks.Writer(entry).Order(stream)
-			}
-		})
-	}
+	s.marks(func(entry block.Block, _ int, _ []block.Block) {
+		if err == nil {
+			err = s.all.Blocks.Writer(entry).Order(stream)
+		}
+	})
 	return err
 }
 
-// LendMarks returns the marks of a part that are written, and makes the sequence an owner of their blocks until ForgoArriving: who
-// needs memory meanwhile takes other blocks. Those that others were promised the memory of are left out. The pool's lock is held.
-func (s *Bodies[B]) LendMarks(part int) (all []Mark) {
-	of := segmentOf[B]{of: s.Parts[part].Stores.Kept}
-	s.marks(part, func(m Mark, entry block.Block) {
-		if s.all.Blocks.Writer(entry) == nil && s.all.Blocks.Groups().Lend([]block.Block{m.Block}) == nil {
-			all, of.blocks = append(all, m), append(of.blocks, m.Block)
+// LendMarks returns the marks of each part that are written, the first ones, with no more than so many blocks. It makes the sequence an
+// owner of those until ForgoArriving: who needs memory meanwhile takes other blocks. Those whose memory is promised to others are left out. The
+// pool's lock is held.
+func (s *Bodies[B]) LendMarks(most int) (blocks int, all [][]Mark) {
+	all = make([][]Mark, len(s.Parts))
+	s.marks(func(entry block.Block, tokens int, states []block.Block) {
+		if blocks+len(states) > most || !s.all.Blocks.Defined(entry) || s.all.Blocks.Groups().Lend(states) != nil {
+			return
+		}
+		blocks += len(states)
+		s.arriving = append(s.arriving, segmentOf[B]{s.Parts[0].Stores.Kept, states})
+		for part := range s.Parts {
+			if s.Parts[part].Stores.States != nil {
+				all[part], states = append(all[part], Mark{tokens, states[0]}), states[1:]
+			}
 		}
 	})
-	if len(all) > 0 {
-		s.arriving = append(s.arriving, of)
-	}
-	return all
+	return blocks, all
 }
 
-// KeepMarks leaves states that came with the sequence (see Arrive) with its entries, where those have none: who goes on after others
-// finds them. The pool's lock is held.
-func (s *Bodies[B]) KeepMarks(part int, all []Mark) {
-	size := s.all.Config.EntryTokens()
-	for _, m := range all {
-		if i := m.Tokens/size - 1; i < len(s.Path) && s.all.Blocks.Groups().Checkpoint(s.Path[i], part, m.Block) {
-			s.all.Blocks.Writes(nil, nil, s.Path[i])
-		}
+// KeepMark leaves a state of a part with the entry of the sequence that it is after, where that has none: who goes on there finds it. The
+// pool's lock is held.
+func (s *Bodies[B]) KeepMark(part int, m Mark) {
+	i := m.Tokens/s.all.Config.EntryTokens() - 1
+	if i < len(s.Path) && s.all.Blocks.Groups().Checkpoint(s.Path[i], part, m.Block) {
+		s.all.Blocks.Writes(nil, nil, s.Path[i])
 	}
 }
