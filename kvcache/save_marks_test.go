@@ -325,13 +325,16 @@ func TestSavedBesideFailures(t *testing.T) {
 	require.NoError(t, w.pool.Save(&out, what, snapshot.Options{}))
 	require.True(t, bytes.Equal(first.Bytes(), out.Bytes()))
 	_, _ = w.pool.Stats()
+	want := resumables(a.seq)
+	w.drop(a)
+	require.NoError(t, r.s.Sync())
+	require.NoError(t, r.pool.Clear(false))
 	in := &stepping{Reader: connection(out.Bytes()), at: out.Len() - 100, do: fail}
 	got, err := w.pool.Load(in, snapshot.Options{})
 	require.NoError(t, err)
-	require.Equal(t, resumables(a.seq), resumables(got.Sequences[0]))
+	require.Equal(t, want, resumables(got.Sequences[0]))
 	dev.SetFault(nil)
 	w.release(got.Sequences...)
-	w.drop(a)
 	for _, s := range failed {
 		if err := s.Release(); err != nil { // the first to ask is told
 			require.ErrorIs(t, err, errBoom)
