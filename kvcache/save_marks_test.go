@@ -199,30 +199,49 @@ func (w *grouped) unfinished(a ask) {
 	require.NoError(w.t, w.step.Commit())
 }
 
-// What another sequence left on the way of one is saved with it once it is written.
+// What another sequence left on the way of one is saved with it once it is written, and left out where its step failed.
 func TestSavedMarksOfOthers(t *testing.T) {
-	r, dev, be := lateRig(t, hybrid(80))
-	w := groupedOn(r, 1)
-	a, _ := w.open(sequence(1, 41))
-	b, _ := w.open(sequence(1, 41))
-	require.NoError(t, w.run(ask{a, sequence(1, 41)}))
-	require.Equal(t, []int{0, 41}, resumables(a.seq))
-	for len(b.ids) < 32 {
-		require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:b.seq.Piece(41-len(b.ids))]}))
+	for _, fails := range []bool{false, true} {
+		r, dev, be := lateRig(t, hybrid(80))
+		w := groupedOn(r, 1)
+		a, _ := w.open(sequence(1, 41))
+		b, _ := w.open(sequence(1, 41))
+		require.NoError(t, w.run(ask{a, sequence(1, 41)}))
+		require.Equal(t, []int{0, 41}, resumables(a.seq))
+		other, err := r.be.NewStream()
+		require.NoError(t, err)
+		own := w.s
+		require.NoError(t, w.s.Sync())
+		w.s = other
+		for len(b.ids) < 32 {
+			require.NoError(t, w.run(ask{b, sequence(1, 41)[len(b.ids):][:b.seq.Piece(41-len(b.ids))]}))
+		}
+		w.unfinished(ask{b, sequence(33, 8)})
+		w.s = own
+		want := []int{0, 8, 16, 24, 32, 40, 41}
+		if fails {
+			dev.failEvents(other, errBoom)
+			want = []int{0, 8, 16, 24, 32, 41}
+		}
+		stream := w.save(a.seq)
+		o := newGrouped(t, hybrid(80), 2)
+		back := o.loadTold(stream, a)[0]
+		require.Equal(t, want, resumables(back.seq))
+		back.ids = back.ids[:want[5]]
+		require.NoError(t, back.seq.Truncate(want[5]))
+		require.NoError(t, o.run(ask{back, sequence(want[5]+1, 5)}))
+		o.drop(back)
+		o.close()
+		dev.SetFault(nil)
+		require.NoError(t, other.Sync())
+		for _, s := range w.seqs {
+			if err := s.seq.Release(); err != nil {
+				require.True(t, fails && errors.Is(err, errBoom), err)
+			}
+		}
+		require.NoError(t, other.Close())
+		closeLate(t, r, dev, be)
 	}
-	w.unfinished(ask{b, sequence(33, 8)})
-	stream := w.save(a.seq)
-	o := newGrouped(t, hybrid(80), 2)
-	back := o.loadTold(stream, a)[0]
-	require.Equal(t, []int{0, 8, 16, 24, 32, 40, 41}, resumables(back.seq))
-	require.NoError(t, back.seq.Truncate(40))
-	back.ids = back.ids[:40]
-	require.NoError(t, o.run(ask{back, sequence(41, 5)}))
-	o.drop(back)
-	o.close()
-	w.drop(a)
-	w.drop(b)
-	closeLate(t, r, dev, be)
 }
 
 // A suspended sequence has given up what is with the tree, and finds it again when it goes on. Of one of which nobody may find anything there

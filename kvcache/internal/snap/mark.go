@@ -21,14 +21,13 @@ func (p *planner[B]) marks() (all []*target) {
 	if p.in.parts.Blocks.Groups() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
 		return nil
 	}
-	said := newText(p.in.Head, p.i)
 	for _, ref := range p.lines[p.in.homes[p.kept].from[0]] {
 		n := ref.Tokens
 		if n == p.tokens || n%size != 0 {
 			continue
 		}
 		if from, ok := p.state(n); ok {
-			all = append(all, p.join(0, &target{home: p.kept, owner: p.i, from: from, mark: n, at: said.place(n, 0)}, p.in.marks))
+			all = append(all, p.join(0, &target{home: p.kept, owner: p.i, from: from, mark: n}, p.in.marks))
 		}
 	}
 	return all
