@@ -20,7 +20,7 @@ import (
 // snapshot.ErrCorrupt is a stream that is not what was written, snapshot.ErrMismatch one that this pool cannot use: it names the field. Like a
 // step Load waits for blocks that the device still uses before it returns ErrOutOfBlocks. After any error the pool has what it had, and prefixes
 // that can be found are still there. Other sequences and steps go on meanwhile. States before the last token
-// come where there are free blocks for all of them. A sealed stream needs its secret, a compressed one a compressor.
+// come where all of them take no more than a quarter of the blocks that stay free. A sealed stream needs its secret, a compressed one a compressor.
 //
 // It holds some megabytes of host memory, also where layers lie together in another way than they were saved. Prefixes are evicted for nothing
 // that is not verified: where that needs to be, a reader that is an io.Seeker, such as a file, is read twice, and what any other one has is

@@ -26,8 +26,8 @@ type Saved[B backend.Buffer] struct {
 // and steps, go on meanwhile; with those that are saved nothing else can be done (ErrBusy). It holds some megabytes of host memory. A failure,
 // such as one of w, leaves part of the stream with w, which no Load takes for a snapshot.
 //
-// Of layers with states there are those to which a sequence can go back (Resumable), too: they are the prefix tree's, and Save waits for the
-// steps that write them.
+// Of layers with states there are those to which a sequence can go back (Resumable), too. They are the prefix tree's: Save waits for the
+// steps that write them, and meanwhile holds up to a quarter of the blocks that others could take.
 //
 // A suspended sequence is saved from host memory, and stays suspended. What it shared is in the stream once more, for it has its own by then,
 // and of states there is the last one alone.
