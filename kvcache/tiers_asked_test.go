@@ -3,6 +3,7 @@ package kvcache
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,87 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	r.drop(x, y)
 	r.close()
 	require.NoError(t, m.Close())
+}
+
+// upper is a tier that says that blocks were put into it.
+type upper struct {
+	tier.Tier
+	put chan struct{}
+}
+
+func (u *upper) Put(ctx context.Context, blocks []tier.Block) error {
+	err := u.Tier.Put(ctx, blocks)
+	select {
+	case u.put <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// lower is a tier whose first loads hang until they are not wanted any more, and the others until it forgets, which is when something that
+// it had was put into the upper one, or not.
+type lower struct {
+	tier.Tier
+	hang  atomic.Int32
+	hangs chan struct{}
+	asked chan struct{}
+	upper *upper
+}
+
+func (l *lower) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+	if l.hang.Add(-1) >= 0 {
+		l.hangs <- struct{}{}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	<-l.asked
+	return l.Tier.Get(ctx, keys, dst)
+}
+
+func (l *lower) Clear(ctx context.Context, root tier.Key) error {
+	close(l.asked)
+	select {
+	case <-l.upper.put:
+	case <-time.After(300 * time.Millisecond):
+	}
+	return l.Tier.Clear(ctx, root)
+}
+
+// A load that waited for memory does not bring what tiers forget from one that still has it to one that has forgotten.
+func TestTierPromotesNothingDuringClear(t *testing.T) {
+	near, err := memory.Open(memory.Options{Name: "near", Bytes: 16 << 20})
+	require.NoError(t, err)
+	far, err := memory.Open(memory.Options{Name: "far", Bytes: 16 << 20})
+	require.NoError(t, err)
+	up := &upper{near, make(chan struct{}, 1)}
+	down := &lower{Tier: far, hangs: make(chan struct{}), asked: make(chan struct{}), upper: up}
+	r := tiered(t, 60, config.Tiers{More: []tier.Tier{up, down}})
+	const loads = 4 // one more than there is memory for
+	for i := range loads {
+		r.below(sequence(1000*i, 33), OpenOptions{})
+	}
+	require.NoError(t, near.Clear(context.Background(), tier.Key{}))
+	<-up.put
+	down.hang.Store(loads - 1)
+	var all []*reader[buffer]
+	for i := range loads {
+		x, match := r.read(sequence(1000*i, 33), OpenOptions{})
+		require.Equal(t, 32, match.Loading)
+		if all = append(all, x); i < loads-1 {
+			<-down.hangs
+		}
+	}
+	require.NoError(t, r.pool.Clear(true))
+	for i, x := range all {
+		require.Zero(t, x.wait(r).Cached)
+		m, err := r.pool.Match(sequence(1000*i, 33), OpenOptions{})
+		require.NoError(t, err)
+		require.Zero(t, m.Cached+m.Loading)
+	}
+	require.Zero(t, near.Stats().Blocks)
+	r.drop(all...)
+	r.close()
+	require.NoError(t, errors.Join(near.Close(), far.Close()))
 }
 
 // A block that others computed takes the place of one that a tier brings. Where their step fails the sequence that waits does not have it.

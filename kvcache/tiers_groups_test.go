@@ -169,7 +169,7 @@ func (w *grouped) upset(m *moody) {
 		require.NoError(w.t, w.pool.Clear(true))
 		got, err := w.pool.Match(sequence(100, 50), OpenOptions{})
 		require.NoError(w.t, err)
-		require.Zero(w.t, got.Cached+got.Loading)
+		require.Zero(w.t, got.Cached+got.Loading, "%d cached, %d loading", got.Cached, got.Loading)
 	}
 }
 

@@ -54,7 +54,7 @@ func (c *Cache) Keep(path []block.Block, entries int) (of [][]block.Block, err e
 func (c *Cache) Lend(blocks []block.Block) error { return c.own(blocks) }
 
 // Hand makes the caller an owner of the blocks that every part needs after the longest beginning of a path of full entries for
-// which all of it is there. The caller owns the path. Nothing counts as a lookup.
+// which all of it is there: of nothing, where claims leave too few blocks to take, as in Take. The caller owns the path. Nothing counts as a lookup.
 func (c *Cache) Hand(path []block.Block) (f Found, err error) {
 	size := c.tree.BlockSize()
 	n := c.longest(path, prefix.Match{Tokens: len(path) * size})
@@ -67,6 +67,9 @@ func (c *Cache) Hand(path []block.Block) (f Found, err error) {
 		if err = c.own(f.Runs[part].Blocks); err != nil {
 			for _, r := range f.Runs[:part] {
 				err = errors.Join(err, c.Release(r.Blocks))
+			}
+			if errors.Is(err, block.ErrOutOfBlocks{}) {
+				err = nil
 			}
 			return Found{}, err
 		}

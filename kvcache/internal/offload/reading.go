@@ -57,7 +57,7 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 			return nil
 		}
 	}
-	job := tier.Job{Wait: true, Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
+	job := tier.Job{Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
 	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
 	for i, u := range units {
 		var parent tier.Key
@@ -68,7 +68,9 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 		job.Blocks[i] = tier.Block{Key: o.shape.key(key, u.at), Parent: o.shape.before(key, parent, u.at), Root: w.Path.Root.Key,
 			Bytes: r.memory.Bytes()[offsets[i]:][:n:n]}
 	}
-	if err := o.mover.Load(ctx, job); err != nil {
+	o.guard.Lock() // what tiers forget is not read any more: one that still has it would put it into one that has forgotten
+	defer o.guard.Unlock()
+	if w.epoch != o.epoch || o.mover.Load(ctx, job) != nil { // the mover has room for all parts
 		o.up.back(r.memory)
 		return nil
 	}

@@ -40,6 +40,7 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	if o.closed || o.erasing > 0 || len(w.keys) == 0 {
 		return nil
 	}
+	w.epoch = o.epoch
 	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
 	if o.groups != nil {
 		if h, next = o.holdParts(&w); h == nil {

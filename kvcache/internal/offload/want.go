@@ -22,6 +22,7 @@ type Want struct {
 	units []unit      // what tiers have of it
 	bytes int64       // of those
 	from  map[int]int // with groups: by entry and place, the tier
+	epoch int         // of the load
 }
 
 // unit is a payload to load: of an entry what is at a place, from a tier.
