@@ -23,12 +23,18 @@ var (
 func (w *grouped) serveAll(prompt []uint32) Match {
 	w.t.Helper()
 	s, m := w.open(prompt)
-	for len(s.ids) < len(prompt) {
-		require.NoError(w.t, w.run(ask{s, prompt[len(s.ids):][:s.seq.Piece(len(prompt)-len(s.ids))]}))
-	}
+	w.pieces(s, prompt)
 	w.drop(s)
 	w.idle()
 	return m
+}
+
+// pieces computes the rest of a prompt in steps that end where states stay.
+func (w *grouped) pieces(s *told, prompt []uint32) {
+	w.t.Helper()
+	for len(s.ids) < len(prompt) {
+		require.NoError(w.t, w.run(ask{s, prompt[len(s.ids):][:s.seq.Piece(len(prompt)-len(s.ids))]}))
+	}
 }
 
 // A state is not restored where the last token is computed once more: who asks for n tokens again gets a checkpoint at or

@@ -31,10 +31,7 @@ func TestLoadOfAnything(t *testing.T) {
 			require.NoError(t, r.feed(feed[buffer]{x, sequence(1, 30)}))
 		} else {
 			w := groupedOn(r, 1)
-			for s := (&told{seq: x}); len(s.ids) < 30; {
-				n := x.Piece(30 - len(s.ids))
-				require.NoError(t, w.run(ask{s, sequence(1, 30)[len(s.ids):][:n]}))
-			}
+			w.pieces(&told{seq: x}, sequence(1, 30))
 		}
 		y, err := x.Fork()
 		require.NoError(t, err)

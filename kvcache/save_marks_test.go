@@ -25,9 +25,7 @@ func hybrid(blocks int) Config {
 func (w *grouped) computed(prompt []uint32) *told {
 	w.t.Helper()
 	s, _ := w.open(prompt)
-	for len(s.ids) < len(prompt) {
-		require.NoError(w.t, w.run(ask{s, prompt[len(s.ids):][:s.seq.Piece(len(prompt)-len(s.ids))]}))
-	}
+	w.pieces(s, prompt)
 	return s
 }
 
@@ -278,9 +276,7 @@ func TestSavedMarksOfAnyOwner(t *testing.T) {
 	require.NoError(t, err)
 	private := &told{seq: seq}
 	w.seqs = append(w.seqs, private)
-	for len(private.ids) < 45 {
-		require.NoError(t, w.run(ask{private, sequence(1, 45)[len(private.ids):][:seq.Piece(45-len(private.ids))]}))
-	}
+	w.pieces(private, sequence(1, 45))
 	public := w.computed(sequence(1, 41))
 	stream := w.save(seq, public.seq)
 	o := newGrouped(t, hybrid(200), 2)
