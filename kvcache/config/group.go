@@ -44,9 +44,14 @@ type Group struct {
 // attends reports whether the group's layers have keys and values.
 func (g *Group) attends() bool { return g.Kind < group.State }
 
-// rule is what the group's layers read, of blocks of so many tokens.
-func (g *Group) rule(block, back int) group.Rule {
-	return group.Rule{Kind: g.Kind, Block: block, Window: g.Window, Sinks: g.Sinks, Chunk: g.Chunk, Back: back}
+// rule is what the group's layers read, of blocks of so many tokens. Of residual tokens, the last ones, a query reads what was
+// computed, and of sinks before them what is stored in few bits: where its residual begins can be said of tokens that are there.
+func (g *Group) rule(block, back, residual int) group.Rule {
+	r := group.Rule{Kind: g.Kind, Block: block, Window: g.Window, Sinks: g.Sinks, Chunk: g.Chunk, Back: back}
+	if g.Sinks > 0 {
+		r.Window = max(r.Window, residual)
+	}
+	return r
 }
 
 // grouped reports whether layers do not all keep the same.
