@@ -16,7 +16,8 @@ type Group struct {
 	Kind   group.Kind `json:"kind,omitzero"`
 	Layers []int      `json:"layers"` // in rising order
 	// Window is how many tokens a query of a window group sees, its own included, and Sinks the first tokens of the
-	// sequence that it sees besides. Memory of other tokens is given back.
+	// sequence that it sees besides. Memory of other tokens is given back; with Sinks that of the last Storage.Residual stays, too.
+	// In the paged layout Sinks do not go with Mask.ALiBi: the distance to them is not known once blocks were given back.
 	Window int `json:"window,omitzero"`
 	Sinks  int `json:"sinks,omitzero"`
 	// Chunk is the tokens of a chunk of a chunked group: a query sees those of its own chunk up to itself. It is a multiple

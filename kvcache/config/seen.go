@@ -21,14 +21,14 @@ func (c *Config) checkSeen(of int, layers []int) error {
 			if f.v > 0 {
 				return badConfig(fmt.Sprintf("Model.Masks[%d].%s", i, f.name), f.v, fmt.Sprintf("layer %d is in "+
 					"Model.Groups[%d], of kind %v, which says what its queries see; leave it out of the mask, or put the "+
-					"layer into a group of kind full", l, of, g.Kind))
+					"layer into a group of kind full, where masks hide and nothing is given back", l, of, g.Kind))
 			}
 		}
 		if g.Sinks > 0 && c.Memory.Layout == Paged && slopes(mask.ALiBi) != nil {
-			return badConfig(fmt.Sprintf("Model.Groups[%d].Sinks", of), g.Sinks, fmt.Sprintf("does not go with "+
-				"Model.Masks[%d].ALiBi in the paged layout: once the group has given blocks back the distance to its sinks is "+
-				"not known. Put layer %d into a group of kind full, and say Window and SinkTokens in its mask, which hides "+
-				"the same and keeps all; or choose the contiguous layout", i, l))
+			return badConfig(fmt.Sprintf("Model.Groups[%d].Sinks", of), g.Sinks, fmt.Sprintf("do not go with "+
+				"Model.Masks[%d].ALiBi in the paged layout: once the group has given blocks back, the distance to its sinks is "+
+				"not known; put layer %d into a group of kind full and set Window and SinkTokens in its mask, which hides "+
+				"the same and keeps all, or choose the contiguous layout", i, l))
 		}
 	}
 	return nil
