@@ -100,8 +100,8 @@ type RetainOptions struct {
 //
 // Blocks that others share are copied before they change; published blocks after the first dropped token are copied,
 // too, where others share them. This may need as many blocks as Retain frees (ErrOutOfBlocks). A published prefix
-// stays as it was for other sequences; this sequence publishes nothing from now on. A Mask's window and ALiBi count
-// the tokens that are there, not positions. Quantized keys whose position changes are quantized again.
+// stays as it was for other sequences; this sequence publishes nothing from now on. Windows and chunks, of a Mask or a
+// group, sinks and ALiBi count the tokens that remain, not positions. Quantized keys whose position changes are quantized again.
 //
 // If the device fails after slots began to move, the content of the sequence is undefined and it can only be released.
 // Any earlier failure leaves it as it was. With Storage.Residual the remaining tokens are written to new blocks, and

@@ -7,7 +7,8 @@ import (
 )
 
 // View is what a query sees: the tokens of its sequence before End that the layer's mask lets it see from Position. A window
-// is measured from there, in both directions; a chunk is the one of Position. With LayerIO.Rotate the query is rotated to it.
+// is measured from there, in both directions; a chunk is the one of Position. With LayerIO.Rotate the query is rotated to it, or,
+// after Retain dropped tokens and the others kept their positions, to as far before NextPosition as Position is before Len.
 // Cross attention sees {0, seq.Len()}, the token at i as it was computed {i, i + 1}. Positions may be beyond the sequence, but
 // for Storage.Residual, which reads a token as the distance from Position says.
 type View struct{ Position, End int }

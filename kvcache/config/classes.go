@@ -40,6 +40,9 @@ func (c *Config) classes() (all []class, err error) {
 			k := class{of: i, layers: layers, state: g.StateBytes}
 			if g.attends() {
 				k.sub = c.of(g, layers)
+				if err := c.checkSeen(i, layers); err != nil {
+					return nil, err
+				}
 				if err := k.sub.checkFilled(); err != nil {
 					return nil, fmt.Errorf("Model.Groups[%d]: %w", i, err)
 				}

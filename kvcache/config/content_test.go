@@ -55,7 +55,7 @@ var contentFields = map[string]variation{
 	"Model.NonCausal":     {func(c *Config) { c.Memory.Prefix = prefix.Off }, func(_ *rapid.T, c *Config) { c.Model.NonCausal = true }},
 	"Mask.Chunk":          {func(c *Config) { c.Model.Masks[0].Window, c.Model.Masks[0].SinkTokens = 0, 0 }, func(t *rapid.T, c *Config) { m := aMask(t, c); m.Chunk = other(t, m.Chunk, 1, 99) }},
 	"Model.Masks":         {nil, func(_ *rapid.T, c *Config) { c.Model.Masks = nil }},
-	"Model.Groups":        {nil, func(t *rapid.T, c *Config) { c.Model.Groups = someGroups(t) }},
+	"Model.Groups":        {unmasked, func(t *rapid.T, c *Config) { c.Model.Groups = someGroups(t) }},
 	"Model.RoPE":          {nil, func(_ *rapid.T, c *Config) { c.Model.RoPE = nil }},
 	"Model.Digest":        {nil, func(t *rapid.T, c *Config) { c.Model.Digest = rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "model") }},
 	"Mask.Window":         {nil, func(t *rapid.T, c *Config) { m := aMask(t, c); m.Window = other(t, m.Window, 0, 99) }},
@@ -139,6 +139,9 @@ func full() Config {
 
 // residual is without what does not go with a window of exact tokens.
 func residual(c *Config) { c.Model.Masks, c.Memory.Prefix, c.Storage.Residual = nil, prefix.Off, 5 }
+
+// unmasked leaves it to groups what queries see.
+func unmasked(c *Config) { c.Model.Masks[0].Window, c.Model.Masks[0].SinkTokens = 0, 0 }
 
 func plainMasks(c *Config) { c.Model.Masks[0].ALiBi, c.Model.Masks[0].SinkLogits = nil, nil }
 

@@ -18,7 +18,7 @@ func (m *memory) part(c *Config, k class, layers []int) Part {
 	if k.state > 0 {
 		p.Config = *c
 		p.Config.memory = nil
-		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback())
+		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback(), 0)
 		return p
 	}
 	p.Config = c.of(g, layers)
@@ -30,7 +30,7 @@ func (m *memory) part(c *Config, k class, layers []int) Part {
 	if m.interleaved && m.vals > 0 {
 		p.Config.stride *= 2
 	}
-	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback())
+	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback(), p.Storage.Residual)
 	return p
 }
 

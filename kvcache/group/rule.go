@@ -25,8 +25,8 @@ func (k Kind) String() string {
 type Rule struct {
 	Kind  Kind
 	Block int // tokens of a block
-	// Window is the tokens that a query sees, its own included, and Sinks the first tokens that every query
-	// sees besides.
+	// Window is the tokens that a query sees, its own included, or more of them that have to stay, and Sinks the first tokens
+	// that every query sees besides.
 	Window, Sinks int
 	// Chunk is the tokens of a chunk: the query at position p sees those from p − p%Chunk on.
 	Chunk int

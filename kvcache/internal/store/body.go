@@ -13,7 +13,8 @@ import (
 
 // Body is what a sequence has on the device in a part: its segments, and what becomes of them. Where a window or chunk has
 // left blocks behind they are cut out, and the body is that of a sequence which is shorter by as many tokens. What
-// queries see depends on the distance of tokens, and on which are the first ones, so it is the same.
+// queries see depends on the distance of tokens, and on which are the first ones, so it is the same. How far sinks are is not: a
+// configuration that asks for it is refused (ALiBi), or has blocks stay until it makes no difference (Storage.Residual).
 type Body[B backend.Buffer] struct {
 	Of     *Bodies[B]
 	Stores *Stores[B]
