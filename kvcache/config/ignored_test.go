@@ -3,6 +3,8 @@ package config
 import (
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -52,6 +54,34 @@ func TestVariablesBreakNothing(t *testing.T) {
 				require.Equal(t, got, again)
 			}
 		})
+	}
+}
+
+// Configurations of all kinds that are right without variables are right with any one of them.
+func TestVariablesGoWithConfigurations(t *testing.T) {
+	m := Model{Layers: 2, KVHeads: 2, HeadDim: 64, Digest: []byte("weights")}
+	plain, free, window, groups := m, m, m, m
+	plain.Digest, free.NonCausal, window.Masks = nil, true, []Mask{{Window: 32}}
+	groups.Groups = []Group{{Kind: group.Full, Layers: []int{0}}, {Kind: group.Window, Layers: []int{1}, Window: 32}}
+	variables := []Environment{{Layout: Contiguous}, {Layout: Paged}, {Capacity: 100}, {MaxSeqs: 1}, {MaxBlocks: 3}, {HostBytes: 1}, {HostBytes: HostAuto}, {DiskDir: "/there"}, {DiskBytes: 5}}
+	for p := prefix.Adaptive; p <= prefix.Off; p++ {
+		variables = append(variables, Environment{Prefix: p})
+	}
+	for _, model := range []Model{m, plain, free, window, groups} {
+		for _, memory := range []Memory{{}, {Layout: Contiguous}, {Layout: Paged}, {Layout: Paged, BlockSize: 32, Blocks: 4}, {Layout: Paged, Prefix: prefix.Off}} {
+			for _, storage := range []Storage{{}, {K: backend.Int8}, {K: backend.Int4Channel, Residual: 32}} {
+				for _, tiers := range []Tiers{{}, {HostBytes: 1 << 20}, {Disk: Disk{Dir: "/mine"}}} {
+					c := Config{Model: model, Memory: memory, Storage: storage, Tiers: tiers}
+					if _, err := c.ResolveWith(Environment{}); err != nil {
+						continue
+					}
+					for _, env := range variables {
+						_, err := c.ResolveWith(env)
+						require.NoError(t, err, "%+v under %+v", c, env)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ type Tiers struct {
 	// HostBytes is how much host memory blocks may take; HostAuto: half of what the machine, or the container's limit, leaves
 	// beside the pool. 0: none.
 	HostBytes int64 `json:"host_bytes,omitzero"`
-	// Disk keeps blocks in files, also for the next process. It needs Model.Digest.
+	// Disk keeps blocks in files, also for the next process. It needs Model.Digest; where only a variable asks for it, see Ignored.
 	Disk Disk `json:"disk,omitzero"`
 	// More are tiers of the program's own, asked after those above. They stay the program's, which closes them after the pool.
 	More []tier.Tier `json:"-"`
