@@ -85,6 +85,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
+	warn(p.Ignored())
 	return p, nil
 }
 

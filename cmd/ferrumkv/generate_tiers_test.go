@@ -120,9 +120,7 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 	}{
 		{"", "--layout contiguous --disk " + dir, "--layout contiguous: blocks go to tiers (--disk) from the paged layout only"},
 		{"", "--layout contiguous --host-bytes 1MiB --disk " + dir, "--layout contiguous: blocks go to tiers (--host-bytes, --disk) from the paged layout only"},
-		{"FERRUM_KV_HOST_BYTES=1MiB", "--layout contiguous", "--layout contiguous: blocks go to tiers (FERRUM_KV_HOST_BYTES) from"},
-		{"FERRUM_METAL_PAGED_KV=0", "--disk " + dir, `FERRUM_METAL_PAGED_KV="0 (contiguous)": blocks go to tiers (--disk) from`},
-		{"FERRUM_KV_DISK_DIR=" + dir, "--prefix off", "--prefix off: what nobody finds is not kept in tiers (FERRUM_KV_DISK_DIR)"},
+		{"", "--prefix off --disk " + dir, "--prefix off: what nobody finds is not kept in tiers (--disk)"},
 		{"", "--host-bytes 0", "--host-bytes 0: accepts bytes such as 1048576, 64MiB, auto"},
 		{"", "--host-bytes 5", "--host-bytes 5: has no room for a block, which takes 32768 bytes"},
 		{"", "--host-bytes lots", "--host-bytes lots: accepts"},
@@ -130,7 +128,7 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 		{"", "--disk-bytes 10GiB", "--disk-bytes 10GiB: is for --disk"},
 		{"", "--disk-admission all", "--disk-admission all: is for --disk"},
 		{"", "--disk-admission some --disk " + dir, "--disk-admission some: accepts all and second-use"},
-		{"", "--disk " + file, "tier: disk: open " + file},
+		{"", "--disk " + file, "tier: disk: " + file + " is a file and no directory"},
 	} {
 		t.Run(c.env+" "+c.args, func(t *testing.T) {
 			cmd := program(t, []string{c.env}, append([]string{"generate"}, strings.Fields(c.args)...)...)
@@ -145,6 +143,31 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 	}
 }
 
+// A variable that does not go with the flags, or the machine, is not followed, and a line on stderr says so.
+func TestGenerateWithoutVariables(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, c := range []struct{ env, args, want string }{
+		{"FERRUM_KV_HOST_BYTES=1MiB", "--layout contiguous", "variable=FERRUM_KV_HOST_BYTES value=1048576"},
+		{"FERRUM_METAL_PAGED_KV=0", "--disk " + filepath.Join(dir, "own"), "variable=FERRUM_METAL_PAGED_KV value=0"},
+		{"FERRUM_KV_DISK_DIR=" + filepath.Join(dir, "d"), "--prefix off --layout paged", "variable=FERRUM_KV_DISK_DIR"},
+		{"FERRUM_KV_DISK_DIR=" + file, "", "variable=FERRUM_KV_DISK_DIR value=" + file},
+	} {
+		t.Run(c.env+" "+c.args, func(t *testing.T) {
+			cmd := program(t, []string{c.env}, append([]string{"generate", "--max-tokens", "2"}, strings.Fields(c.args)...)...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			require.NoError(t, err, &stderr)
+			require.NotEmpty(t, out)
+			require.Contains(t, stderr.String(), c.want)
+			require.Equal(t, 1, strings.Count(stderr.String(), "not followed"))
+		})
+	}
+	require.NoDirExists(t, filepath.Join(dir, "d"))
+}
+
 // Doctor says that tiers choose the layout, and why a device whose memory is the host's has none of host memory.
 func TestDoctorTiers(t *testing.T) {
 	r := succeeds(t, "doctor", "--host-bytes", "64MiB")
@@ -156,6 +179,8 @@ func TestDoctorTiers(t *testing.T) {
 		{"FERRUM_KV_DISK_DIR=" + dir, "", `layout +paged +tiers `},
 		{"FERRUM_KV_DISK_DIR=" + dir, "--layers 2", `disk +` + dir + ` +environment +FERRUM_KV_DISK_DIR\n`},
 		{"FERRUM_KV_DISK_DIR=" + dir, "--layout paged", `layout +paged +option `},
+		{"FERRUM_KV_DISK_DIR=" + dir, "--layout contiguous", `not followed +` + dir + `: blocks go to tiers from the paged layout only.* FERRUM_KV_DISK_DIR
+`},
 	} {
 		out, err := program(t, []string{c.env}, append([]string{"doctor"}, strings.Fields(c.args)...)...).Output()
 		require.NoError(t, err)

@@ -92,6 +92,9 @@ func (d *Dir) read(name string, c chunk, b []byte) error {
 
 // fill reads a file that has to have as many bytes as b.
 func fill(path string, b []byte) error {
+	if err := regular(path); err != nil {
+		return err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err

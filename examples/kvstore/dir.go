@@ -51,6 +51,9 @@ func open(path string, s sizes, on disk) (_ *Dir, err error) {
 	if err := d.make(); err != nil {
 		return nil, fmt.Errorf("kvstore: %w", err)
 	}
+	if err := regular(filepath.Join(path, "lock")); err != nil {
+		return nil, err
+	}
 	if d.lock, err = os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("kvstore: %w", err)
 	}

@@ -69,6 +69,20 @@ func makeFolder(path string) error {
 	return err
 }
 
+// regular refuses what is no file, as a pipe, which would be waited for, or a link, which leads elsewhere. What is not there is no error.
+func regular(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("kvstore: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("kvstore: %s is no regular file (%v); remove it", path, info.Mode().Type())
+	}
+	return nil
+}
+
 // readLists reads what is committed. One that is not what was written is noted; one that cannot be read at all fails, for it may be read another time.
 func (d *Dir) readLists() error {
 	folder := filepath.Join(d.path, "lists")
@@ -83,6 +97,9 @@ func (d *Dir) readLists() error {
 				return fmt.Errorf("kvstore: %w", err)
 			}
 			continue
+		}
+		if err := regular(path); err != nil {
+			return err
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {

@@ -20,6 +20,7 @@ type Config struct {
 	Tiers     Tiers     `json:"tiers,omitzero"`
 
 	sources      [numSettings]Source
+	ignored      []Ignored
 	resolved     bool
 	memory       *memory // with Model.Groups
 	each, stride int     // blocks of a kernel that make one block, and from the first of one to that of the next; 0: 1
@@ -44,8 +45,11 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	}
 	c.memory = nil
 	c.Model.fillHeads()
+	env = env.without(c.ignored)
+	c.settleTiers(env)
+	env = c.reconcile(env)
 	layout := Contiguous
-	if c.settleTiers(env); c.Tiers.Any() {
+	if c.Tiers.Any() {
 		layout = Paged
 	}
 	settle(&c, setLayout, &c.Memory.Layout, env.Layout, layout)

@@ -111,6 +111,7 @@ var otherFields = map[string]struct {
 	"Config.stride":       {"follows from groups", variation{nil, func(_ *rapid.T, c *Config) {}}},
 	"Memory.Prefix":       {"policy", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.Prefix = prefix.LRU }}},
 	"Config.sources":      {"where values came from", variation{nil, func(_ *rapid.T, c *Config) { c.sources[setScale] = FromOption }}},
+	"Config.ignored":      {"which variables are not followed", variation{nil, func(_ *rapid.T, c *Config) { c.ignored = []Ignored{{Variable: EnvDiskDir}} }}},
 	"Config.resolved":     {"whether they are filled in", variation{nil, func(_ *rapid.T, c *Config) { *c, _ = c.Resolve() }}},
 }
 

@@ -16,7 +16,7 @@ type Tiers struct {
 	// HostBytes is how much host memory blocks may take; HostAuto: half of what the machine, or the container's limit, leaves
 	// beside the pool. 0: none.
 	HostBytes int64 `json:"host_bytes,omitzero"`
-	// Disk keeps blocks in files, also for the next process. It needs Model.Digest.
+	// Disk keeps blocks in files, also for the next process. It needs Model.Digest; where only a variable asks for it, see Ignored.
 	Disk Disk `json:"disk,omitzero"`
 	// More are tiers of the program's own, asked after those above. They stay the program's, which closes them after the pool.
 	More []tier.Tier `json:"-"`
@@ -78,11 +78,7 @@ func (c *Config) checkTiers() error {
 	}
 	switch {
 	case c.Memory.Layout == Contiguous:
-		name, value := "Memory.Layout", "contiguous"
-		if c.sources[setLayout] == FromEnvironment {
-			name, value = EnvPaged, "0 (contiguous)"
-		}
-		return backend.ErrConfig{Name: name, Value: value, Why: "blocks go to tiers (" + c.tierNames() + ") from the paged layout only; leave the layout unset, or have no tiers"}
+		return backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "blocks go to tiers (" + c.tierNames() + ") from the paged layout only; leave the layout unset, or have no tiers"}
 	case c.Memory.Prefix == prefix.Off:
 		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "what nobody finds is not kept in tiers (" +
 			c.tierNames() + "); choose a policy, or have no tiers"}
@@ -92,23 +88,15 @@ func (c *Config) checkTiers() error {
 	return nil
 }
 
-// tierNames are the settings, or variables, by which there are tiers.
+// tierNames are the settings by which there are tiers.
 func (c *Config) tierNames() string {
 	t := &c.Tiers
 	var names []string
 	for _, n := range []struct {
-		is             bool
-		name, variable string
-		from           Source
-	}{
-		{t.HostBytes != 0, "Tiers.HostBytes", EnvHostBytes, c.sources[setHostBytes]},
-		{t.Disk.Dir != "", "Tiers.Disk.Dir", EnvDiskDir, c.sources[setDiskDir]},
-		{len(t.More) > 0, "Tiers.More", "", FromOption},
-	} {
-		switch {
-		case n.is && n.from == FromEnvironment:
-			names = append(names, n.variable)
-		case n.is:
+		is   bool
+		name string
+	}{{t.HostBytes != 0, "Tiers.HostBytes"}, {t.Disk.Dir != "", "Tiers.Disk.Dir"}, {len(t.More) > 0, "Tiers.More"}} {
+		if n.is {
 			names = append(names, n.name)
 		}
 	}

@@ -28,24 +28,20 @@ func TestTiersChooseTheLayout(t *testing.T) {
 	require.Equal(t, FromEnvironment, sources["host memory"])
 	require.Equal(t, FromEnvironment, sources["disk"])
 
-	env.Layout = Contiguous
-	_, err = c.ResolveWith(env)
-	require.ErrorIs(t, err, backend.ErrConfig{Name: EnvPaged, Value: "0 (contiguous)", Why: "blocks go to tiers (FERRUM_KV_HOST_BYTES, " +
-		"FERRUM_KV_DISK_DIR) from the paged layout only; leave the layout unset, or have no tiers"})
-	env.Layout = LayoutUnset
 	bad := c
-	bad.Memory.Layout = Contiguous
-	_, err = bad.ResolveWith(Environment{DiskDir: "/there"})
-	require.ErrorContains(t, err, "Memory.Layout=contiguous")
-	require.ErrorContains(t, err, "FERRUM_KV_DISK_DIR")
+	bad.Memory.Layout, bad.Tiers = Contiguous, Tiers{HostBytes: 1, Disk: Disk{Dir: "/there"}}
+	_, err = bad.ResolveWith(Environment{})
+	require.ErrorIs(t, err, backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "blocks go to tiers (Tiers.HostBytes, " +
+		"Tiers.Disk.Dir) from the paged layout only; leave the layout unset, or have no tiers"})
 	bad = c
-	bad.Memory.Prefix = prefix.Off
-	_, err = bad.ResolveWith(env)
+	bad.Memory.Prefix, bad.Tiers.HostBytes = prefix.Off, 1
+	_, err = bad.ResolveWith(Environment{})
 	require.ErrorContains(t, err, "Memory.Prefix")
 	bad = c
-	bad.Model.Digest = nil
-	_, err = bad.ResolveWith(env)
+	bad.Model.Digest, bad.Tiers.Disk.Dir = nil, "/there"
+	_, err = bad.ResolveWith(Environment{})
 	require.ErrorContains(t, err, "Model.Digest")
+	bad.Tiers = Tiers{}
 	_, err = bad.ResolveWith(Environment{HostBytes: HostAuto})
 	require.NoError(t, err, "it does not outlive the process")
 	got, err = c.ResolveWith(Environment{})

@@ -3,13 +3,17 @@ package snapshot
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 )
 
 // WriteFile has a file written as a whole or not at all: under another name in its directory, which the file takes when write is done and
 // the disk has it. Its owner alone may read it (0600; on Windows it has the rights of the folder). A file that was there is replaced, and
-// stays as it was after an error; where path is a link, that is the file behind it. What is no file, as a device, is an error.
+// stays as it was after an error, but for that of the last step, which is to have the disk keep the file's place in the directory: the new file is
+// there then, and a crash may bring the old one back. Where path is a link, that is the file behind it. What is no file, as a device, is an error.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if behind, err := filepath.EvalSymlinks(path); err == nil {
 		path = behind
@@ -30,15 +34,14 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(syncFile(f), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
 	done = true
-	syncDir(filepath.Dir(path)) // where that cannot be, a crash may bring the old file back
-	return nil
+	return syncDir(filepath.Dir(path))
 }
 
 var errNoFile = errors.New("it is no regular file; give the name of one, or of none that is there")
@@ -50,9 +53,19 @@ func ignore(err, known error) error {
 	return err
 }
 
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
+// syncFile is Sync, but in tests.
+var syncFile = (*os.File).Sync
+
+// syncDir has the disk keep the entries of a directory, where the system can do that for who uses it: a directory may be one that he may not
+// read, and those of Windows and of some file systems take no sync.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
 	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return ignore(err, fs.ErrPermission)
+	}
+	defer d.Close()
+	return ignore(ignore(syncFile(d), errors.ErrUnsupported), syscall.EINVAL)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +63,33 @@ func TestWriteFile(t *testing.T) {
 	}
 	path = filepath.Join(dir, "none", "x")
 	require.ErrorIs(t, say("x", nil), os.ErrNotExist)
+}
+
+// The disk has the file before it takes the name, and its place in the directory before WriteFile returns nil.
+func TestWriteFileSyncs(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories take no sync there")
+	}
+	was := syncFile
+	defer func() { syncFile = was }()
+	for at, fails := range map[error]error{nil: nil, syscall.EIO: syscall.EIO, syscall.EINVAL: nil} {
+		path := filepath.Join(t.TempDir(), "x.snap")
+		require.NoError(t, os.WriteFile(path, []byte("older"), 0o600))
+		var seen []string
+		syncFile = func(f *os.File) error {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			seen = append(seen, string(text))
+			if f.Name() == filepath.Dir(path) {
+				return at
+			}
+			return was(f)
+		}
+		err := WriteFile(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, "new")
+			return err
+		})
+		require.ErrorIs(t, err, fails)
+		require.Equal(t, []string{"older", "new"}, seen)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,66 +25,120 @@ type Below[B backend.Buffer] struct {
 	Offload *offload.Offload[B] // nil: nothing
 	Tiers   []tier.Tier         // fastest first
 	Outlive bool                // one of them is found by the next process
+	Ignored []config.Ignored    // variables whose tiers could not be opened
 	own     []tier.Tier         // those that Open opened
+	chosen  *chosen             // the disk, if it is a variable's and nothing else outlives the process
 }
 
-// Open opens what the configuration names, for the blocks of parts; guard is the pool's lock.
-func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint) (b Below[B], err error) {
-	t := &cfg.Tiers
-	if !t.Any() {
-		return b, nil
+// Open opens what the configuration names, for the blocks of parts; guard is the pool's lock. What cannot be opened is an error where the
+// program asked for it, and left out where a variable did.
+func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint) (Below[B], error) {
+	if !cfg.Tiers.Any() {
+		return Below[B]{}, nil
 	}
+	from := variables(cfg)
+	b, err := open(be, guard, parts, cfg, model, from)
+	if err == nil || len(cfg.Tiers.More) > 0 || cfg.Tiers.HostBytes != 0 && from[config.EnvHostBytes] == "" || cfg.Tiers.Disk.Dir != "" && from[config.EnvDiskDir] == "" {
+		return b, err
+	}
+	b = Below[B]{}
+	for variable := range from {
+		b.ignore(from, variable, err)
+	}
+	return b, nil
+}
+
+// variables are the values of those by which there are tiers.
+func variables(cfg *config.Config) map[string]string {
+	from := map[string]string{}
+	for _, s := range cfg.Settings() {
+		if s.Source == config.FromEnvironment && (s.Variable == config.EnvHostBytes || s.Variable == config.EnvDiskDir) {
+			from[s.Variable] = s.Value
+		}
+	}
+	return from
+}
+
+// ignore goes without the tier of a variable; false: it is the program's.
+func (b *Below[B]) ignore(from map[string]string, variable string, why error) bool {
+	value, is := from[variable]
+	if is {
+		b.Ignored = append(b.Ignored, config.Ignored{Variable: variable, Value: value, Why: why.Error()})
+	}
+	return is
+}
+
+func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint, from map[string]string) (b Below[B], err error) {
+	t := &cfg.Tiers
 	shape, err := offload.NewShape(parts, model.Key())
 	if err != nil {
 		return b, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil || b.Offload == nil {
 			_ = shape.Close()
 			_ = b.Close()
 		}
 	}()
-	if host := t.HostBytes; host != 0 {
-		if err := HostTier(be.Info()); err != nil {
+	if t.HostBytes != 0 {
+		if m, err := openHost(be, cfg, shape.Largest()); err == nil {
+			b.own = append(b.own, m)
+		} else if !b.ignore(from, config.EnvHostBytes, err) {
 			return b, err
 		}
-		if host < 0 {
-			var pool int64
-			if be.Info().HostVisible {
-				pool, _ = cfg.Bytes()
-			}
-			host = memory.DefaultBytes(pool)
-		}
-		if need := shape.Largest(); host < need {
-			return b, backend.ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", need)}
-		}
-		m, err := memory.Open(memory.Options{Bytes: host})
-		if err != nil {
-			return b, err
-		}
-		b.own = append(b.own, m)
 	}
-	if d := &t.Disk; d.Dir != "" {
-		if err := disk.Prepare(d.Dir); err != nil {
+	if t.Disk.Dir != "" {
+		on, err := openDisk(cfg, shape.Name, shape.Largest())
+		if err != nil && !b.ignore(from, config.EnvDiskDir, err) {
 			return b, err
 		}
-		n := disk.Namespace{Fingerprint: shape.Name, About: map[string]string{
-			"digest": fmt.Sprintf("%x", cfg.Model.Digest), "layers": fmt.Sprint(cfg.Model.Layers),
-			"keys": cfg.Storage.K.String(), "values": cfg.Storage.V.String(), "block tokens": fmt.Sprint(cfg.EntryTokens()),
-		}}
-		on, err := disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: shape.Largest(), Bytes: d.Bytes, Floor: d.Floor,
-			Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: d.Secret, Network: d.Network})
-		if err != nil {
-			return b, err
+		if err == nil && from[config.EnvDiskDir] != "" && !slices.ContainsFunc(t.More, func(m tier.Tier) bool { return m.Info().Outlives }) {
+			b.chosen = &chosen{Tier: on}
+			on = b.chosen
 		}
-		b.own = append(b.own, on)
+		if err == nil {
+			b.own = append(b.own, on)
+		}
 	}
-	b.Tiers = append(append(b.Tiers, b.own...), t.More...)
+	if b.Tiers = append(append(b.Tiers, b.own...), t.More...); len(b.Tiers) == 0 {
+		return b, nil
+	}
 	for _, tr := range b.Tiers {
 		b.Outlive = b.Outlive || tr.Info().Outlives
 	}
 	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers)
 	return b, err
+}
+
+func openHost[B backend.Buffer](be backend.Backend[B], cfg *config.Config, block int64) (tier.Tier, error) {
+	if err := HostTier(be.Info()); err != nil {
+		return nil, err
+	}
+	host := cfg.Tiers.HostBytes
+	if host < 0 {
+		var pool int64
+		if be.Info().HostVisible {
+			pool, _ = cfg.Bytes()
+		}
+		host = memory.DefaultBytes(pool)
+	}
+	if host < block {
+		return nil, backend.ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", block)}
+	}
+	return memory.Open(memory.Options{Bytes: host})
+}
+
+func openDisk(cfg *config.Config, name tier.Key, block int64) (tier.Tier, error) {
+	d := &cfg.Tiers.Disk
+	if err := disk.Prepare(d.Dir); err != nil {
+		return nil, err
+	}
+	n := disk.Namespace{Fingerprint: name, About: map[string]string{
+		"digest": fmt.Sprintf("%x", cfg.Model.Digest), "layers": fmt.Sprint(cfg.Model.Layers),
+		"keys": cfg.Storage.K.String(), "values": cfg.Storage.V.String(), "block tokens": fmt.Sprint(cfg.EntryTokens()),
+	}}
+	return disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: block, Bytes: d.Bytes, Floor: d.Floor,
+		Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: d.Secret, Network: d.Network})
 }
 
 // HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.

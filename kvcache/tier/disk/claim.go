@@ -9,8 +9,9 @@ import (
 // claim is a busy slot, by the call that writes a block to it.
 type claim struct {
 	slot   int32
-	entry  entry // the one that is written
-	marked bool  // the entry in the table is that of a free slot
+	entry  entry  // the one that is written
+	marked bool   // the entry in the table is that of a free slot
+	misses uint64 // Tier.misses when it was claimed
 }
 
 // verdict is what is done with a block.
@@ -49,6 +50,9 @@ func (t *Tier) tryClaim(b *tier.Block, orphan bool) (c claim, what verdict, wait
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x := &t.index
+	if t.anew != nil {
+		return c, declined, t.anew
+	}
 	if n := int64(len(b.Bytes)); b.Key == (tier.Key{}) || n == 0 || n > t.codec.payload {
 		t.stats.Declined++
 		return c, declined, nil
@@ -85,7 +89,7 @@ func (t *Tier) tryClaim(b *tier.Block, orphan bool) (c claim, what verdict, wait
 	}
 	s := &x.slots[i]
 	x.clock++
-	c = claim{slot: i, marked: s.marked, entry: entry{key: b.Key, parent: parent, root: b.Root,
+	c = claim{slot: i, marked: s.marked, misses: t.misses, entry: entry{key: b.Key, parent: parent, root: b.Root,
 		length: uint32(len(b.Bytes)), generation: s.generation + 1, use: x.clock}}
 	t.writing[b.Key] = make(chan struct{})
 	return c, claimed, nil
@@ -133,7 +137,7 @@ func (t *Tier) abandon(c claim) {
 func (t *Tier) undo(done []claim) {
 	if t.o.Durable {
 		for _, c := range done {
-			c.marked = t.writeEntry(c.slot, &entry{generation: c.entry.generation}) == nil
+			c.marked = t.overwrite(c.slot, c.entry.generation) == nil
 			t.abandon(c)
 		}
 		return

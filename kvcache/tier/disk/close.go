@@ -1,6 +1,10 @@
 package disk
 
-import "github.com/ferrumkv/ferrumkv/kvcache/tier"
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+)
 
 // Close waits for the calls in progress, notes in the table when blocks were last used, syncs, and closes the files. A second
 // call does nothing.
@@ -17,9 +21,7 @@ func (t *Tier) Close() error {
 	<-t.stopped
 	var err error
 	if !t.gone {
-		if err = t.noteUses(); err == nil {
-			err = t.sync()
-		}
+		err = errors.Join(t.noteUses(), t.syncAll())
 	}
 	if e := t.closeFiles(); err == nil {
 		err = e

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,21 +18,35 @@ import (
 
 var crashes = flag.Int("crashes", 2, "ways in which each crash of TestCrash keeps what was not synced")
 
+// settled tells of each of the first changes whether a sync has brought it to the disk. A sync that fails may take what was written
+// before it out of what later ones bring there; files are not made longer or shorter again by that.
+func (m *memoryFS) settled(changes int) []bool {
+	out, pending := make([]bool, changes), map[string][]int{}
+	for i, o := range m.log[:changes] {
+		switch o.kind {
+		case "sync":
+			for _, j := range pending[o.file] {
+				out[j] = true
+			}
+			delete(pending, o.file)
+		case "lost":
+			pending[o.file] = slices.DeleteFunc(pending[o.file], func(j int) bool { return m.log[j].kind == "write" })
+		default:
+			pending[o.file] = append(pending[o.file], i)
+		}
+	}
+	return out
+}
+
 // crash is what a machine that crashed after so many changes has: all that was synced, and of the rest what keep says, in
 // sectors of so many bytes.
 func (m *memoryFS) crash(changes int, sector int, keep func() bool) *memoryFS {
-	out := newMemoryFS()
-	synced := map[string]int{}
-	for i, o := range m.log[:changes] {
-		if o.kind == "sync" {
-			synced[o.file] = i
-		}
-	}
+	out, settled := newMemoryFS(), m.settled(changes)
 	for i, o := range m.log[:changes] {
 		if out.files[o.file] == nil {
 			out.files[o.file] = &memoryFile{fs: out, path: o.file}
 		}
-		f, kept := out.files[o.file], func() bool { return i < synced[o.file] || keep() }
+		f, kept := out.files[o.file], func() bool { return settled[i] || keep() }
 		switch o.kind {
 		case "whole":
 			f.data = bytes.Clone(o.data)
@@ -48,6 +63,9 @@ func (m *memoryFS) crash(changes int, sector int, keep func() bool) *memoryFS {
 				at = end
 			}
 		}
+	}
+	for path, f := range out.files { // what it has now is safe
+		out.log = append(out.log, op{file: path, kind: "whole", data: bytes.Clone(f.data)})
 	}
 	return out
 }

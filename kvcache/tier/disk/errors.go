@@ -22,5 +22,6 @@ func (e ErrGone) Error() string {
 var (
 	errBackOff = errors.New("not tried again yet after what failed last")
 	errLocked  = errors.New("locked by another")
+	errEarlier = errors.New("written by an earlier process")
 	errNoSpace = errors.New("no space") // of Allocate: the file system has no room or cannot have a file of that size
 )

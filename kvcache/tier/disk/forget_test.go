@@ -62,7 +62,7 @@ func TestForgetWhatWasGivenUp(t *testing.T) {
 			case "during": // the first thing that is written is that the slot is free
 				begun, goOn := make(chan struct{}), make(chan struct{})
 				var once sync.Once
-				sys.before(func() { once.Do(func() { close(begun); <-goOn }) })
+				sys.pausing(func(op) { once.Do(func() { close(begun); <-goOn }) })
 				go func() { defer close(ended); put() }()
 				<-begun
 				time.AfterFunc(20*time.Millisecond, func() { close(goOn) })

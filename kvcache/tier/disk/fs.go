@@ -4,8 +4,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // fileSystem is what a tier needs of one: all that it does to files goes through here, so that tests can break it.
@@ -13,8 +11,9 @@ type fileSystem interface {
 	// Prepare makes a directory that only its owner can use, if it is not there, and refuses one that others may write to. What
 	// a killed Measure left there goes.
 	Prepare(dir string) error
-	// Open opens a file for reading and writing; it is made for its owner alone, and refused if it is not that.
+	// Open opens a file for reading and writing; it is made for its owner alone, and refused if it is not that, or a link, or no file.
 	Open(path string) (file, error)
+	// ReadFile reads the begin of a file, which is refused as by Open.
 	ReadFile(path string) ([]byte, error)
 	// WriteFile makes a file that is there as a whole or not at all, and will be after a crash. One call at a time writes to a path.
 	WriteFile(path string, b []byte) error
@@ -46,63 +45,47 @@ type file interface {
 // machine is the file system of this machine.
 type machine struct{}
 
-func (machine) Prepare(dir string) error {
+func (m machine) Prepare(dir string) error {
+	dir = filepath.Clean(dir) // or a link is followed for a separator at the end
+	if info, err := os.Lstat(dir); err == nil {
+		if err := ownDirectory(dir, info); err != nil {
+			return err
+		}
+	}
+	made := missing(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Stat(dir)
+	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	if foreign(info) {
-		return tier.ErrConfig{Name: name, What: dir + " is another user's; choose another directory"}
+	if err := ownDirectory(dir, info); err != nil {
+		return err
 	}
-	if writable(info) {
-		return tier.ErrConfig{Name: name, What: dir + " may be written to by others (" + info.Mode().String() + "): chmod 700, or choose another directory"}
+	for _, d := range made { // or they may not be there after a crash, with all that is synced in them
+		if err := m.SyncDir(filepath.Dir(d)); err != nil {
+			return err
+		}
 	}
 	sweep(dir)
 	return nil
 }
 
 func (machine) Open(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openOwn(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, err
-	}
-	if err := private(f); err != nil {
-		f.Close()
 		return nil, err
 	}
 	return &osFile{f}, nil
 }
 
-// private refuses a file that others may read or write.
-func private(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return tier.ErrConfig{Name: name, What: f.Name() + " is no file: remove it, or choose another directory"}
-	}
-	if foreign(info) {
-		return tier.ErrConfig{Name: name, What: f.Name() + " is another user's; choose another directory"}
-	}
-	if shared(info) {
-		return tier.ErrConfig{Name: name, What: f.Name() + " may be used by others (" + info.Mode().String() + "): chmod 600, or remove it"}
-	}
-	return nil
-}
-
 func (machine) ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openOwn(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := private(f); err != nil {
-		return nil, err
-	}
 	return io.ReadAll(io.LimitReader(f, metaLargest+1))
 }
 
@@ -144,7 +127,7 @@ func (f *osFile) Size() (int64, error) {
 }
 
 func (f *osFile) There() bool {
-	now, err := os.Stat(f.Name())
+	now, err := os.Lstat(f.Name())
 	if err != nil {
 		return !os.IsNotExist(err)
 	}

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"io/fs"
+	"os"
 	"runtime"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -14,6 +15,10 @@ var errPlatform = tier.ErrConfig{Name: name, What: "there is no disk tier on " +
 func writable(fs.FileInfo) bool { return true } // nothing can be opened
 func shared(fs.FileInfo) bool   { return true }
 func foreign(fs.FileInfo) bool  { return true }
+
+const asItIs = 0
+
+func links(*os.File, fs.FileInfo) (uint64, error) { return 0, errPlatform }
 
 func (f *osFile) Lock() error                             { return errPlatform }
 func (f *osFile) Allocate(_, _ int64) error               { return errPlatform }

@@ -23,6 +23,18 @@ func foreign(info fs.FileInfo) bool {
 	return ok && int(s.Uid) != os.Geteuid()
 }
 
+// asItIs opens what a path names itself: no link is followed, and no pipe waited for.
+const asItIs = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// links is how many names an open file has.
+func links(_ *os.File, info fs.FileInfo) (uint64, error) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1, nil
+	}
+	return uint64(s.Nlink), nil
+}
+
 func (f *osFile) Lock() error {
 	err := f.control(func(fd uintptr) error {
 		return again(func() error { return unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/windows"
@@ -13,6 +14,16 @@ import (
 func writable(fs.FileInfo) bool { return false }
 func shared(fs.FileInfo) bool   { return false }
 func foreign(fs.FileInfo) bool  { return false }
+
+// asItIs is nothing: a link is followed that takes a file's place between the look at it and Open.
+const asItIs = 0
+
+// links is how many names an open file has.
+func links(f *os.File, _ fs.FileInfo) (uint64, error) {
+	var is windows.ByHandleFileInformation
+	err := (&osFile{f}).control(func(fd uintptr) error { return windows.GetFileInformationByHandle(windows.Handle(fd), &is) })
+	return uint64(is.NumberOfLinks), err
+}
 
 func (f *osFile) Lock() error {
 	err := f.control(func(fd uintptr) error {

@@ -33,13 +33,16 @@ func (t *Tier) load(fresh bool) error {
 		}
 		return t.start()
 	}
-	t.marks++                                                // what an earlier process overwrote may not be synced
+	t.lost = errEarlier
 	slots := min((data+t.stride-1)/t.stride, int64(t.limit)) // a crash may have kept a part of the last one
 	t.index.grow(int(slots))
 	if err := t.cut(int(slots)); err != nil {
 		return err
 	}
-	return t.readTable(data)
+	if err := t.readTable(data); err != nil || !t.o.Durable {
+		return err
+	}
+	return t.sync() // what is here is not stored again, and an earlier process may have left it before it was synced
 }
 
 // start makes files without any block. The data is cut off first: what it has belongs to entries that cannot be read.
@@ -57,10 +60,7 @@ func (t *Tier) start() error {
 	if _, err := t.table.WriteAt(head, 0); err != nil {
 		return err
 	}
-	if err := t.table.Sync(); err != nil {
-		return err
-	}
-	return t.o.system.SyncDir(t.o.Dir)
+	return t.table.Sync()
 }
 
 // cut makes the files end after so many slots, if they are longer.

@@ -1,11 +1,17 @@
 package disk
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // forget takes the blocks of held slots out, those that which appends, and makes sure that they will not be found after a
 // crash, nor any that were given up, cut off or quarantined before: those may be among the forgotten ones. What an earlier call could not
 // take out of the table is tried again.
 func (t *Tier) forget(which func([]int32) []int32) (err error) {
+	t.forgetting.Lock()
+	defer t.forgetting.Unlock()
 	t.mu.Lock()
 	x := &t.index
 	var out []claim
@@ -27,16 +33,10 @@ func (t *Tier) forget(which func([]int32) []int32) (err error) {
 			quarantined = append(quarantined, int32(i))
 		}
 	}
-	var writing []chan struct{} // to slots whose blocks were given up
-	for _, w := range t.writing {
-		writing = append(writing, w)
-	}
 	t.mu.Unlock()
-	for _, w := range writing {
-		<-w
-	}
+	t.awaitWriting() // to slots whose blocks were given up
 	for _, c := range out {
-		if e := t.writeEntry(c.slot, &entry{generation: c.entry.generation}); e != nil {
+		if e := t.overwrite(c.slot, c.entry.generation); e != nil {
 			err = e
 		}
 	}
@@ -45,7 +45,7 @@ func (t *Tier) forget(which func([]int32) []int32) (err error) {
 			err = e
 		}
 	}
-	if e := t.settled(len(out) > 0); err == nil {
+	if e := t.settled(); err == nil {
 		err = e
 	}
 	t.mu.Lock()
@@ -57,20 +57,37 @@ func (t *Tier) forget(which func([]int32) []int32) (err error) {
 	return err
 }
 
-// settled makes sure that what was overwritten in the table, or cut off, is not found again. more: something was that is not counted.
-func (t *Tier) settled(more bool) (err error) {
+// awaitWriting waits until the blocks are written that are being written now.
+func (t *Tier) awaitWriting() {
 	t.mu.Lock()
-	uncut, more := t.uncut, more || t.synced != t.marks
+	writing := slices.Collect(maps.Values(t.writing))
+	t.mu.Unlock()
+	for _, w := range writing {
+		<-w
+	}
+}
+
+// settled makes sure that what was overwritten in the table, or cut off, is not found again.
+func (t *Tier) settled() (err error) {
+	t.mu.Lock()
+	uncut := t.uncut
 	t.mu.Unlock()
 	if uncut {
 		err = t.shrink(0, nil)
 	}
-	if more {
-		if e := t.syncTable(); err == nil {
-			err = e
-		}
+	t.mu.Lock()
+	lost, more := t.lost != nil, t.synced != t.marks
+	t.mu.Unlock()
+	var e error
+	switch {
+	case lost:
+		e = t.writeAnew()
+	case more:
+		e = t.syncTable()
 	}
-	return err
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(err, e, t.lost) // another sync may have failed meanwhile
 }
 
 // markBad takes the entry of a quarantined slot out of the table. If it stays, it costs another look, until the block is
@@ -80,16 +97,15 @@ func (t *Tier) markBad(i int32) error {
 	defer t.sizing.Unlock()
 	t.mu.Lock()
 	still := int(i) < len(t.index.slots) && t.index.slots[i].state == bad
-	var e entry
+	var generation uint64
 	if still {
-		e.generation = t.index.slots[i].generation
-		t.marks++
+		generation = t.index.slots[i].generation
 	}
 	t.mu.Unlock()
 	if !still {
 		return nil
 	}
-	if err := t.writeEntry(i, &e); err != nil {
+	if err := t.overwrite(i, generation); err != nil {
 		return err
 	}
 	t.mu.Lock()

@@ -69,7 +69,7 @@ func TestMeasureRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := Measure(ctx, Options{Dir: file, Payload: 1 << 20})
-	require.ErrorAs(t, err, new(tier.ErrFailed))
+	require.ErrorAs(t, err, new(tier.ErrConfig))
 
 	in, err := Open(onDisk(dir))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 // op is a change that a memoryFS has seen.
 type op struct {
 	file string
-	kind string // write, truncate, sync, whole
+	kind string // write, truncate, sync, lost (a sync that failed), whole
 	at   int64  // of a write; the size of a truncate
 	data []byte
 }
@@ -23,7 +23,7 @@ type memoryFS struct {
 	files   map[string]*memoryFile
 	log     []op
 	hook    func(op) (torn int, err error) // reads come to it, too
-	wait    func()                         // before writes, without the lock
+	pause   func(op)                       // before and after writes, truncates and syncs, without the lock
 	size    int64
 	other   int64 // bytes that others use
 	network string
@@ -96,10 +96,13 @@ func (m *memoryFS) used() (n int64) {
 func (m *memoryFS) do(o op) error {
 	if m.hook != nil {
 		if torn, err := m.hook(o); err != nil {
-			if o.kind == "write" && torn > 0 {
+			switch {
+			case o.kind == "write" && torn > 0:
 				o.data = slices.Clone(o.data[:torn])
 				m.files[o.file].put(o.at, o.data)
 				m.log = append(m.log, o)
+			case o.kind == "sync":
+				m.log = append(m.log, op{file: o.file, kind: "lost"})
 			}
 			return err
 		}
@@ -126,25 +129,40 @@ func (f *memoryFile) cut(size int64) {
 	f.data = f.data[:size:size]
 }
 
-// before sets what writes wait for.
-func (m *memoryFS) before(wait func()) {
+// pausing sets what changes of files wait for.
+func (m *memoryFS) pausing(pause func(op)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wait = wait
+	m.pause = pause
+}
+
+// changes is how many there have been.
+func (m *memoryFS) changes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.log)
+}
+
+// taken sets how much others use.
+func (m *memoryFS) taken(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.other = bytes
 }
 
 func (h *handle) call(o op, apply func() error) error {
+	o.file = h.path
 	h.fs.mu.Lock()
-	if wait := h.fs.wait; wait != nil && o.kind == "write" {
+	if pause := h.fs.pause; pause != nil && o.kind != "read" {
 		h.fs.mu.Unlock()
-		wait()
+		pause(o)
+		defer pause(o)
 		h.fs.mu.Lock()
 	}
 	defer h.fs.mu.Unlock()
 	if h.closed {
 		return fs.ErrClosed
 	}
-	o.file = h.path
 	if err := h.fs.do(o); err != nil {
 		return err
 	}

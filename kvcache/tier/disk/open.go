@@ -83,5 +83,8 @@ func (t *Tier) openFiles() (err error) {
 	if t.data, err = sys.Open(filepath.Join(dir, "data")); err != nil {
 		return err
 	}
-	return t.load(fresh)
+	if err := t.load(fresh); err != nil {
+		return err
+	}
+	return sys.SyncDir(dir) // also where an earlier process made the files: it may have been killed before it did
 }

@@ -185,7 +185,7 @@ func TestModes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = Open(onDisk(file))
-	require.ErrorAs(t, err, new(tier.ErrFailed))
+	require.ErrorAs(t, err, new(tier.ErrConfig))
 }
 
 // A real directory that is removed is noticed, too.

@@ -19,10 +19,13 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 		t.durable.Lock() // or two calls could wait for each other's blocks
 		defer t.durable.Unlock()
 	}
+	t.mu.Lock()
+	misses := t.misses
+	t.mu.Unlock()
 	done, err := t.putAll(ctx, blocks)
 	over := ctx.Err() != nil && errors.Is(err, ctx.Err()) // what was done until then holds
 	if (err == nil || over) && t.o.Durable && len(done) > 0 {
-		if e := t.sync(); e != nil {
+		if e := t.syncSince(misses); e != nil {
 			err, over = e, false
 		} else {
 			t.publish(done...)
@@ -68,10 +71,7 @@ func (t *Tier) write(c *claim, b *tier.Block) (err error) {
 	defer func() { t.tried(&t.writes, err) }()
 	e := &c.entry
 	if !c.marked {
-		t.mu.Lock()
-		t.marks++
-		t.mu.Unlock()
-		if err := t.writeEntry(c.slot, &entry{generation: e.generation}); err != nil {
+		if err := t.overwrite(c.slot, e.generation); err != nil {
 			return err
 		}
 		c.marked = true
@@ -103,6 +103,9 @@ func (t *Tier) publish(done ...claim) {
 		s := &t.index.slots[c.slot]
 		s.entry, s.marked, s.moved = c.entry, false, false
 		t.index.hold(c.slot)
+		if c.misses != t.misses { // a sync failed in the middle of the block, which Sync has to say of this one, too
+			t.misses++
+		}
 		t.stats.Stored++
 		t.written(c)
 	}

@@ -83,7 +83,8 @@ func (t *Tier) shrink(slots int, out func(int32)) error {
 		}
 		x.base = max(x.base, x.slots[n-1].generation+1)
 	}
-	cut := t.uncut || n < len(x.slots)
+	t.uncut = t.uncut || n < len(x.slots) // until it is done: what is forgotten meanwhile waits for that
+	cut := t.uncut
 	x.slots = x.slots[:n]
 	x.free = slices.DeleteFunc(x.free, func(i int32) bool { return int(i) >= n })
 	t.mu.Unlock()

@@ -2,13 +2,47 @@ package disk
 
 import "time"
 
-// Sync makes sure that what was stored before is found after a crash of the machine.
+// Sync makes sure that what was stored before is found after a crash of the machine. After an error, also of a sync that the tier
+// made by itself since the last call, what was stored until then may not be.
 func (t *Tier) Sync() error {
 	if err := t.begin("sync"); err != nil {
 		return err
 	}
 	defer t.end()
-	return t.failed("sync", t.sync())
+	return t.failed("sync", t.syncAll())
+}
+
+// syncAll is sync, and returns what syncs before it did not bring to the disk: it would not, either.
+func (t *Tier) syncAll() error {
+	t.mu.Lock()
+	since := t.told
+	t.mu.Unlock()
+	err := t.syncSince(since)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told = t.misses
+	return err
+}
+
+// syncSince is sync of what was written when so many syncs had failed.
+func (t *Tier) syncSince(misses uint64) error {
+	if err := t.sync(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.misses != misses {
+		return t.missed
+	}
+	return nil
+}
+
+// unsynced notes a sync that failed.
+func (t *Tier) unsynced(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.misses++
+	t.missed = err
 }
 
 // sync syncs both files.
@@ -18,7 +52,9 @@ func (t *Tier) sync() (err error) {
 	t.mu.Lock()
 	n := t.dirty
 	t.mu.Unlock()
-	if err = t.data.Sync(); err == nil {
+	if err = t.data.Sync(); err != nil {
+		t.unsynced(err)
+	} else {
 		err = t.syncTable()
 	}
 	t.tried(&t.writes, err)
@@ -30,10 +66,14 @@ func (t *Tier) sync() (err error) {
 
 // syncTable syncs the table: what was overwritten there before is not found again, even if the machine crashes.
 func (t *Tier) syncTable() error {
+	t.tabling.Lock()
+	defer t.tabling.Unlock()
 	t.mu.Lock()
 	n := t.marks
 	t.mu.Unlock()
 	if err := t.table.Sync(); err != nil {
+		t.unsynced(err)
+		t.lose(err)
 		return err
 	}
 	t.mu.Lock()

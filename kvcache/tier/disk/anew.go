@@ -1,0 +1,59 @@
+package disk
+
+// writeAnew writes the whole table as it should be, and syncs it. After a sync that failed, what it did not bring to the disk may count as
+// written, so that no later sync brings it there; of an earlier process's syncs nothing is known. The caller forgets, so that slots
+// are held, free, bad, or its own, and stay so while nothing is written to them.
+func (t *Tier) writeAnew() error {
+	done := make(chan struct{})
+	t.mu.Lock()
+	t.anew = done
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		t.anew = nil
+		t.mu.Unlock()
+		close(done)
+	}()
+	t.awaitWriting()
+	t.sizing.Lock()
+	defer t.sizing.Unlock()
+	t.mu.Lock()
+	t.lost = nil // unless a sync fails from now on
+	entries := make([]entry, len(t.index.slots))
+	for i := range entries {
+		if s := &t.index.slots[i]; s.state == held {
+			entries[i] = s.entry
+		} else {
+			entries[i].generation = s.generation
+		}
+	}
+	t.mu.Unlock()
+	for i := range entries {
+		if err := t.rewrite(int32(i), &entries[i]); err != nil {
+			t.lose(err)
+			return err
+		}
+	}
+	return t.syncTable()
+}
+
+// lose notes that syncs of the table say nothing until it is written anew.
+func (t *Tier) lose(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost = err
+}
+
+// rewrite writes an entry that may be in the table already. A block's is written as it is there, since a part of another one would not be
+// found after a write that failed.
+func (t *Tier) rewrite(i int32, e *entry) error {
+	var b [entryBytes]byte
+	at := page + int64(i)*entryBytes
+	if _, err := t.table.ReadAt(b[:], at); err == nil && e.length > 0 {
+		if is, ok := t.codec.readEntry(b[:], int(i)); ok && is.key == e.key && is.generation == e.generation {
+			_, err = t.table.WriteAt(b[:], at)
+			return err
+		}
+	}
+	return t.writeEntry(i, e)
+}

@@ -1,0 +1,184 @@
+package disk
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+)
+
+// worst is what a crash leaves that keeps nothing but what was synced.
+func worst(t *testing.T, o Options) *Tier {
+	sys := o.system.(*memoryFS)
+	sys.mu.Lock()
+	o.system = sys.crash(len(sys.log), 512, func() bool { return false })
+	sys.mu.Unlock()
+	d, _, _ := opened(t, o)
+	return d
+}
+
+// during has one call begin before a change that another one makes. The other one goes on when that has returned, or waits for it, and
+// both have returned after.
+func (m *memoryFS) during(what func(op) bool, call, other func()) {
+	var done chan struct{}
+	m.pausing(func(o op) {
+		if done != nil || !what(o) {
+			return
+		}
+		done = make(chan struct{})
+		go func() {
+			defer close(done)
+			other()
+		}()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Millisecond):
+		}
+	})
+	call()
+	m.pausing(nil)
+	<-done
+}
+
+func change(file, kind string) func(op) bool {
+	return func(o op) bool { return o.file == "/cache/"+file && o.kind == kind }
+}
+
+// What another call is about to take out of the table, or to cut off, is not taken for done: not by a sync in the middle, and not
+// by a second call that forgets the same.
+func TestForgetInTheMiddle(t *testing.T) {
+	key := []tier.Key{keyOf(1)}
+	for name, c := range map[string]struct {
+		in          func(op) bool
+		call, other func(*testing.T, *Tier, *memoryFS)
+	}{
+		"sync before the entry of what is given up": {change("table", "write"),
+			func(t *testing.T, d *Tier, _ *memoryFS) { require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)})) },
+			func(t *testing.T, d *Tier, _ *memoryFS) { require.NoError(t, d.Sync()) }},
+		"sync before the entry of what cannot be read": {change("table", "write"),
+			func(t *testing.T, d *Tier, sys *memoryFS) {
+				sys.breaks(failing("data", "read", syscall.EIO, 0))
+				for range patience {
+					_, _ = d.Get(ctx, key, [][]byte{make([]byte, sizeOf(1))})
+				}
+				sys.breaks(nil)
+			},
+			func(t *testing.T, d *Tier, _ *memoryFS) { require.NoError(t, d.Sync()) }},
+		"delete during delete": {change("table", "write"),
+			func(t *testing.T, d *Tier, sys *memoryFS) {
+				sys.breaks(failing("table", "write", syscall.EIO, 0))
+				require.ErrorIs(t, d.Delete(ctx, key), syscall.EIO)
+			},
+			func(t *testing.T, d *Tier, sys *memoryFS) {
+				if d.Delete(ctx, key) == nil {
+					require.Empty(t, found(t, worst(t, d.o), 1))
+				}
+			}},
+		"delete during the cut for the floor": {change("table", "truncate"),
+			func(t *testing.T, d *Tier, sys *memoryFS) {
+				sys.taken(sys.size)
+				d.keepFloor()
+			},
+			func(t *testing.T, d *Tier, sys *memoryFS) {
+				require.NoError(t, d.Delete(ctx, key))
+				require.Empty(t, found(t, worst(t, d.o), 1))
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(newMemoryFS(), 1)
+			d, sys, _ := opened(t, o)
+			require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+			require.NoError(t, d.Sync())
+			sys.during(c.in, func() { c.call(t, d, sys) }, func() { c.other(t, d, sys) })
+			sys.breaks(nil)
+			require.NoError(t, d.Delete(ctx, key))
+			require.Empty(t, found(t, worst(t, o), 1))
+		})
+	}
+}
+
+// A sync that failed may keep later ones from writing what it did not: what was given up before it goes for good nevertheless, in
+// the process in which it failed and in the next one.
+func TestForgetAfterAFailedSync(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		o := options(newMemoryFS(), 1)
+		d, sys, _ := opened(t, o)
+		require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+		require.NoError(t, d.Sync())
+		require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)}))
+		sys.breaks(failing("table", "sync", syscall.EIO, 0))
+		require.ErrorIs(t, d.Delete(ctx, []tier.Key{keyOf(3)}), syscall.EIO)
+		sys.breaks(nil)
+		if again {
+			sys.files["/cache/lock"].locked = false // it was killed
+			d, _, _ = opened(t, o)
+		}
+		require.NoError(t, d.Delete(ctx, []tier.Key{keyOf(1)}))
+		require.NotContains(t, found(t, worst(t, o), 2), 1, "another process: %v", again)
+		require.Contains(t, found(t, d, 2), 2)
+	}
+}
+
+// What a durable Put wrote that failed is forgotten for good, too.
+func TestForgetWhatWasUndone(t *testing.T) {
+	o := options(newMemoryFS(), 2)
+	o.Durable = true
+	d, sys, _ := opened(t, o)
+	syncs := 0
+	sys.breaks(func(o op) (int, error) { // the disk has all of it, and the table's sync says that it failed
+		if o.kind == "sync" {
+			syncs++
+			if syncs == 2 {
+				sys.log = append(sys.log, op{file: o.file, kind: "sync"})
+				return 0, syscall.EIO
+			}
+		}
+		return 0, nil
+	})
+	require.ErrorIs(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}), syscall.EIO)
+	require.NoError(t, d.Delete(ctx, []tier.Key{keyOf(1)}))
+	require.Empty(t, found(t, worst(t, o), 1))
+}
+
+// Sync and a durable Put do not return nil for what a sync of another call has failed to bring to the disk.
+func TestSyncFailedForOthers(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		o := options(newMemoryFS(), 4)
+		o.Durable = durable
+		d, sys, _ := opened(t, o)
+		fail := func() {
+			sys.breaks(failing("data", "sync", syscall.EIO, 0))
+			require.Error(t, d.sync())
+			sys.breaks(nil)
+		}
+		var err error
+		sys.during(change("table", "write"), func() { err = d.Put(ctx, []tier.Block{blockOf(1, 0)}) }, fail)
+		if !durable {
+			require.NoError(t, err)
+			err = d.Sync()
+		}
+		require.ErrorIs(t, err, syscall.EIO, "durable: %v", durable)
+		if durable {
+			require.ErrorIs(t, d.Sync(), syscall.EIO, "of what other calls may have stored")
+		}
+		require.NoError(t, d.Sync())
+		require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)}))
+		require.NoError(t, d.Sync())
+		require.Contains(t, found(t, worst(t, o), 2), 2)
+	}
+}
+
+// What a killed process had written and not synced is on the disk when the next one's durable Put finds that it is there.
+func TestDurableKnowsOnlyWhatIsSynced(t *testing.T) {
+	o := options(newMemoryFS(), 4)
+	d, sys, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+	sys.files["/cache/lock"].locked = false // it was killed
+	o.Durable = true
+	d, _, _ = opened(t, o)
+	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+	require.Contains(t, found(t, worst(t, o), 1), 1)
+}
