@@ -3,6 +3,7 @@ package extremes
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,6 +28,8 @@ const (
 	draws     = 40 // calls of a function beyond those that change one argument
 )
 
+var only = flag.String("only", "", "part of the names of the functions to call")
+
 // Whatever a function or method is called with, it returns, in time and without much memory; an error is one of the
 // library's types; and what was there before works as it did.
 func TestExtremes(t *testing.T) {
@@ -37,16 +40,15 @@ func TestExtremes(t *testing.T) {
 	}
 	r := &run{t: t, world: newWorld(t), failures: map[string]int{}}
 	defer r.watch()()
-	only := os.Getenv("FERRUM_TEST_EXTREMES")
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
-		if strings.Contains(name, only) {
+		if strings.Contains(name, *only) {
 			r.all(name, reflect.ValueOf(functions[name]), nil)
 		}
 	}
 	for _, of := range types {
 		for m := range reflect.PointerTo(of).NumMethod() {
 			method := reflect.PointerTo(of).Method(m)
-			if name := short(of) + "." + method.Name; strings.Contains(name, only) {
+			if name := short(of) + "." + method.Name; strings.Contains(name, *only) {
 				r.all(name, method.Func, of)
 			}
 		}
