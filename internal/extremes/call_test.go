@@ -25,7 +25,7 @@ import (
 const (
 	mostBytes = 64 << 20 // that a call may allocate, whatever it is asked for
 	mostTime  = time.Minute
-	draws     = 40 // calls of a function beyond those that change one argument
+	draws     = 30 // calls of a function beyond those that change one argument
 )
 
 var only = flag.String("only", "", "part of the names of the functions to call")
