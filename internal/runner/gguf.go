@@ -208,3 +208,21 @@ func ggufFloats(meta *settings, key string, n int) []float64 {
 	}
 	return all
 }
+
+// Format prints the elements, of which some are enough for an error.
+func (l ggufList) Format(s fmt.State, _ rune) {
+	const most = 8
+	var some []any
+	for range min(l.n, most) {
+		if l.kind == ggufString {
+			some = append(some, l.elements.string("element"))
+		} else {
+			number := ggufNumbers[l.kind]
+			some = append(some, number.read(l.elements.bytes("element", uint64(number.bytes))))
+		}
+	}
+	if l.n > most {
+		some = append(some, "...")
+	}
+	fmt.Fprint(s, some)
+}
