@@ -18,33 +18,10 @@ var ggmlTypes = map[uint32]string{
 	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
 }
 
-// ggufNumber is a type of numbers of GGUF's metadata.
-type ggufNumber struct {
-	bytes int
-	read  func(b []byte) float64
-}
-
-// ggufNumbers are those types, of which 7 is a boolean.
-var ggufNumbers = map[uint32]ggufNumber{
-	0: {1, func(b []byte) float64 { return float64(b[0]) }}, 1: {1, func(b []byte) float64 { return float64(int8(b[0])) }},
-	2: {2, func(b []byte) float64 { return float64(le.Uint16(b)) }}, 3: {2, func(b []byte) float64 { return float64(int16(le.Uint16(b))) }},
-	4: {4, func(b []byte) float64 { return float64(le.Uint32(b)) }}, 5: {4, func(b []byte) float64 { return float64(int32(le.Uint32(b))) }},
-	6: {4, func(b []byte) float64 { return float64(math.Float32frombits(le.Uint32(b))) }}, 7: {1, func(b []byte) float64 { return float64(b[0]) }},
-	10: {8, func(b []byte) float64 { return float64(le.Uint64(b)) }}, 11: {8, func(b []byte) float64 { return float64(int64(le.Uint64(b))) }},
-	12: {8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }},
-}
-
 const ggufString, ggufArray = 8, 9
 
 // More entries no model has. What is known of one takes several times the bytes that the shortest have in a file.
 const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
-
-// ggufList is an array of the metadata where it lies in the file: elements that nobody asks for take no memory.
-type ggufList struct {
-	kind     uint32
-	n        int
-	elements reader // at the first one
-}
 
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
 // metadata, and the place and shape of every tensor.
@@ -179,50 +156,4 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
 	return tokenizer.SentencePiece(meta.name, pieces, bos)
-}
-
-// ggufStrings and ggufFloats are arrays of n values.
-func ggufStrings(meta *settings, key string, n int) []string {
-	list := get[ggufList](meta, key)
-	if list.kind != ggufString {
-		list.n = 0
-	}
-	meta.need(list.n == n, "metadata "+key, "has %d values of type string, need %d", list.n, n)
-	all := make([]string, n)
-	for i := range all {
-		all[i] = list.elements.string(key)
-	}
-	return all
-}
-
-func ggufFloats(meta *settings, key string, n int) []float64 {
-	list := get[ggufList](meta, key)
-	number, ok := ggufNumbers[list.kind]
-	if !ok {
-		list.n = 0
-	}
-	meta.need(list.n == n, "metadata "+key, "has %d values of type float64, need %d", list.n, n)
-	all := make([]float64, n)
-	for i := range all {
-		all[i] = number.read(list.elements.bytes(key, uint64(number.bytes)))
-	}
-	return all
-}
-
-// Format prints the elements, of which some are enough for an error.
-func (l ggufList) Format(s fmt.State, _ rune) {
-	const most = 8
-	var some []any
-	for range min(l.n, most) {
-		if l.kind == ggufString {
-			some = append(some, l.elements.string("element"))
-		} else {
-			number := ggufNumbers[l.kind]
-			some = append(some, number.read(l.elements.bytes("element", uint64(number.bytes))))
-		}
-	}
-	if l.n > most {
-		some = append(some, "...")
-	}
-	fmt.Fprint(s, some)
 }
