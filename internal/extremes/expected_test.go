@@ -33,12 +33,12 @@ var exceptions = []struct {
 	{"kvcache/snapshot/zstd.Compressor.Decompress", ``, "an error of a codec"},
 }
 
-// known are defects that the test found and that are not mended yet.
+// known are panics that the test found and that are not mended yet.
 var known = []struct{ name, args, what string }{
-	{"backend.AllocFrom", `^(nil|zero)`, "a backend that is nil, or made by no constructor"},
-	{"backend.Download", `^(nil|zero)`, "a backend that is nil"},
-	{"backend.Upload", `^(nil|zero)`, "a backend that is nil"},
-	{"backend.CheckBlocks", `, 0, (live|closed|nil), [^,]*$`, "divides by blocks of no bytes"},
+	{"backend.AllocFrom", `^nil`, "a backend that is nil"},
+	{"backend.Download", `^nil`, "a backend that is nil"},
+	{"backend.Upload", `^nil`, "a backend that is nil"},
+	{"backend.CheckBlocks", `, 0, `, "divides by blocks of no bytes"},
 	{"backend/quant.", ``, "slices that are too short, types that are no such codec, and shifts by less than nothing"},
 }
 
@@ -50,10 +50,16 @@ func expected(name string, labels []string) string {
 			return e.why
 		}
 	}
+	return ""
+}
+
+// isKnown reports whether a panic is one of those, and notes that it is still there.
+func isKnown(seen map[string]bool, name string, labels []string) bool {
 	for _, k := range known {
-		if strings.HasPrefix(name, k.name) && regexp.MustCompile(k.args).MatchString(args) {
-			return k.what
+		if strings.HasPrefix(name, k.name) && regexp.MustCompile(k.args).MatchString(strings.Join(labels, ", ")) {
+			seen[k.name] = true
+			return true
 		}
 	}
-	return ""
+	return false
 }
