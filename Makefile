@@ -9,6 +9,9 @@ BIN       := bin/ferrumkv
 # program of its own: no dependency of the module.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# What is silent for long says after two seconds what it does: $(SAY) 'what it does' command
+SAY := @scripts/announce 2
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -21,12 +24,12 @@ run: build ## build, and let the embedded model tell a story
 
 .PHONY: build
 build: ## build bin/ferrumkv
-	@$(GO) list -deps ./cmd/ferrumkv >/dev/null 2>&1 || true # modules come without a line each
-	@$(GO) build -o $(BIN) ./cmd/ferrumkv
+	$(SAY) 'downloading the modules that $(BIN) is built of' sh -c '$(GO) list -deps ./cmd/ferrumkv >/dev/null 2>&1 || true' # without a line each
+	$(SAY) 'building $(BIN): the first build compiles the packages of all devices, which takes minutes; later ones take seconds' $(GO) build -o $(BIN) ./cmd/ferrumkv
 
 .PHONY: nvml
 nvml: ## build bin/ferrumkv-nvml, which reads the state of NVIDIA devices for doctor
-	@CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" $(GO) build -o $(BIN)-nvml ./cmd/ferrumkv-nvml
+	$(SAY) 'building $(BIN)-nvml' env CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" $(GO) build -o $(BIN)-nvml ./cmd/ferrumkv-nvml
 
 .PHONY: test-cpu
 test-cpu: ## all tests, on the CPU backend
@@ -35,20 +38,20 @@ test-cpu: ## all tests, on the CPU backend
 
 .PHONY: test-race-short
 test-race-short: ## the race detector where goroutines meet, with few histories
-	@GO='$(GO)' scripts/test-race short
+	$(SAY) 'building the tests with the race detector: minutes' env GO='$(GO)' scripts/test-race short
 
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
-	@GO='$(GO)' scripts/test-race tiers
+	$(SAY) 'testing tiers under the race detector: 10 minutes' env GO='$(GO)' scripts/test-race tiers
 
 .PHONY: test-cuda-simt
 test-cuda-simt: ## what runs on a CUDA device without a GPU: kernels on the CPU
-	@GO='$(GO)' scripts/cuda-simt test
+	$(SAY) 'building the CUDA kernels for this CPU, and the tests: minutes' env GO='$(GO)' scripts/cuda-simt test
 
 .PHONY: test-metal-simt
 test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CPU
-	@scripts/metal-toolchain
-	@GO='$(GO)' scripts/metal-simt test
+	$(SAY) $(TOOLCHAIN)
+	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
 RECORDED := test-race test-nvml test-noasm test-arm64 \
@@ -72,10 +75,13 @@ kernels-check: ## the compiled CUDA kernels' machine code against sources, rules
 $(RECORDED):
 	@$(GO) run ./scripts/checks run $@
 
+TOOLCHAIN := 'looking for clang 19 and the run-time libraries, and installing what is not there: minutes' scripts/metal-toolchain
+BUNDLE := 'building build/bundle-cuda: minutes' env GO='$(GO)' scripts/cuda-bundle
+
 .PHONY: metal-toolchain
 $(filter test-metal-%,$(RECORDED)): metal-toolchain
 metal-toolchain:
-	@scripts/metal-toolchain
+	$(SAY) $(TOOLCHAIN)
 
 .PHONY: checks
 checks: ## what checks there are, and of which inputs the slow ones last passed
@@ -83,22 +89,22 @@ checks: ## what checks there are, and of which inputs the slow ones last passed
 
 .PHONY: passed
 passed: ## run the slow checks whose inputs changed, and record what passes
-	@scripts/metal-toolchain
+	$(SAY) $(TOOLCHAIN)
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
 nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 84 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
-	@scripts/metal-toolchain
+	$(SAY) $(TOOLCHAIN)
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 
 .PHONY: test-cuda
 test-cuda: ## the CUDA backend on this machine's GPU: tests, and the sanitizer if it is installed
-	@GO='$(GO)' scripts/cuda-bundle
+	$(SAY) $(BUNDLE)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run test sanitize
 
 .PHONY: bench-cuda
 bench-cuda: ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
-	@GO='$(GO)' scripts/cuda-bundle
+	$(SAY) $(BUNDLE)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
 	@$(GO) run ./internal/bench/benchpage build/results-cuda/cuda.txt
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
@@ -110,25 +116,25 @@ bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/
 
 .PHONY: bench-cuda-host
 bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
-	@make -s -C kernels/simt null
+	$(SAY) 'building the driver library that does nothing' make -s -C kernels/simt null
 	FERRUM_TEST_DEVICE=cuda:0 FERRUM_CUDA_DRIVER=$(CURDIR)/build/simt/libcuda-null.so $(GO) test -run '^$$' -bench '^BenchmarkHost' -benchtime $(BENCHTIME) -count $(COUNT) ./backend/cuda ./kvcache
 
 .PHONY: bundle-cuda
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go: build/bundle-cuda, packed in one file (5 minutes)
-	@GO='$(GO)' scripts/cuda-bundle
-	@scripts/cuda-pack
+	$(SAY) $(BUNDLE)
+	$(SAY) 'packing build/bundle-cuda: minutes' scripts/cuda-pack
 
 .PHONY: test-metal
 test-metal: ## the Metal backend on this Mac, with the framework's own checks on
-	@GO='$(GO)' scripts/metal-test test
+	$(SAY) 'building the tests of the Metal backend: minutes' env GO='$(GO)' scripts/metal-test test
 
 .PHONY: bench-metal
 bench-metal: ## the Metal kernels against the bandwidth and matrix rate of this Mac's GPU
-	@GO='$(GO)' scripts/metal-test bench
+	$(SAY) 'building the benchmarks of the Metal backend: minutes' env GO='$(GO)' scripts/metal-test bench
 
 .PHONY: kernels-metal
 kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); without, programs do when they run
-	@GO='$(GO)' scripts/metal-library
+	$(SAY) 'compiling the Metal kernels' env GO='$(GO)' scripts/metal-library
 
 .PHONY: bench
 bench: ## benchmarks of the packages, BENCHTIME each
@@ -137,7 +143,7 @@ bench: ## benchmarks of the packages, BENCHTIME each
 .PHONY: bench-cpu
 bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BENCHTIME=1x: smaller, to see that it runs)
 	@mkdir -p build
-	@$(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./internal/bench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
+	$(SAY) 'measuring, into build/bench-cpu.txt: 9 minutes' $(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./internal/bench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
 
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
@@ -161,7 +167,7 @@ lint: ## gofmt, go vet, staticcheck
 
 .PHONY: tidy
 tidy: ## go.mod and go.sum, which name the commit that changed the demo model last
-	@GO='$(GO)' scripts/tidy write
+	$(SAY) 'asking for the modules' env GO='$(GO)' scripts/tidy write
 
 .PHONY: generate
 generate: ## what follows from kernels/abi.h and backend/params.go, in Go; tests fail when it is stale
@@ -169,19 +175,19 @@ generate: ## what follows from kernels/abi.h and backend/params.go, in Go; tests
 
 .PHONY: api
 api: ## docs/api.txt, the list of what the packages export; tests fail when it is stale
-	@$(GO) run ./scripts/api -w
+	$(SAY) 'listing what the packages export, for all platforms' $(GO) run ./scripts/api -w
 
 .PHONY: asm
 asm: ## write the assembly of the CPU kernels
-	@GO='$(GO)' scripts/asm write
+	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/asm write
 
 .PHONY: asm-check
 asm-check: ## the assembly of the CPU kernels is what its generators write
-	@GO='$(GO)' scripts/asm check
+	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/asm check
 
 .PHONY: kernels-cuda
 kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc, which scripts/cuda-toolkit unpacks on Debian)
-	@bin=$$(scripts/cuda-toolkit) && PATH="$$bin:$$PATH" $(GO) run ./scripts/kernels build
+	$(SAY) 'compiling the CUDA kernels that changed: minutes' sh -c 'bin=$$(scripts/cuda-toolkit) && PATH="$$bin:$$PATH" exec $(GO) run ./scripts/kernels build'
 
 .PHONY: cover
 cover: ## test coverage, in cover.out and as a total

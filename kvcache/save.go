@@ -43,6 +43,9 @@ func (p *Pool[B]) Save(w io.Writer, what Saved[B], o snapshot.Options) (err erro
 // WriteTo is Pool.Save of the sequence alone, as it is and in the clear, of which Pool.ReadSequence makes another one.
 func (s *Sequence[B]) WriteTo(w io.Writer) (n int64, err error) {
 	defer naming("Sequence.WriteTo", &err)
+	if w == nil {
+		return 0, argument("the writer is nil")
+	}
 	counts := &tally{to: w}
 	err = s.pool.save(snapshot.NewWriter(counts, snapshot.Options{}), Saved[B]{Sequences: []*Sequence[B]{s}})
 	return counts.bytes, err

@@ -20,6 +20,7 @@ const (
 // run runs the program and returns its exit code. An error is one line on stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
+	stdout, stderr = &screen{to: stdout}, &screen{to: stderr}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -15,6 +15,9 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
+	if s, ok := out.(*screen); ok { // what it writes is its own
+		out = s.to
+	}
 	if !isTerminal(out) {
 		return &progress{}
 	}

@@ -57,7 +57,7 @@ type answer struct {
 }
 
 func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
-	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
+	t := &transcript{out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
 		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())

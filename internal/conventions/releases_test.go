@@ -31,6 +31,9 @@ func TestChangelog(t *testing.T) {
 	require.NotEmpty(t, heads)
 	require.Equal(t, "[Unreleased]", heads[0])
 	require.NoError(t, descending(heads[1:]))
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Equal(t, len(heads) == 1, strings.Contains(string(readme), "No version is released yet"), "README.md says whether there is a version")
 	for _, m := range changelogKind.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\r", ""), -1) {
 		require.Contains(t, []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}, m[1])
 	}

@@ -2,7 +2,9 @@ package conventions
 
 import (
 	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,4 +32,47 @@ func TestMakeTargets(t *testing.T) {
 		}
 	}, ".md", ".yml")
 	require.Greater(t, used, 30)
+}
+
+// A recipe that make does not print says what it does if that takes long, but for those that print by themselves.
+func TestRecipesSayWhatTheyDo(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	speaks := regexp.MustCompile(`^\t@(awk|echo|test|mkdir|sed|unformatted=|for platform|\./\$\(BIN\)|RESULTS=\S+ build/bundle-cuda/run|\$\(GO\) (run \./(scripts/checks|internal/bench/benchpage)|tool cover)|GO='\$\(GO\)' FUZZTIME=)`)
+	said := 0
+	for line := range strings.Lines(string(makefile)) {
+		said += strings.Count(line, "\t$(SAY) ")
+		if strings.HasPrefix(line, "\t@") {
+			require.Regexp(t, speaks, line, "in silence for long? $(SAY)")
+		}
+	}
+	require.Greater(t, said, 15)
+}
+
+// What is said comes on stderr, after a time, and not where the command is done by then; its status is the command's.
+func TestAnnounce(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	announce, err := filepath.Abs("../../scripts/announce")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		after, command, out, log string
+		status                   int
+	}{
+		{"0", "until test -s log; do sleep 0.05; done; echo text; exit 3", "text\n", "building\n", 3},
+		{"3600", "echo text", "text\n", "", 0},
+		{"3600", "echo wrong >&2; exit 7", "", "wrong\n", 7},
+	} {
+		cmd := exec.Command(announce, c.after, "building", "sh", "-c", c.command)
+		cmd.Dir = t.TempDir()
+		log, err := os.Create(filepath.Join(cmd.Dir, "log"))
+		require.NoError(t, err)
+		cmd.Stderr = log
+		out, _ := cmd.Output() // which ends with the command
+		require.NoError(t, log.Close())
+		text, err := os.ReadFile(log.Name())
+		require.NoError(t, err)
+		require.Equal(t, []any{c.out, c.log, c.status}, []any{string(out), string(text), cmd.ProcessState.ExitCode()}, c.command)
+	}
 }

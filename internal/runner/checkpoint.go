@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -25,14 +26,14 @@ func parseSafetensors(f file) *archive {
 	a.need(err == nil && first == json.Delim('{'), "header", "is no JSON object")
 	for header.More() {
 		var entry struct {
-			DType   string `json:"dtype"`
-			Shape   []int  `json:"shape"`
-			Offsets []int  `json:"data_offsets"`
+			DType   string  `json:"dtype"`
+			Shape   numbers `json:"shape"`
+			Offsets numbers `json:"data_offsets"`
 		}
 		key, err := header.Token()
 		name, _ := key.(string)
 		if name == "__metadata__" {
-			err = cmp.Or(err, header.Decode(new(map[string]string)))
+			err = cmp.Or(err, eachString(header, func(string) {}))
 		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
 			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
 		}
@@ -47,12 +48,10 @@ func parseSafetensors(f file) *archive {
 // parseShards lists the tensors of the files that an index names, which are beside it.
 func parseShards(fsys fs.FS, index file) *archive {
 	all := newArchive(index)
-	var names struct {
-		Of map[string]string `json:"weight_map"`
-	}
-	err := json.Unmarshal(index.data, &names)
+	files := map[string]bool{}
+	err := weightMap(index.data, func(file string) { files[file] = true })
 	all.need(err == nil, "index", "%v", err)
-	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
 		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
 		all.files = append(all.files, a.data)
@@ -63,6 +62,62 @@ func parseShards(fsys fs.FS, index file) *archive {
 		}
 	}
 	return all
+}
+
+// weightMap calls visit with the file of every weight of an index.
+func weightMap(data []byte, visit func(file string)) error {
+	if !json.Valid(data) {
+		return json.Unmarshal(data, new(json.RawMessage))
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return cmp.Or(err, errors.New("is no JSON object"))
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err == nil && key == "weight_map" {
+			err = eachString(d, visit)
+		} else if err == nil {
+			err = d.Decode(new(json.RawMessage))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachString calls visit with the values of an object of strings, and keeps none.
+func eachString(d *json.Decoder, visit func(value string)) error {
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return cmp.Or(err, errors.New("cannot unmarshal it into an object of strings"))
+	}
+	for d.More() {
+		_, err := d.Token()
+		value, err2 := d.Token()
+		text, ok := value.(string)
+		if err = cmp.Or(err, err2); err == nil && !ok {
+			err = fmt.Errorf("%v, need a string", value)
+		}
+		if err != nil {
+			return err
+		}
+		visit(text)
+	}
+	_, err := d.Token()
+	return err
+}
+
+// numbers is a list of few numbers: the dimensions of a tensor, or its offsets.
+type numbers []int
+
+// UnmarshalJSON takes no memory for long lists.
+func (n *numbers) UnmarshalJSON(data []byte) error {
+	const most = 8
+	if count := 1 + bytes.Count(data, []byte(",")); count > most {
+		return fmt.Errorf("a list of %d numbers, at most %d are accepted", count, most)
+	}
+	return json.Unmarshal(data, (*[]int)(n))
 }
 
 // textModel is a tensor's name in the text model alone, of which a larger model has it.

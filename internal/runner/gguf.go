@@ -18,16 +18,10 @@ var ggmlTypes = map[uint32]string{
 	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
 }
 
-// ggufValues reads GGUF's metadata other than arrays by their type, of which 7 is a boolean.
-var ggufValues = map[uint32]func(r *reader, field string) any{
-	0: float[uint8], 1: float[int8], 2: float[uint16], 3: float[int16], 4: float[uint32], 5: float[int32], 6: float[float32],
-	7: float[uint8], 10: float[uint64], 11: float[int64], 12: float[float64],
-	ggufString: func(r *reader, field string) any { return r.string(field) },
-}
-
-func float[T numeric](r *reader, field string) any { return float64(number[T](r, field)) }
-
 const ggufString, ggufArray = 8, 9
+
+// More entries no model has. What is known of one takes several times the bytes that the shortest have in a file.
+const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
 
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
 // metadata, and the place and shape of every tensor.
@@ -39,6 +33,8 @@ func parseGGUF(f file) (*settings, *archive) {
 	version := r.u32("version")
 	f.support(version == 2 || version == 3, "GGUF version %d", version)
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
+	r.need(keys <= maxGGUFKeys, "metadata count", "is %d, at most %d are accepted", keys, maxGGUFKeys)
+	r.need(tensors <= maxGGUFTensors, "tensor count", "is %d, at most %d are accepted", tensors, maxGGUFTensors)
 	meta := &settings{file: f, section: "metadata", values: map[string]any{}, names: ggufNames}
 	for range keys {
 		key := r.string("metadata key")
@@ -66,18 +62,27 @@ func parseGGUF(f file) (*settings, *archive) {
 
 // value reads a metadata value of a type, as settings hold it.
 func (r *reader) value(field string, kind uint32) any {
-	if read, ok := ggufValues[kind]; ok {
-		return read(r, field)
+	if number, ok := ggufNumbers[kind]; ok {
+		return number.read(r.bytes(field, uint64(number.bytes)))
+	}
+	if kind == ggufString {
+		return r.string(field)
 	}
 	r.need(kind == ggufArray, field, "has unknown type %d", kind)
 	kind, n := r.u32(field), r.u64(field)
 	r.need(kind != ggufArray, field, "is an array of the nested type %d", kind)
 	// An element is at least a byte.
 	r.need(n <= uint64(r.left()), field, "is an array of %d elements, the file has %d bytes left", n, r.left())
-	var list []any
-	for range n {
-		list = append(list, r.value(field, kind))
+	list := ggufList{kind, int(n), *r}
+	if kind == ggufString {
+		for range n {
+			r.bytes(field, r.u64(field))
+		}
+		return list
 	}
+	number, ok := ggufNumbers[kind]
+	r.need(ok, field, "has unknown type %d", kind)
+	r.bytes(field, n*uint64(number.bytes))
 	return list
 }
 
@@ -143,24 +148,12 @@ func ggufConfig(meta *settings, a *archive) Config {
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
 	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_space_prefix": 1.0})
-	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
-	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
-	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)
+	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
+	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
+	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
 	pieces := make([]tokenizer.Piece, vocab)
 	for i, text := range texts {
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
 	return tokenizer.SentencePiece(meta.name, pieces, bos)
-}
-
-// elements is an array of n values of type T.
-func elements[T any](meta *settings, key string, n int) []T {
-	var list []T
-	for _, v := range get[[]any](meta, key) {
-		if t, ok := v.(T); ok {
-			list = append(list, t)
-		}
-	}
-	meta.need(len(list) == n, "metadata "+key, "has %d values of type %T, need %d", len(list), *new(T), n)
-	return list
 }

@@ -82,6 +82,14 @@ func (s *settings) size(key string, most int, def ...int) int {
 // tokens are those of a setting that is one, several, or null.
 func (s *settings) tokens(key string) (all []uint32) {
 	field, value := s.lookup(key)
+	if list, ok := value.(ggufList); ok {
+		const most = 256 // tokens that end a text
+		s.need(list.n <= most, field, "has %d tokens, at most %d are accepted", list.n, most)
+		for _, token := range ggufFloats(s, key, list.n) {
+			all = append(all, uint32(as[int](s, field, token)))
+		}
+		return all
+	}
 	several, ok := value.([]any)
 	if !ok && value != nil {
 		several = []any{value}
@@ -105,9 +113,13 @@ var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word
 // larger are the models whose text models are those of a family, which may have their names.
 var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
 
+// maxSettings is the bytes of a configuration, of which decoded lists of numbers take many times the memory.
+const maxSettings = 1 << 20
+
 // parseSettings reads a JSON object.
 func parseSettings(f file, section string) *settings {
 	s := &settings{file: f, section: section}
+	f.need(len(f.data) <= maxSettings, section, "has %d bytes, at most %d are accepted", len(f.data), maxSettings)
 	err := json.Unmarshal(f.data, &s.values)
 	f.need(err == nil, section, "%v", err)
 	f.need(s.values != nil, section, "is no JSON object")

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,12 +12,12 @@ import (
 
 // jsonFile is a tokenizer.json.
 type jsonFile struct {
-	Truncation, Padding any
-	AddedTokens         []addedToken `json:"added_tokens"`
-	Normalizer          *part
-	PreTokenizer        *part `json:"pre_tokenizer"`
-	PostProcessor       *part `json:"post_processor"`
-	Decoder             *part
+	Truncation, Padding json.RawMessage
+	AddedTokens         addedTokens `json:"added_tokens"`
+	Normalizer          section
+	PreTokenizer        section `json:"pre_tokenizer"`
+	PostProcessor       section `json:"post_processor"`
+	Decoder             section
 	Model               struct {
 		Type          string
 		Dropout       float64
@@ -30,6 +31,40 @@ type jsonFile struct {
 		Merges        []mergePair
 	}
 }
+
+// section is a part, or parts, of the file. What it is decoded to takes many times its bytes, so that these are limited.
+type section struct{ *part }
+
+const maxSection = 64 << 10 // bytes, more than any tokenizer has
+
+func (s *section) UnmarshalJSON(data []byte) error {
+	if len(data) > maxSection {
+		return fmt.Errorf("a part of %d bytes, at most %d are accepted", len(data), maxSection)
+	}
+	return json.Unmarshal(data, &s.part)
+}
+
+// addedTokens are decoded one after another: of one without a text nothing follows.
+type addedTokens []addedToken
+
+func (all *addedTokens) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if first, err := d.Token(); err != nil || first != json.Delim('[') {
+		return cmp.Or(err, json.Unmarshal(data, (*[]addedToken)(all))) // null, or what is no list
+	}
+	for d.More() {
+		var t addedToken
+		if err := d.Decode(&t); err != nil {
+			return err
+		}
+		if *all = append(*all, t); t.Content == "" {
+			break // and is refused
+		}
+	}
+	return nil
+}
+
+func given(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
 // mergePair is two tokens that become one, as a list or with a space between them.
 type mergePair [2]string
@@ -77,16 +112,16 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 		typed := &json.UnmarshalTypeError{} // of no field, where the error is another one
 		errors.As(err, &typed)
 		return nil, r.bad(cmp.Or(strings.ToLower(typed.Field), "JSON"), "%v", err)
-	case f.Truncation != nil || f.Padding != nil:
+	case given(f.Truncation) || given(f.Padding):
 		return nil, r.unsupported("truncation or padding")
 	case m.Dropout != 0 || m.SubwordPrefix != "" || m.WordSuffix != "":
 		return nil, r.unsupported("model: dropout, continuing_subword_prefix or end_of_word_suffix")
-	case f.Decoder == nil:
+	case f.Decoder.part == nil:
 		return nil, r.unsupported("decoder: none")
 	}
-	normalizers, preTokenizers := r.parts("normalizer", f.Normalizer), r.parts("pre_tokenizer", f.PreTokenizer)
-	r.parts("post_processor", f.PostProcessor)
-	decoders := r.parts("decoder", f.Decoder)
+	normalizers, preTokenizers := r.parts("normalizer", f.Normalizer.part), r.parts("pre_tokenizer", f.PreTokenizer.part)
+	r.parts("post_processor", f.PostProcessor.part)
+	decoders := r.parts("decoder", f.Decoder.part)
 	if r.err == nil {
 		r.keep(r.readModel(&f, decoders))
 		raw, normal := r.added(f.AddedTokens, normalizers, decoders)

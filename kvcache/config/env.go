@@ -46,6 +46,9 @@ const maxSetting = 1<<31 - 1
 // backend.ErrConfig that names the variable; it never falls back to a default silently.
 func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 	var env Environment
+	if lookup == nil {
+		return env, backend.ErrConfig{Name: "lookup", Value: "nil", Why: "need a function such as os.LookupEnv"}
+	}
 	if v, ok := lookup(EnvPaged); ok && v != "" {
 		switch v {
 		case "0":

@@ -39,6 +39,9 @@ func (m *Model) MaskOf(layer int) Mask {
 	case 1:
 		return m.Masks[0]
 	}
+	if layer < 0 || layer >= len(m.Masks) {
+		return Mask{}
+	}
 	return m.Masks[layer]
 }
 

@@ -28,8 +28,11 @@ type memory struct {
 }
 
 // Parts are the layers of the configuration that have their blocks in common: all of them, where there are no groups.
-// c is filled in.
+// c is filled in; of another there are none.
 func (c *Config) Parts() []Part {
+	if c.Model.Layers < 1 || c.Model.Layers > maxSetting {
+		return nil
+	}
 	if c.memory == nil {
 		all := make([]int, c.Model.Layers)
 		for l := range all {

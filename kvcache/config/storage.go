@@ -101,24 +101,29 @@ func (c Config) blockBytes(p plane) (perBlock, fixed int64, ok bool) {
 	return bytes + 4*int64(scales-heads), 4 * int64(heads), true
 }
 
-// KeyScales are the scales of a layer's keys [KV heads], ValueScales those of its values.
+// KeyScales are the scales of a layer's keys [KV heads], ValueScales those of its values; nil where there is no such layer.
 func (c Config) KeyScales(layer int) []float32   { return c.headScales(c.Storage.KScales, layer) }
 func (c Config) ValueScales(layer int) []float32 { return c.headScales(c.Storage.VScales, layer) }
 
 // headScales are a layer's scales [KV heads] from a list of one for all, of one for each
 // layer, or of one for each layer and head.
 func (c Config) headScales(list []float32, layer int) []float32 {
+	if layer < 0 || layer >= c.Model.Layers || c.Model.KVHeads < 1 || c.Model.KVHeads > maxSetting {
+		return nil
+	}
 	out := make([]float32, c.Model.KVHeads)
 	for h := range out {
-		switch len(list) {
-		case 0:
+		switch n := len(list); {
+		case n == 0:
 			out[h] = 1
-		case 1:
+		case n == 1:
 			out[h] = list[0]
-		case c.Model.Layers:
+		case n == c.Model.Layers:
 			out[h] = list[layer]
-		default:
+		case layer < n/c.Model.KVHeads:
 			out[h] = list[layer*c.Model.KVHeads+h]
+		default: // no list that Resolve accepts
+			return nil
 		}
 	}
 	return out

@@ -9,6 +9,9 @@ import "fmt"
 // another length, or the policy returns an invalid answer.
 func Select(dst [][]int, p Policy, l Layer, budget int) ([][]int, error) {
 	all, layers := l.Scores, 1
+	if p == nil {
+		return dst, errNoPolicy
+	}
 	if !p.NeedsScores() {
 		all = nil
 	}
@@ -44,6 +47,9 @@ func Select(dst [][]int, p Policy, l Layer, budget int) ([][]int, error) {
 // Divide appends the budgets that a policy gives the layers of a total to dst. ErrPolicy when the
 // policy returns an invalid answer, from Budgets or from Limit of one of the budgets.
 func Divide(dst []int, p Policy, total, layers int) ([]int, error) {
+	if p == nil {
+		return dst, errNoPolicy
+	}
 	before, left := len(dst), total
 	dst = p.Budgets(dst, total, layers)
 	if n := len(dst) - before; n != layers {
@@ -60,6 +66,8 @@ func Divide(dst []int, p Policy, total, layers int) ([]int, error) {
 	}
 	return dst, nil
 }
+
+var errNoPolicy = ErrPolicy{Policy: "nil", Field: "Policy", Why: "need a policy"}
 
 func wrong(p Policy, field string, value int, why string, args ...any) error {
 	return ErrPolicy{Policy: p.String(), Field: field, Value: value, Why: fmt.Sprintf(why, args...)}

@@ -1,7 +1,9 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -68,7 +70,13 @@ type Cache struct {
 
 // New returns a cache over the blocks of an allocator that has no entries.
 func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
+	if pages == nil {
+		return nil, prefix.ErrArgument{Op: "new", Why: "the allocator is nil"}
+	}
 	for i, p := range cfg.Parts {
+		if p.Block < 1 && p.Kind < State || p.Chunk < 1 && p.Kind == Chunked || p.Kind > None {
+			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: its rule is %+v", i, p.Rule)}
+		}
 		if p.Kind != None && p.Each < 1 || p.Kind == State && p.Each > 1 {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: %d blocks in an entry, need 1 or more, and 1 for states", i, p.Each)}
 		}
@@ -83,11 +91,17 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	c := &Cache{ids: ids, pages: pages, parts: cfg.Parts, every: cfg.Every, most: pages.Total() * cfg.Share / 100,
 		places: make([]place, pages.Total()), short: map[uint32]int{}}
 	for _, p := range cfg.Parts {
+		if p.Each > math.MaxInt32 {
+			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("%d blocks of a part in an entry are too many", p.Each)}
+		}
 		c.begin = append(c.begin, c.width)
 		c.width += p.Each
 		if p.Kind == Full {
 			c.full += p.Each
 		}
+	}
+	if c.width < 0 || c.width > math.MaxInt32/cfg.Entries {
+		return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("%d entries of %d blocks are too many", cfg.Entries, c.width)}
 	}
 	c.with = make([]int, len(c.parts))
 	c.rows, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
@@ -96,14 +110,25 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	return c, err
 }
 
-// Tree finds entries. Who changes it directly knows what is with them.
-func (c *Cache) Tree() *prefix.Tree { return c.tree }
+// Tree finds entries. Who changes it directly knows what is with them. That of a cache that New did not make has nothing,
+// as its allocators.
+func (c *Cache) Tree() *prefix.Tree { return cmp.Or(c.tree, &noTree) }
 
 // Entries is the allocator of entries.
-func (c *Cache) Entries() *block.BlockAllocator { return c.ids }
+func (c *Cache) Entries() *block.BlockAllocator { return cmp.Or(c.ids, &noBlocks) }
 
-// row is the blocks of a part that are with an entry.
+func (c *Cache) blocks() *block.BlockAllocator { return cmp.Or(c.pages, &noBlocks) }
+
+var (
+	noTree   prefix.Tree
+	noBlocks block.BlockAllocator
+)
+
+// row is the blocks of a part that are with an entry, of which there is none where that is not the cache's.
 func (c *Cache) row(entry block.Block, part int) []block.Block {
+	if part < 0 || part >= len(c.parts) || uint(entry.ID) >= uint(len(c.names)) {
+		return nil
+	}
 	at := int(entry.ID)*c.width + c.begin[part]
 	return c.rows[at:][:c.parts[part].Each]
 }
@@ -111,17 +136,39 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 // At is the blocks of a part that are with an entry; of those that are not, the zero Block.
 func (c *Cache) At(entry block.Block, part int) []block.Block { return c.row(entry, part) }
 
+// in is block i of a part along a path, or none.
+func (c *Cache) in(path []block.Block, part, i int) block.Block {
+	each := c.parts[part].Each
+	if i < 0 || i/each >= len(path) {
+		return block.Block{}
+	}
+	if row := c.row(path[i/each], part); row != nil {
+		return row[i%each]
+	}
+	return block.Block{}
+}
+
+// placed reports whether a block is with an entry.
+func (c *Cache) placed(b block.Block) bool {
+	return uint(b.ID) < uint(len(c.places)) && c.places[b.ID].at != 0
+}
+
 // With is the number of a part's blocks that are with entries.
-func (c *Cache) With(part int) int { return c.with[part] }
+func (c *Cache) With(part int) int {
+	if part < 0 || part >= len(c.with) {
+		return 0
+	}
+	return c.with[part]
+}
 
 // Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
 func (c *Cache) Has(b block.Block) (known, end bool) {
-	if uint(b.ID) >= uint(len(c.places)) || c.places[b.ID].at == 0 || c.rows[c.places[b.ID].at-1] != b {
+	if !c.placed(b) || c.rows[c.places[b.ID].at-1] != b {
 		return false, false
 	}
 	e := c.entry(b)
-	_, leaf := c.tree.Has(e)
-	owners, err := c.ids.Refs(e)
+	_, leaf := c.Tree().Has(e)
+	owners, err := c.Entries().Refs(e)
 	return true, leaf && err == nil && owners == 0
 }
 
@@ -136,7 +183,7 @@ func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
 	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
 	c.with[part]++
 	if g := c.parts[part].Group; g > 0 && c.complete(entry, g) {
-		c.tree.Tell(prefix.Stored, entry, g)
+		c.Tree().Tell(prefix.Stored, entry, g)
 	}
 }
 
@@ -154,7 +201,7 @@ func (c *Cache) complete(entry block.Block, g int) bool {
 func (c *Cache) detach(b block.Block) {
 	entry := c.entry(b)
 	if g := c.parts[c.part(c.places[b.ID].at)].Group; g > 0 && c.complete(entry, g) {
-		c.tree.Tell(prefix.Removed, entry, g)
+		c.Tree().Tell(prefix.Removed, entry, g)
 	}
 	c.remove(b)
 }
@@ -166,8 +213,8 @@ func (c *Cache) remove(b block.Block) {
 	c.with[c.part(p.at)]--
 	c.rows[p.at-1] = block.Block{}
 	p.at = 0
-	if refs, err := c.pages.Refs(b); err == nil && refs == 0 {
-		_ = c.pages.Discard(b) // it is cached: it was with an entry
+	if refs, err := c.blocks().Refs(b); err == nil && refs == 0 {
+		_ = c.blocks().Discard(b) // it is cached: it was with an entry
 	}
 }
 
@@ -198,13 +245,13 @@ func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].Kind != Full 
 // Events describes the groups that are told and are with entries now, as Subscribe describes the entries.
 func (c *Cache) Events() (all []prefix.Event) {
 	for id, e := range c.names {
-		if known, _ := c.tree.Has(e); !known || e.ID != uint32(id) {
+		if known, _ := c.Tree().Has(e); !known || e.ID != uint32(id) {
 			continue
 		}
 		told := 0 // parts of a group follow each other
 		for _, p := range c.parts {
 			if p.Group > told && c.complete(e, p.Group) {
-				all = append(all, c.tree.Describe(e, p.Group))
+				all = append(all, c.Tree().Describe(e, p.Group))
 			}
 			told = max(told, p.Group)
 		}

@@ -12,23 +12,23 @@ import (
 
 // Evictable is the number of cached blocks that Evict can free for a sequence of scope r.
 func (c *Cache) Evictable(r prefix.Root) int {
-	return min(c.tree.Evictable(r)*c.full, c.pages.Cached()-c.old.n) + c.old.n
+	return min(c.Tree().Evictable(r)*c.full, c.blocks().Cached()-c.old.n) + c.old.n
 }
 
 // Evict makes n cached blocks free, for a sequence of scope r, or none and returns false: blocks that can go without
 // their entry while there are more of them than Config.Share, then entries in the order of the tree's policy, with what
 // is with them.
 func (c *Cache) Evict(n int, r prefix.Root) bool {
-	return n <= c.Evictable(r) && c.evict(n, func() bool { return c.tree.Evict(1, r) })
+	return n <= c.Evictable(r) && c.evict(n, func() bool { return c.Tree().Evict(1, r) })
 }
 
 // EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
 func (c *Cache) EvictAny(n int) bool {
-	return n <= c.pages.Cached() && c.evict(n, func() bool { return c.tree.EvictAny(1) })
+	return n <= c.blocks().Cached() && c.evict(n, func() bool { return c.Tree().EvictAny(1) })
 }
 
 func (c *Cache) evict(n int, entry func() bool) bool {
-	for want := c.pages.Free() + n; c.pages.Free() < want; {
+	for want := c.blocks().Free() + n; c.blocks().Free() < want; {
 		if c.old.n > c.most {
 			c.oldest()
 		} else if !entry() {
@@ -52,7 +52,7 @@ func (c *Cache) Forget(b block.Block) bool {
 	case !known:
 		return false
 	case end || !c.alone(c.places[b.ID].at):
-		return c.tree.Forget(c.entry(b))
+		return c.Tree().Forget(c.entry(b))
 	}
 	c.detach(b)
 	return true
@@ -66,27 +66,27 @@ type lease struct {
 
 // Pin leases the longest known prefix of a query for the time d, with the blocks of every part that make it a hit.
 func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
-	path, m := c.tree.Lookup(c.path[:0], r, q)
+	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
-	size := c.tree.BlockSize()
+	size := max(c.Tree().BlockSize(), 1)
 	n := c.longest(path, m) / size * size
-	n = min(n, c.longest(path, c.tree.First(m, n)))
+	n = min(n, c.longest(path, c.Tree().First(m, n)))
 	q.Tokens = q.Tokens[:n]
-	l, err := c.tree.Pin(r, q, d)
+	l, err := c.Tree().Pin(r, q, d)
 	if err != nil || l.Match.Tokens == 0 {
 		return l, err
 	}
 	if l.Match.Tokens < n { // as in Take
-		if err = c.tree.Unpin(l); err != nil {
+		if err = c.Tree().Unpin(l); err != nil {
 			return nil, err
 		}
-		return c.tree.Pin(r, prefix.Query{}, d)
+		return c.Tree().Pin(r, prefix.Query{}, d)
 	}
 	with := lease{Lease: l}
 	for part := range c.parts {
 		run := c.run(part, path, l.Match.Tokens)
 		if err = c.own(run.Blocks); err != nil {
-			return nil, errors.Join(err, c.Release(with.blocks), c.tree.Unpin(l))
+			return nil, errors.Join(err, c.Release(with.blocks), c.Tree().Unpin(l))
 		}
 		with.blocks = append(with.blocks, run.Blocks...)
 	}
@@ -96,14 +96,14 @@ func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lea
 
 // Unpin ends a lease before its time.
 func (c *Cache) Unpin(l *prefix.Lease) error {
-	err := c.tree.Unpin(l)
+	err := c.Tree().Unpin(l)
 	c.ended()
 	return err
 }
 
 // Expire ends what has had its time.
 func (c *Cache) Expire() {
-	c.tree.Expire()
+	c.Tree().Expire()
 	c.ended()
 }
 
@@ -131,13 +131,13 @@ func (c *Cache) Leased(visit func(block.Block)) {
 }
 
 // Close ends all subscriptions.
-func (c *Cache) Close() { c.tree.Close() }
+func (c *Cache) Close() { c.Tree().Close() }
 
 // Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
 // full, and that the cached blocks are those that are with entries and have no owners. owners are the references to
 // entries that are known.
 func (c *Cache) Check() error {
-	if err := errors.Join(c.tree.Check(), c.ids.Check()); err != nil {
+	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil {
 		return err
 	}
 	with, cached, counts := 0, 0, make([]int, len(c.parts))
@@ -147,11 +147,11 @@ func (c *Cache) Check() error {
 		}
 		with++
 		counts[c.part(uint32(at+1))]++
-		refs, err := c.pages.Refs(b)
+		refs, err := c.blocks().Refs(b)
 		if err != nil || c.places[b.ID].at != uint32(at+1) {
 			return fmt.Errorf("block %d is with an entry that it does not know of (%v)", b.ID, err)
 		}
-		if known, _ := c.tree.Has(c.names[at/c.width]); !known {
+		if known, _ := c.Tree().Has(c.names[at/c.width]); !known {
 			return fmt.Errorf("block %d is with entry %d, which the tree does not have", b.ID, at/c.width)
 		}
 		if refs == 0 {
@@ -161,8 +161,8 @@ func (c *Cache) Check() error {
 			return fmt.Errorf("block %d with %d owners waits to be evicted: %v", b.ID, refs, queued)
 		}
 	}
-	if cached != c.pages.Cached() {
-		return fmt.Errorf("%d blocks are cached, %d of them with entries", c.pages.Cached(), cached)
+	if cached != c.blocks().Cached() {
+		return fmt.Errorf("%d blocks are cached, %d of them with entries", c.blocks().Cached(), cached)
 	}
 	for id := range c.places {
 		if c.places[id].at != 0 {

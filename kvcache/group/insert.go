@@ -1,6 +1,8 @@
 package group
 
 import (
+	"cmp"
+
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -14,29 +16,32 @@ import (
 // more, where claims leave no blocks to take, where the tokens end inside of an entry that goes on, or where a block of
 // a Full part is with another entry.
 func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_, _ []block.Block, err error) {
-	size := c.tree.BlockSize()
+	if c.tree == nil || held == nil {
+		return path, old, prefix.ErrArgument{Op: "insert", Why: "the cache was not made by New, or held is nil"}
+	}
+	size := c.Tree().BlockSize()
 	c.wrote = c.wrote[:0]
 	ids, err := c.fresh(p.Root, (len(tokens)+size-1)/size)
 	if err != nil || len(ids) == 0 {
 		return path, old, err
 	}
-	n, unused, err := c.tree.Insert(nil, p, tokens[:min(len(tokens), len(ids)*size)], ids)
+	n, unused, err := c.Tree().Insert(nil, p, tokens[:min(len(tokens), len(ids)*size)], ids)
 	if err != nil {
-		_ = c.ids.ReleaseN(ids, 0) // ours
+		_ = c.Entries().ReleaseN(ids, 0) // ours
 		return path, old, err
 	}
 	known := len(unused) // the entries before are another sequence's
-	_ = c.ids.ReleaseN(append(unused, ids[n:]...), 0)
+	_ = c.Entries().ReleaseN(append(unused, ids[n:]...), 0)
 	for i, e := range ids[:n] {
 		own := min(len(tokens)-i*size, size)
 		if i >= known && own < size {
 			c.short[e.ID] = own
 		}
-		if c.tokens(e) != own || !c.whole(i, e, held) || c.pages.Available() < c.width && !c.same(i, e, held) {
+		if c.tokens(e) != own || !c.whole(i, e, held) || c.blocks().Available() < c.width && !c.same(i, e, held) {
 			if n > known { // nobody finds what has no blocks
-				c.tree.Forget(ids[max(i, known)])
+				c.Tree().Forget(ids[max(i, known)])
 			}
-			return append(path, ids[:i]...), old, c.tree.Release(ids[i:n])
+			return append(path, ids[:i]...), old, c.Tree().Release(ids[i:n])
 		}
 		if old, err = c.put(old, i, e, held); err != nil {
 			return append(path, ids[:i]...), old, err
@@ -50,7 +55,7 @@ func (c *Cache) tokens(e block.Block) int {
 	if n, short := c.short[e.ID]; short {
 		return n
 	}
-	return c.tree.BlockSize()
+	return c.Tree().BlockSize()
 }
 
 // whole reports whether an entry has blocks of all Full parts, or can get those of the sequence: a block is with one
@@ -62,7 +67,7 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 			if c.parts[part].Kind != Full || have != (block.Block{}) {
 				continue
 			}
-			if own := held(part, i*each+j); own != nil && c.places[own.ID].at != 0 {
+			if own := held(part, i*each+j); own != nil && c.placed(*own) {
 				return false
 			}
 		}
@@ -72,9 +77,9 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 
 // fresh is so many entries for a sequence of scope r, or as many as there are.
 func (c *Cache) fresh(r prefix.Root, n int) ([]block.Block, error) {
-	for c.ids.Free() < n && c.tree.Evict(1, r) {
+	for c.Entries().Free() < n && c.Tree().Evict(1, r) {
 	}
-	return c.ids.AllocateN(nil, min(n, c.ids.Free()))
+	return c.Entries().AllocateN(nil, min(n, c.Entries().Free()))
 }
 
 // same reports whether an entry has no blocks but those of the sequence.
@@ -100,7 +105,10 @@ func (c *Cache) put(old []block.Block, i int, e block.Block, held func(part, i i
 			switch {
 			case own == nil || *own == have:
 			case have == block.Block{}:
-				if c.places[own.ID].at == 0 {
+				if owners, err := c.blocks().Refs(*own); err != nil || owners < 1 {
+					return old, cmp.Or[error](err, block.ErrBlock{Op: "insert", Block: *own, Why: block.ErrNotHeld})
+				}
+				if !c.placed(*own) {
 					c.attach(e, part, j, *own)
 					wrote = true
 				}
@@ -123,7 +131,9 @@ func (c *Cache) Wrote() []block.Block { return c.wrote }
 
 // Checkpoint puts the states after an entry's last token with it, unless it has some. It reports whether it did.
 func (c *Cache) Checkpoint(e block.Block, part int, state block.Block) bool {
-	if known, _ := c.tree.Has(e); !known || c.row(e, part)[0] != (block.Block{}) || c.places[state.ID].at != 0 {
+	known, _ := c.Tree().Has(e)
+	row := c.row(e, part)
+	if owners, err := c.blocks().Refs(state); err != nil || owners < 1 || !known || row == nil || row[0] != (block.Block{}) || c.placed(state) {
 		return false
 	}
 	c.attach(e, part, 0, state)

@@ -30,11 +30,12 @@ func (c *Cache) Parts() []Part { return c.parts }
 // none. The caller owns the path.
 func (c *Cache) Keep(path []block.Block, entries int) (of [][]block.Block, err error) {
 	of = make([][]block.Block, len(c.parts))
+	entries = max(entries, 0)
 	for part := range c.parts {
 		p := &c.parts[part]
 		for e, entry := range path[:min(entries, len(path))] {
 			for j, b := range c.row(entry, part) {
-				if b != (block.Block{}) && p.Needs(e*p.Each+j, entries, c.tree.BlockSize()) {
+				if b != (block.Block{}) && p.Needs(e*p.Each+j, entries, c.Tree().BlockSize()) {
 					of[part] = append(of[part], b)
 				}
 			}
@@ -56,7 +57,7 @@ func (c *Cache) Lend(blocks []block.Block) error { return c.own(blocks) }
 // Hand makes the caller an owner of the blocks that every part needs after the longest beginning of a path of full entries for
 // which all of it is there: of nothing, where claims leave too few blocks to take, as in Take. The caller owns the path. Nothing counts as a lookup.
 func (c *Cache) Hand(path []block.Block) (f Found, err error) {
-	size := c.tree.BlockSize()
+	size := max(c.Tree().BlockSize(), 1)
 	n := c.longest(path, prefix.Match{Tokens: len(path) * size})
 	f = Found{Match: prefix.Match{Tokens: n, Blocks: n / size}, Known: len(path) * size, Path: path[:n/size], Runs: make([]Run, len(c.parts))}
 	if n == 0 {

@@ -21,20 +21,23 @@ type Marks struct {
 // Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
 // sequence, which began with a prompt with such marks, goes on without it. i is its number.
 func (c *Cache) Drop(part, i int, b block.Block, m Marks) {
-	p, size := &c.parts[part], c.tree.BlockSize()
+	if part < 0 || part >= len(c.parts) {
+		return
+	}
+	p, size := &c.parts[part], max(c.Tree().BlockSize(), 1)
 	if i*p.Block < m.Found || p.Reads(i, m.Branch-m.Branch%size) || p.Reads(i, m.End-m.End%size) || p.Keeps(i, c.every*p.Each) {
 		return
 	}
 	if known, _ := c.Has(b); !known {
 		return
 	}
-	if refs, err := c.pages.Refs(b); err == nil && refs == 1 {
+	if refs, err := c.blocks().Refs(b); err == nil && refs == 1 {
 		c.detach(b)
 	}
 }
 
 // Keeps reports whether the retention wants a state after so many entries of a prompt with such marks.
 func (c *Cache) Keeps(entries int, m Marks) bool {
-	size := c.tree.BlockSize()
+	size := max(c.Tree().BlockSize(), 1)
 	return entries == m.End/size || entries == m.Branch/size || c.every > 0 && entries%c.every == 0
 }

@@ -40,7 +40,7 @@ func (r *Rule) SinkBlocks() int {
 	if r.Kind != Window {
 		return 0
 	}
-	return (r.Sinks + r.Block - 1) / r.Block
+	return r.blocks(r.Sinks)
 }
 
 // First is the first block, those of sinks aside, that the query at position n reads, or a later one.
@@ -49,16 +49,19 @@ func (r *Rule) First(n int) int {
 	n = max(n-r.Back, 0)
 	switch r.Kind {
 	case Window:
-		return max(n-(r.Window-1), 0) / r.Block
+		return max(n-(r.Window-1), 0) / r.block()
 	case Chunked:
-		return (n - n%r.Chunk) / r.Block
+		return (n - n%max(r.Chunk, 1)) / r.block()
 	case Full:
 		return 0
 	}
 	return r.blocks(n)
 }
 
-func (r *Rule) blocks(tokens int) int { return (tokens + r.Block - 1) / r.Block }
+func (r *Rule) blocks(tokens int) int { return (tokens + r.block() - 1) / r.block() }
+
+// block is the tokens of a block, and 1 of a rule that nobody filled in.
+func (r *Rule) block() int { return max(r.Block, 1) }
 
 // Gone is the number of blocks that a sequence of n tokens does without: those between the sinks and First.
 func (r *Rule) Gone(n int) int {
@@ -107,7 +110,7 @@ func (r *Rule) Keeps(block, every int) bool {
 		return every == 1
 	}
 	border := (block/every + 1) * every // the first one after it
-	return block >= r.First(border*r.Block)
+	return block >= r.First(border*r.block())
 }
 
 // Sees is the first token, those of sinks aside, that the query at a position sees.
@@ -116,7 +119,7 @@ func (r *Rule) Sees(position int) int {
 	case Window:
 		return max(position-(r.Window-1), 0)
 	case Chunked:
-		return position - position%r.Chunk
+		return position - position%max(r.Chunk, 1)
 	}
 	return 0
 }

@@ -24,10 +24,10 @@ type Found struct {
 // Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
 // what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are behind that.
 func (c *Cache) Match(r prefix.Root, q prefix.Query) (m prefix.Match, missing int) {
-	c.path, m = c.tree.Lookup(c.path[:0], r, q)
+	c.path, m = c.Tree().Lookup(c.path[:0], r, q)
 	n := c.longest(c.path, m)
 	missing = m.Tokens - n
-	m = c.tree.First(m, n)
+	m = c.Tree().First(m, n)
 	return m, missing
 }
 
@@ -47,8 +47,8 @@ func (c *Cache) longest(path []block.Block, m prefix.Match) int {
 
 // fits is the greatest length, at most n, after which a part has what is read.
 func (c *Cache) fits(part int, path []block.Block, n int) int {
-	p, tokens := &c.parts[part], c.tree.BlockSize()
-	missing := func(i int) bool { return c.row(path[i/p.Each], part)[i%p.Each] == block.Block{} }
+	p, tokens := &c.parts[part], c.Tree().BlockSize()
+	missing := func(i int) bool { return c.in(path, part, i) == block.Block{} }
 	switch p.Kind {
 	case Window, Chunked:
 		for i := p.blocks(n) - 1; i >= p.First(n); i-- {
@@ -78,18 +78,18 @@ func (c *Cache) fits(part int, path []block.Block, n int) int {
 // Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. Where
 // claims leave too few blocks to take, nothing is found.
 func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
-	path, m := c.tree.Lookup(c.path[:0], r, q)
+	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
 	n := c.longest(path, m)
 	known := m.Tokens
-	path, m, err := c.tree.TakeFirst(nil, r, q, k, m, n)
+	path, m, err := c.Tree().TakeFirst(nil, r, q, k, m, n)
 	f := Found{Match: m, Known: known, Path: path, Runs: make([]Run, len(c.parts))}
 	if err != nil || m.Tokens == 0 {
 		return f, err
 	}
-	nothing := Found{Match: c.tree.First(m, 0), Known: known, Runs: make([]Run, len(c.parts))}
+	nothing := Found{Match: c.Tree().First(m, 0), Known: known, Runs: make([]Run, len(c.parts))}
 	if m.Tokens < n { // the rest has had its time since: without it parts may lack what is read
-		return nothing, c.tree.Release(path)
+		return nothing, c.Tree().Release(path)
 	}
 	for part := range c.parts {
 		f.Runs[part] = c.run(part, path, m.Tokens)
@@ -104,7 +104,7 @@ func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 		if errors.Is(err, block.ErrOutOfBlocks{}) {
 			err = nil
 		}
-		return nothing, errors.Join(err, c.tree.Release(path))
+		return nothing, errors.Join(err, c.Tree().Release(path))
 	}
 	return f, nil
 }
@@ -112,10 +112,10 @@ func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 // run is the blocks of a part that who has n tokens of a path needs.
 func (c *Cache) run(part int, path []block.Block, n int) Run {
 	p := &c.parts[part]
-	at := func(i int) block.Block { return c.row(path[i/p.Each], part)[i%p.Each] }
+	at := func(i int) block.Block { return c.in(path, part, i) }
 	switch p.Kind {
 	case State:
-		return Run{Blocks: []block.Block{at((n - 1) / c.tree.BlockSize())}}
+		return Run{Blocks: []block.Block{at((n - 1) / c.Tree().BlockSize())}}
 	case None:
 		return Run{}
 	}
@@ -129,10 +129,27 @@ func (c *Cache) run(part int, path []block.Block, n int) Run {
 }
 
 // Fits is the greatest length, at most n tokens of a path, after which a part can go on with what is there.
-func (c *Cache) Fits(part int, path []block.Block, n int) int { return c.fits(part, path, n) }
+func (c *Cache) Fits(part int, path []block.Block, n int) int {
+	if part < 0 || part >= len(c.parts) {
+		return 0
+	}
+	return c.fits(part, path, c.within(path, n))
+}
+
+// within is a number of tokens that the entries of a path have.
+func (c *Cache) within(path []block.Block, n int) int {
+	tokens := 0
+	for _, e := range path {
+		tokens += c.tokens(e)
+	}
+	return min(max(n, 0), tokens)
+}
 
 // Own makes the caller an owner of the blocks that a part needs after n tokens of a path, which Fits says are there.
 func (c *Cache) Own(part int, path []block.Block, n int) (Run, error) {
+	if n = c.within(path, n); part < 0 || part >= len(c.parts) || n == 0 {
+		return Run{}, nil
+	}
 	run := c.run(part, path, n)
 	return run, c.own(run.Blocks)
 }
@@ -148,14 +165,14 @@ func (c *Cache) own(bs []block.Block) error {
 }
 
 func (c *Cache) retain(b block.Block) error {
-	refs, err := c.pages.Refs(b)
+	refs, err := c.blocks().Refs(b)
 	if err != nil {
 		return err
 	}
 	if refs > 0 {
-		return c.pages.Retain(b)
+		return c.blocks().Retain(b)
 	}
-	if err := c.pages.Take(b); err != nil {
+	if err := c.blocks().Take(b); err != nil {
 		return err
 	}
 	c.old.remove(c.places, b.ID)
@@ -165,17 +182,17 @@ func (c *Cache) retain(b block.Block) error {
 // Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
 // other owner are cached, the others free. Either all are released or, with an error, none.
 func (c *Cache) Release(bs []block.Block) error {
-	if err := c.pages.RetainN(bs); err != nil { // each can be given up: and so it can twice
+	if err := c.blocks().RetainN(bs); err != nil { // each can be given up: and so it can twice
 		return err
 	}
 	for _, again := range [...]bool{false, true} {
 		for i := len(bs) - 1; i >= 0; i-- { // later ones are needed last
 			b := bs[i]
 			at := c.places[b.ID].at
-			if err := c.pages.Release(b, at != 0); err != nil {
+			if err := c.blocks().Release(b, at != 0); err != nil {
 				return err
 			}
-			if refs, err := c.pages.Refs(b); again && at != 0 && err == nil && refs == 0 && c.alone(at) {
+			if refs, err := c.blocks().Refs(b); again && at != 0 && err == nil && refs == 0 && c.alone(at) {
 				c.old.push(c.places, b.ID)
 			}
 		}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,12 +9,16 @@ import (
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
-// maxStoreBytes is more than any machine has; Go cannot address what is far beyond.
-const maxStoreBytes = min(math.MaxInt, 1<<46)
+// maxStoreBytes is the memory that a store can have: that of the machine, where it is known.
+var maxStoreBytes = int(min(math.MaxInt, cmp.Or(hostmemory.Physical(), 1<<46)))
+
+// blockBytes is what the books and tables have of a block, at most.
+const blockBytes = 32
 
 // BlockStore is host memory [blocks, block size, dim] that several PagedKvCaches
 // share. It is safe for concurrent use: its caches may belong to different
@@ -28,7 +33,7 @@ type BlockStore[T float32 | float64] struct {
 }
 
 // NewBlockStore allocates a store of blocks of blockSize tokens, a power of two, with dim elements
-// for each token. ErrArgument when a size is out of range or the memory would exceed 64 TiB. All its
+// for each token. ErrArgument when a size is out of range or the memory would exceed the machine's. All its
 // memory is allocated here.
 func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore[T], error) {
 	var zero T
@@ -39,7 +44,7 @@ func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore
 		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
 	}
 	bytes, ok := backend.Mul(blocks, blockSize, dim, int(unsafe.Sizeof(zero)))
-	if !ok || bytes > maxStoreBytes {
+	if !ok || bytes > maxStoreBytes || blocks > (maxStoreBytes-bytes)/blockBytes {
 		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}
 	m, err := memory.New[T](memory.Format{Codes: dim}, blocks, blockSize)

@@ -56,7 +56,9 @@ func PagedBlockSize(tokens int) PagedOption {
 func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
 	o := pagedOptions{blockSize: DefaultPagedBlockSize}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	blocks := 1 // a store has at least one
 	if maxTokens > 0 && o.blockSize > 0 {

@@ -80,6 +80,9 @@ func (t *Tree) first(m Match, tokens int) Match {
 	if tokens < max(t.minPrefix, 1) { // not worth it
 		tokens = 0
 	}
+	if m.end == nil { // no match of a tree
+		return Match{}
+	}
 	m.Tokens, m.Blocks, m.Tail = tokens, tokens/t.blockSize, tokens%t.blockSize
 	m.Offloaded, m.far, m.reason = 0, nil, WasEvicted
 	for m.end.depth >= m.all() && m.end.parent != nil {

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -26,6 +25,9 @@ type Writer struct {
 // NewWriter returns a Writer to w, which stays the caller's. Nothing is written before Head. The options stay the caller's, too; Head
 // returns backend.ErrConfig where they cannot be.
 func NewWriter(w io.Writer, o Options) *Writer {
+	if w == nil {
+		return &Writer{}
+	}
 	made := &Writer{out: bufio.NewWriterSize(w, 64<<10)}
 	made.guard, made.err = o.guard()
 	made.shrinker.Compressor = o.Compressor
@@ -90,13 +92,16 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 	return w.err
 }
 
-// errNotMade is a Writer or Reader that no constructor made.
-var errNotMade = errors.New("snapshot: not made by NewWriter or NewReader")
+// errNotMade is a Writer or Reader that no constructor made, or of nothing.
+var errNotMade = fmt.Errorf("snapshot: not made by NewWriter or NewReader, or of nil: %w", backend.ErrClosed)
 
 // Head begins the stream.
 func (w *Writer) Head(h *Head) error {
-	if w.out == nil || h == nil {
+	if w.out == nil {
 		return errNotMade
+	}
+	if h == nil {
+		return backend.ErrArgument{Package: "snapshot", Op: "head", What: "the head is nil"}
 	}
 	first := header()
 	w.write(first[:])

@@ -95,7 +95,10 @@ func NewMover(tiers []Tier, o MoverOptions) (*Mover, error) {
 	m := &Mover{o: o, live: map[*job]struct{}{}, tails: map[uint64]*job{}}
 	m.changed.L = &m.mu
 	m.base, m.end = context.WithCancel(context.Background())
-	for _, t := range tiers {
+	for i, t := range tiers {
+		if t == nil {
+			return nil, ErrConfig{Name: "mover", What: fmt.Sprintf("tier %d is nil", i)}
+		}
 		info := t.Info()
 		if slices.ContainsFunc(m.tiers, func(g *guard) bool { return g.name == info.Name }) {
 			return nil, ErrConfig{Name: "mover", What: "two tiers with the name " + info.Name}
@@ -111,7 +114,7 @@ func (m *Mover) room(ctx context.Context, k kind, need int64, wait bool) error {
 	defer m.mu.Unlock()
 	l := &m.lanes[k]
 	switch free := m.o.Bytes - l.bytes; {
-	case m.closed:
+	case m.closed || m.base == nil:
 		return ErrClosed{Name: "mover"}
 	case need <= free && len(l.waiting) == 0:
 		l.bytes += need
@@ -178,6 +181,9 @@ func (m *Mover) wake() {
 // Close ends all jobs as if their contexts had ended, and waits for them. A call that hangs has its grace, then Close leaves it
 // behind and says so by ErrHung.
 func (m *Mover) Close() error {
+	if m.base == nil {
+		return ErrClosed{Name: "mover"}
+	}
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()

@@ -6,6 +6,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -68,9 +69,9 @@ func (t *Tier) enter(ctx context.Context, op string) error {
 		return tier.ErrFailed{Name: t.info.Name, Op: op, Err: err}
 	}
 	t.mu.Lock()
-	if t.closed {
+	if t.closed || t.info.Largest == 0 { // or Open did not make it
 		t.mu.Unlock()
-		return tier.ErrClosed{Name: t.info.Name}
+		return tier.ErrClosed{Name: cmp.Or(t.info.Name, "memory")}
 	}
 	t.calls++
 	return nil

@@ -26,15 +26,20 @@ func (c *costs) load(from, to int) float64 {
 
 // costs computes them; it reports false when there is nothing to load, or the prompt makes no sense.
 func (p *Planner) costs(q *Prompt) (*costs, bool) {
-	c := &costs{compute: []float64{0}, bytes: []float64{0}}
-	if q.BlockTokens <= 0 || q.BlockBytes <= 0 || q.Loaded < 0 || q.Context < 0 {
-		return nil, false
-	}
-	for i, piece := range q.Pieces {
-		if piece.Tier < 0 || piece.Tier >= len(p.tiers) || piece.Blocks < 0 {
+	n := 0
+	for _, piece := range q.Pieces {
+		if p.tier(piece.Tier) == nil || piece.Blocks < 0 || piece.Blocks > mostBlocks-n {
 			return nil, false
 		}
-		e := &p.tiers[piece.Tier]
+		n += piece.Blocks
+	}
+	if q.BlockTokens <= 0 || q.BlockBytes <= 0 || q.Loaded < 0 || q.Loaded >= n || q.Context < 0 {
+		return nil, false
+	}
+	c := &costs{compute: make([]float64, 1, n+1), bytes: make([]float64, 1, n+1), piece: make([]int, 0, n)}
+	at := q.Context
+	for i, piece := range q.Pieces {
+		e := p.tier(piece.Tier)
 		var latency, perByte float64
 		if e.known() {
 			latency, perByte = e.line()
@@ -46,14 +51,14 @@ func (p *Planner) costs(q *Prompt) (*costs, bool) {
 		}
 		c.latency = append(c.latency, latency)
 		for range piece.Blocks {
-			at := q.Context + c.n*q.BlockTokens
 			c.compute = append(c.compute, c.compute[c.n]+float64(q.BlockTokens)*p.compute.perToken(at))
+			at = plus(at, q.BlockTokens)
 			c.bytes = append(c.bytes, c.bytes[c.n]+perByte*float64(q.BlockBytes))
 			c.piece = append(c.piece, i)
 			c.n++
 		}
 	}
-	return c, q.Loaded < c.n
+	return c, true
 }
 
 // choose compares the choices. first is the tier of the next block.
@@ -93,7 +98,7 @@ func (p *Planner) choose(q *Prompt, c *costs, d *Decision, first int) {
 		d.Why = "loading as much as may be waited for takes no less than computing it"
 	case q.Whole && choice == Prefix && q.Loaded == 0 && c.load(0, c.n) >= computing:
 		d.Choice, d.Why = Compute, fmt.Sprintf("loading all takes %v, computing %v, and a part is of no use", d.Loading, d.Computing)
-	case !p.tiers[first].loading && q.Loaded == 0 && best > (1-margin)*computing:
+	case !p.tier(first).loading && q.Loaded == 0 && best > (1-margin)*computing:
 		d.Choice, d.Why = Compute, fmt.Sprintf("%v takes %v, less than computing by less than a tenth", choice, duration(best))
 	}
 	if d.Choice == Compute {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -62,13 +63,23 @@ func (e *estimate) seconds(bytes int64) float64 {
 }
 
 // prefill is the seconds a token that the runner computed took, by the length of what was before it: attention makes later ones
-// dearer. A class is the contexts from a power of two to the next.
+// dearer. A class is the contexts from a power of two to the next, the last one all that are longer.
 type prefill struct{ seconds, weight [40]float64 }
 
-func class(context int) int { return bits.Len(uint(max(context, 0))) }
+func class(context int) int {
+	return min(bits.Len(uint(max(context, 0))), len(prefill{}.weight)-1)
+}
+
+// plus is the tokens of a context and of what follows it, neither negative.
+func plus(context, tokens int) int {
+	if context > math.MaxInt-tokens {
+		return math.MaxInt
+	}
+	return context + tokens
+}
 
 func (p *prefill) observe(context, tokens int, took time.Duration) {
-	c := class(context + tokens/2)
+	c := class(plus(context, tokens/2))
 	p.seconds[c] = p.seconds[c]*decay + took.Seconds()
 	p.weight[c] = p.weight[c]*decay + float64(tokens)
 }

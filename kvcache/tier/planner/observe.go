@@ -6,8 +6,8 @@ import "time"
 func (p *Planner) Observe(tier int, bytes int64, took time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if tier >= 0 && tier < len(p.tiers) && bytes > 0 && took >= 0 {
-		p.tiers[tier].observe(bytes, took, now)
+	if e := p.tier(tier); e != nil && bytes > 0 && took >= 0 {
+		e.observe(bytes, took, now)
 	}
 }
 
@@ -16,9 +16,8 @@ func (p *Planner) Late(tier int, bytes int64, waited time.Duration, now time.Tim
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.GivenUp++
-	if tier >= 0 && tier < len(p.tiers) && bytes > 0 && waited > 0 {
-		e := &p.tiers[tier]
-		e.observe(bytes, max(2*waited, time.Duration(e.seconds(bytes)*float64(time.Second))), now)
+	if e := p.tier(tier); e != nil && bytes > 0 && waited > 0 {
+		e.observe(bytes, max(duration(2*waited.Seconds()), duration(e.seconds(bytes))), now)
 	}
 }
 
@@ -39,7 +38,7 @@ func (p *Planner) Patience(context, tokens int) time.Duration {
 	if context < 0 || tokens <= 0 {
 		return 0
 	}
-	return duration(slack * float64(tokens) * p.compute.perToken(context+tokens/2))
+	return duration(slack * float64(tokens) * p.compute.perToken(plus(context, tokens/2)))
 }
 
 // Ended is told how long a prompt took, from the first decision on until its blocks were there, and what computing them all was expected
@@ -47,6 +46,9 @@ func (p *Planner) Patience(context, tokens int) time.Duration {
 func (p *Planner) Ended(took, computing time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if took < 0 || computing < 0 {
+		return
+	}
 	if took > computing {
 		p.stats.Regret += took - computing
 	} else {

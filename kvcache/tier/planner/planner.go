@@ -29,12 +29,15 @@ const (
 	// another number of blocks, so that latency and bandwidth can be told apart.
 	probeEvery = time.Minute
 	probeFirst = time.Second
+	// mostBlocks is the most blocks that tiers have of a prompt; costs takes memory for each.
+	mostBlocks = 1 << 20
 )
 
 // Planner decides for the prompts of one pool. It is safe for concurrent use.
 type Planner struct {
 	mu      sync.Mutex
-	tiers   []known
+	n       int            // tiers
+	tiers   map[int]*known // those that were heard of
 	compute prefill
 	stats   Stats
 }
@@ -60,7 +63,7 @@ const (
 )
 
 func (c Choice) String() string {
-	return [...]string{"compute", "load", "prefix", "meet"}[c]
+	return [...]string{"compute", "load", "prefix", "meet", "unknown"}[min(uint(c), uint(choices))]
 }
 
 // Piece is blocks, one after another, that one tier has.
@@ -110,7 +113,18 @@ type Stats struct {
 
 // New returns a planner for so many tiers. It loads nothing before it knows how fast the runner computes, but for Prompt.Trust, and the
 // tiers load, which it finds out by probes.
-func New(tiers int) *Planner { return &Planner{tiers: make([]known, tiers)} }
+func New(tiers int) *Planner { return &Planner{n: tiers, tiers: map[int]*known{}} }
+
+// tier is what is known of a tier, or nil where there is none of this number.
+func (p *Planner) tier(i int) *known {
+	if i < 0 || i >= p.n {
+		return nil
+	}
+	if p.tiers[i] == nil {
+		p.tiers[i] = &known{}
+	}
+	return p.tiers[i]
+}
 
 // Decide says what to do next for a prompt.
 func (p *Planner) Decide(q Prompt) Decision {
@@ -132,7 +146,7 @@ func (p *Planner) Decide(q Prompt) Decision {
 	default:
 		p.choose(&q, c, &d, first)
 	}
-	k := &p.tiers[first]
+	k := p.tier(first)
 	k.loading = d.Choice != Compute
 	if d.Choice == Compute && q.Loaded == 0 && k.due(q.Now) {
 		d.Probe = min([...]int{8, 2}[k.probes%2], c.n)
@@ -162,6 +176,8 @@ func (p *Planner) count(q *Prompt, d Decision) Decision {
 	return d
 }
 
+// duration is some seconds, or what is longest or shortest where they are beyond what a Duration holds.
 func duration(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * float64(time.Second)))
+	const most = 1 << 62 // nanoseconds: 146 years
+	return time.Duration(math.Round(max(-most, min(most, seconds*float64(time.Second)))))
 }

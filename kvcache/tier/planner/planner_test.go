@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -248,4 +249,26 @@ func TestNeverMuchWorseThanComputing(t *testing.T) {
 			s.now = s.now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "idle")) * time.Second)
 		}
 	})
+}
+
+// Numbers that no prompt has are of the longest contexts, or nothing, and take no memory.
+func TestNumbersBeyondPrompts(t *testing.T) {
+	for _, n := range []int{-1, 0, 1, 1 << 39, 1 << 40, math.MaxInt - 1, math.MaxInt} {
+		p := New(n)
+		p.Prefilled(n, n, time.Second)
+		p.Prefilled(0, n, time.Second)
+		p.Prefilled(n, 1, time.Second)
+		p.Observe(n-1, 1<<20, time.Second, time.Unix(1, 0))
+		p.Late(n-1, math.MaxInt64, math.MaxInt64, time.Unix(1, 0))
+		require.GreaterOrEqual(t, p.Patience(n, n), time.Duration(0))
+		p.Prefilled(0, 100, time.Second)
+		d := p.Decide(Prompt{Pieces: []Piece{{0, n}, {0, n}}, BlockTokens: n, BlockBytes: 1, Context: n, Now: time.Unix(2, 0)})
+		if n < 1 || n > mostBlocks {
+			require.Equal(t, "nothing to load", d.Why, n)
+		}
+		p.Ended(math.MinInt64, math.MaxInt64)
+		require.Zero(t, p.Stats().Regret+p.Stats().Saved)
+	}
+	require.Equal(t, []string{"unknown", "unknown", "meet"}, []string{Choice(-1).String(), Choice(math.MaxInt).String(), Meet.String()})
+	require.Equal(t, math.MaxInt, plus(math.MaxInt, math.MaxInt))
 }

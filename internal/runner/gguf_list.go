@@ -1,0 +1,75 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+)
+
+// ggufNumber is a type of numbers of GGUF's metadata.
+type ggufNumber struct {
+	bytes int
+	read  func(b []byte) float64
+}
+
+// ggufNumbers are those types, of which 7 is a boolean.
+var ggufNumbers = map[uint32]ggufNumber{
+	0: {1, func(b []byte) float64 { return float64(b[0]) }}, 1: {1, func(b []byte) float64 { return float64(int8(b[0])) }},
+	2: {2, func(b []byte) float64 { return float64(le.Uint16(b)) }}, 3: {2, func(b []byte) float64 { return float64(int16(le.Uint16(b))) }},
+	4: {4, func(b []byte) float64 { return float64(le.Uint32(b)) }}, 5: {4, func(b []byte) float64 { return float64(int32(le.Uint32(b))) }},
+	6: {4, func(b []byte) float64 { return float64(math.Float32frombits(le.Uint32(b))) }}, 7: {1, func(b []byte) float64 { return float64(b[0]) }},
+	10: {8, func(b []byte) float64 { return float64(le.Uint64(b)) }}, 11: {8, func(b []byte) float64 { return float64(int64(le.Uint64(b))) }},
+	12: {8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }},
+}
+
+// ggufList is an array of the metadata where it lies in the file: elements that nobody asks for take no memory.
+type ggufList struct {
+	kind     uint32
+	n        int
+	elements reader // at the first one
+}
+
+// ggufStrings and ggufFloats are arrays of n values.
+func ggufStrings(meta *settings, key string, n int) []string {
+	list := get[ggufList](meta, key)
+	if list.kind != ggufString {
+		list.n = 0
+	}
+	meta.need(list.n == n, "metadata "+key, "has %d values of type string, need %d", list.n, n)
+	all := make([]string, n)
+	for i := range all {
+		all[i] = list.elements.string(key)
+	}
+	return all
+}
+
+func ggufFloats(meta *settings, key string, n int) []float64 {
+	list := get[ggufList](meta, key)
+	number, ok := ggufNumbers[list.kind]
+	if !ok {
+		list.n = 0
+	}
+	meta.need(list.n == n, "metadata "+key, "has %d values of type float64, need %d", list.n, n)
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = number.read(list.elements.bytes(key, uint64(number.bytes)))
+	}
+	return all
+}
+
+// Format prints the elements, of which some are enough for an error.
+func (l ggufList) Format(s fmt.State, _ rune) {
+	const most = 8
+	var some []any
+	for range min(l.n, most) {
+		if l.kind == ggufString {
+			some = append(some, l.elements.string("element"))
+		} else {
+			number := ggufNumbers[l.kind]
+			some = append(some, number.read(l.elements.bytes("element", uint64(number.bytes))))
+		}
+	}
+	if l.n > most {
+		some = append(some, "...")
+	}
+	fmt.Fprint(s, some)
+}
