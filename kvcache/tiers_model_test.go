@@ -53,11 +53,11 @@ func (m *moody) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return m.Tier.Has(ctx, keys)
 }
 
-func (m *moody) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (m *moody) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	if err := m.mood(ctx); err != nil {
 		return 0, err
 	}
-	return m.Tier.Get(ctx, keys, dst)
+	return m.Tier.Get(ctx, blocks)
 }
 
 func (m *moody) Put(ctx context.Context, blocks []tier.Block) error {

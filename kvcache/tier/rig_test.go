@@ -83,11 +83,11 @@ func (f *faulty) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return f.counted("has", n), err
 }
 
-func (f *faulty) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (f *faulty) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	if err := f.begin(ctx, "get"); err != nil {
 		return 0, err
 	}
-	n, err := f.Tier.Get(ctx, keys, dst)
+	n, err := f.Tier.Get(ctx, blocks)
 	return f.counted("get", n), err
 }
 

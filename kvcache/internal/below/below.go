@@ -82,7 +82,7 @@ func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 	for _, tr := range b.Tiers {
 		b.Outlive = b.Outlive || tr.Info().Outlives
 	}
-	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers)
+	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own))
 	return b, err
 }
 
