@@ -71,7 +71,6 @@ func (m *Mover) load(j *job) {
 	all := len(j.Blocks)
 	r := Result{By: make([]int, len(m.tiers))}
 	var pieces []piece
-	var wrong []corrupt
 	failed := make([]bool, len(m.tiers)) // asked no more
 	for last := -1; ; {                  // the tier that the last piece is from, which does not have the next block
 		got := 0
@@ -91,9 +90,6 @@ func (m *Mover) load(j *job) {
 			if err != nil {
 				failed[i] = true
 				r.Err = errors.Join(r.Err, err)
-				if bad := (ErrCorrupt{}); errors.As(err, &bad) {
-					wrong = append(wrong, corrupt{g, bad.Key})
-				}
 			}
 			if got = n; got > 0 {
 				pieces = append(pieces, piece{i, r.Blocks, r.Blocks + got})
@@ -113,15 +109,12 @@ func (m *Mover) load(j *job) {
 		r.Err = errors.Join(r.Err, j.ctx.Err())
 	}
 	m.deliver(j, r)
-	if !m.drop(j, wrong) {
-		return
-	}
 	if m.o.Promote {
 		m.promote(j, pieces)
 	}
 }
 
-// get reads blocks from a tier and checks them.
+// get reads blocks from a tier and checks them. The tier has to forget one that is wrong.
 func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, hung bool, err error) {
 	begin := time.Now()
 	n, hung, err = m.call(j.ctx, g, "get", len(blocks), m.abandon(j, r), func(ctx context.Context) (int, error) {
@@ -137,7 +130,8 @@ func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, h
 			return n, err
 		}
 		if right := whole(blocks[:n]); right < n {
-			return right, ErrCorrupt{Name: g.name, Key: blocks[right].Key}
+			key := blocks[right].Key
+			return right, errors.Join(ErrCorrupt{Name: g.name, Key: key}, g.tier.Delete(ctx, []Key{key}))
 		}
 		return n, err
 	})
@@ -154,28 +148,6 @@ func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, h
 		m.o.Observe(i, bytes, took)
 	}
 	return n, hung, err
-}
-
-// corrupt is a block that a tier has and that is wrong.
-type corrupt struct {
-	from *guard
-	key  Key
-}
-
-// drop has tiers forget what they have wrong, even in their pauses, and reports whether none of them hangs.
-func (m *Mover) drop(j *job, wrong []corrupt) bool {
-	for _, c := range wrong {
-		if j.life.Err() != nil {
-			break // all of it is forgotten, or it is found again
-		}
-		_, hung, _ := m.call(j.life, c.from, "delete", 0, m.abandon(j, Result{}), func(ctx context.Context) (int, error) {
-			return 0, c.from.tier.Delete(ctx, []Key{c.key})
-		})
-		if hung {
-			return false
-		}
-	}
-	return true
 }
 
 // promote puts what came from lower tiers into those above.
