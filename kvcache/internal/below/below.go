@@ -72,13 +72,21 @@ func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 			"keys": cfg.Storage.K.String(), "values": cfg.Storage.V.String(), "block tokens": fmt.Sprint(cfg.EntryTokens()),
 		}}
 		on, err := disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: shape.Largest(), Bytes: d.Bytes, Floor: d.Floor,
-			Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: d.Secret, Network: d.Network})
+			Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: t.Secret, Network: d.Network})
 		if err != nil {
 			return b, err
 		}
 		b.own = append(b.own, on)
 	}
-	b.Tiers = append(append(b.Tiers, b.own...), t.More...)
+	b.Tiers = append(b.Tiers, b.own...)
+	for _, m := range t.More {
+		if t.Secret != nil {
+			if m, err = newSealed(m, t.Secret); err != nil {
+				return b, err
+			}
+		}
+		b.Tiers = append(b.Tiers, m)
+	}
 	for _, tr := range b.Tiers {
 		b.Outlive = b.Outlive || tr.Info().Outlives
 	}

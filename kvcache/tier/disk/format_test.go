@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
 	"testing"
@@ -101,4 +102,24 @@ func TestEncrypted(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(nonces), 100)
+}
+
+// A directory of version 1, whose sums are of payloads without their keys, is refused, and the error says what to do.
+func TestEarlierVersion(t *testing.T) {
+	o := options(newMemoryFS(), 8)
+	d, sys, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, chainOf(1, 3)))
+	require.NoError(t, d.Close())
+	meta, table := sys.files["/cache/meta.json"], sys.files["/cache/table"].data
+	meta.data = bytes.Replace(meta.data, []byte(`"version": 2`), []byte(`"version": 1`), 1)
+	table[8] = 1
+	binary.LittleEndian.PutUint32(table[page-4:], crc32.Checksum(table[:page-4], castagnoli))
+	for range 2 { // meta.json says it, and the table
+		_, err := Open(o)
+		require.ErrorAs(t, err, new(tier.ErrConfig))
+		require.ErrorContains(t, err, "version 1")
+		require.ErrorContains(t, err, "remove")
+		delete(sys.files, "/cache/meta.json")
+	}
+	require.Equal(t, byte(1), sys.files["/cache/table"].data[8], "it stays as it was")
 }

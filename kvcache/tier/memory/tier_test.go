@@ -239,3 +239,25 @@ func TestNoGarbage(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	require.Greater(t, in.Stats().Evicted, int64(500))
 }
+
+// What changed between its sum and the copy is declined, and counted.
+func TestWrongSumsAreDeclined(t *testing.T) {
+	in := open(t, 1<<16)
+	b := tiertest.Chain("wrong", "a", 3, 1000)
+	b[1].Bytes[7] ^= 1
+	require.NoError(t, in.Put(ctx, b))
+	n, err := in.Has(ctx, keys(b))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	n, err = in.Has(ctx, keys(b[2:]))
+	require.NoError(t, err)
+	require.Zero(t, n, "its child, of the same call")
+	require.NoError(t, in.check())
+	s := in.Stats()
+	require.Equal(t, []int64{1, 2, 1, 1000}, []int64{s.Corrupt, s.Declined, s.Blocks, s.Written})
+	b[1].Bytes[7] ^= 1
+	require.NoError(t, in.Put(ctx, b))
+	n, err = in.Get(ctx, buffers(b))
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+}
