@@ -9,6 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/compact"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -118,6 +119,9 @@ func (e ErrResume) Is(target error) bool {
 	t, ok := target.(ErrResume)
 	return ok && (t == e || t == ErrResume{})
 }
+
+// ErrDamaged is a Resume or Save of a suspended sequence whose bytes changed in host memory: release it, and compute its tokens again.
+type ErrDamaged = store.ErrDamaged
 
 // ErrGone is a Shift or Retain after which a query would see tokens that a window or chunk has given up.
 type ErrGone = compact.ErrGone

@@ -127,7 +127,14 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 		q.Strips = o.Add(&s.body)
 		head.Sequences = append(head.Sequences, q)
 	}
-	return p.parts.Fences.Apart(func() error { return cmp.Or(w.Head(&head), o.Write(w), w.Close()) })
+	return p.parts.Fences.Apart(func() error {
+		for _, s := range seqs {
+			if err := s.body.Sound(); err != nil { // it would be written with a sum that is right
+				return err
+			}
+		}
+		return cmp.Or(w.Head(&head), o.Write(w), w.Close())
+	})
 }
 
 // savable is why a sequence cannot be saved. The caller holds the lock.

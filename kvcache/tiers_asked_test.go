@@ -210,14 +210,14 @@ type lower struct {
 	upper *upper
 }
 
-func (l *lower) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (l *lower) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	if l.hang.Add(-1) >= 0 {
 		l.hangs <- struct{}{}
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
 	<-l.asked
-	return l.Tier.Get(ctx, keys, dst)
+	return l.Tier.Get(ctx, blocks)
 }
 
 func (l *lower) Clear(ctx context.Context, root tier.Key) error {

@@ -28,7 +28,7 @@ func TestClearedOnDisk(t *testing.T) {
 	prompt := sequence(1, 23)
 	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{7}, 32)} {
 		on := lasting(t.TempDir())
-		on.Disk.Secret = secret
+		on.Secret = secret
 		there := []int{20, 20, 20, 20, 20}
 		pool := func(do func(r *rig[buffer])) {
 			t.Helper()

@@ -19,8 +19,8 @@ type gated struct {
 	open    chan struct{} // closed: for all
 }
 
-func (g *gated) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
-	for range min(len(keys), len(dst)) {
+func (g *gated) Get(ctx context.Context, blocks []tier.Block) (int, error) {
+	for range blocks {
 		select {
 		case <-g.tickets:
 		case <-g.open:
@@ -28,7 +28,7 @@ func (g *gated) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, er
 			return 0, ctx.Err()
 		}
 	}
-	return g.Tier.Get(ctx, keys, dst)
+	return g.Tier.Get(ctx, blocks)
 }
 
 // knows tells the planner that a block of tier 0 takes as long as computing it.

@@ -3,6 +3,7 @@ package kvcache
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -18,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moody is a tier that fails, panics, is slow or waits for its context's end, as often as it is told to.
+// moody is a tier that fails, panics, is slow, waits for its context's end or returns what is wrong, as often as it is told to.
 type moody struct {
 	tier.Tier
 	bad atomic.Int32 // of 100 calls
@@ -53,11 +54,16 @@ func (m *moody) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return m.Tier.Has(ctx, keys)
 }
 
-func (m *moody) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (m *moody) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	if err := m.mood(ctx); err != nil {
 		return 0, err
 	}
-	return m.Tier.Get(ctx, keys, dst)
+	n, err := m.Tier.Get(ctx, blocks)
+	if n > 0 && rand.Int32N(100) < m.bad.Load() {
+		all := slices.Sorted(maps.Keys(lies))
+		lies[all[rand.IntN(len(all))]](blocks[rand.IntN(n):])
+	}
+	return n, err
 }
 
 func (m *moody) Put(ctx context.Context, blocks []tier.Block) error {

@@ -46,14 +46,14 @@ func (s *still) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return s.Tier.Has(ctx, keys)
 }
 
-func (s *still) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (s *still) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	s.asked.Add(1)
 	if s.get.Load() {
 		if err := s.stand(ctx); err != nil {
 			return 0, err
 		}
 	}
-	return s.Tier.Get(ctx, keys, dst)
+	return s.Tier.Get(ctx, blocks)
 }
 
 // standing is a rig above a tier that can stand still and has the full blocks of a prompt of 23 tokens. end lets all go.

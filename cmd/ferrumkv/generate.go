@@ -187,7 +187,7 @@ func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
 	}
 	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
 	if disk {
-		cfg.Tiers.Disk.Secret = f.files.secret
+		cfg.Tiers.Secret = f.files.secret
 	}
 	if !disk && !f.files.any() {
 		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)

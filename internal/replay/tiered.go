@@ -177,6 +177,7 @@ func (c *tiered) store(path []uint32, from int) error {
 			}
 			if !there {
 				binary.LittleEndian.PutUint32(b.Bytes, path[from+i]+1)
+				b.Sum = b.Summed()
 				missing = append(missing, b)
 			}
 		}

@@ -259,6 +259,7 @@ func TestTiersThatLie(t *testing.T) {
 	}
 	require.NoError(t, c.tiers[0].Delete(context.Background(), c.keys[:1]))
 	c.lend(0, 1) // of {4, 5, 6}
+	c.job.Blocks[0].Sum = c.job.Blocks[0].Summed()
 	require.NoError(t, c.tiers[0].Put(context.Background(), c.job.Blocks))
 	_, err = c.read(trace.Path(1), 0, 1)
 	require.ErrorIs(t, err, prefix.ErrCorrupt)

@@ -92,7 +92,7 @@ func (f *failing) Stats() tier.Stats { return tier.Stats{} }
 
 func (f *failing) Has(_ context.Context, keys []tier.Key) (int, error) { return len(keys), nil }
 
-func (f *failing) Get(context.Context, []tier.Key, [][]byte) (int, error) {
+func (f *failing) Get(context.Context, []tier.Block) (int, error) {
 	f.calls++
 	return 0, errTier
 }
@@ -153,7 +153,7 @@ type hanging struct {
 	cancel func()
 }
 
-func (h *hanging) Get(ctx context.Context, _ []tier.Key, _ [][]byte) (int, error) {
+func (h *hanging) Get(ctx context.Context, _ []tier.Block) (int, error) {
 	h.cancel()
 	<-ctx.Done()
 	return 0, ctx.Err()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -20,6 +21,10 @@ type Tiers struct {
 	Disk Disk `json:"disk,omitzero"`
 	// More are tiers of the program's own, asked after those above. They stay the program's, which closes them after the pool.
 	More []tier.Tier `json:"-"`
+	// Secret encrypts and authenticates what Disk and More have: 32 random bytes that the owner keeps elsewhere. A tier of More sees neither
+	// payloads nor keys then, and pools that share it need the same one. What it changed is a miss. nil: nothing is encrypted, and sums
+	// find faults, not forgeries.
+	Secret []byte `json:"-"`
 }
 
 // HostAuto is the HostBytes that fit the machine.
@@ -36,7 +41,6 @@ type Disk struct {
 	WriteBudget int64          `json:"write_budget,omitzero"` // bytes a day, of second-use
 	Durable     bool           `json:"durable,omitzero"`
 	Network     bool           `json:"network,omitzero"` // a network file system is admitted
-	Secret      []byte         `json:"-"`                // encrypts files: 32 random bytes that the owner keeps elsewhere
 }
 
 // Any reports whether there are tiers.
@@ -62,6 +66,9 @@ func (c *Config) settleTiers(env Environment) {
 func (t *Tiers) check() error {
 	if t.HostBytes < HostAuto {
 		return backend.ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(t.HostBytes, 10), Why: "accepts bytes, 0 for none and HostAuto"}
+	}
+	if n := len(t.Secret); t.Secret != nil && n != seal.SecretBytes {
+		return backend.ErrConfig{Name: "Tiers.Secret", Value: strconv.Itoa(n) + " bytes", Why: "accepts " + strconv.Itoa(seal.SecretBytes) + " bytes"}
 	}
 	for _, m := range t.More {
 		if m == nil {

@@ -78,9 +78,12 @@ func (m *Mover) forget(ctx context.Context, op string, match func(*Block) bool, 
 	m.mu.Lock()
 	var under []*job
 	for j := range m.live {
-		if slices.ContainsFunc(j.Blocks, func(b Block) bool { return match(&b) }) {
-			under = append(under, j)
-			j.stop()
+		for i := range j.Blocks { // of which the job may set sums now
+			if match(&j.Blocks[i]) {
+				under = append(under, j)
+				j.stop()
+				break
+			}
 		}
 	}
 	m.mu.Unlock()

@@ -22,6 +22,16 @@ type ErrConfig struct{ Name, What string }
 
 func (e ErrConfig) Error() string { return fmt.Sprintf("tier: %s: %s", e.Name, e.What) }
 
+// ErrCorrupt is a payload that a tier returned and that is not what was stored under its key. It is a miss.
+type ErrCorrupt struct {
+	Name string // of the tier
+	Key  Key
+}
+
+func (e ErrCorrupt) Error() string {
+	return fmt.Sprintf("tier: %s: get: the payload of block %x is not what was stored", e.Name, e.Key[:8])
+}
+
 // ErrBusy is a job that a mover has no room for now: try later, in smaller jobs, or with Job.Wait.
 type ErrBusy struct{ Need, Free, Most int64 } // bytes
 

@@ -84,6 +84,9 @@ func (m *Mover) call(ctx context.Context, g *guard, op string, limit int, onHang
 	}
 	var panicked ErrPanic
 	switch {
+	case errors.As(err, new(ErrCorrupt)) && 0 <= n && n <= limit:
+		g.stats.Corrupt++
+		m.failed(g)
 	case n < 0 || n > limit:
 		g.stats.Wrong++
 		m.failed(g)

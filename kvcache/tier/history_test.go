@@ -86,6 +86,15 @@ func (h *history) job(rt *rapid.T, load bool) {
 func (h *history) fail(rt *rapid.T) {
 	f := rapid.SampledFrom([]*faulty{h.fast, h.low}).Draw(rt, "tier")
 	op := rapid.SampledFrom([]string{"get", "put", "has"}).Draw(rt, "op")
+	lie, at := rapid.SampledFrom([]string{"", "a flipped bit", "two exchanged", "nothing"}).Draw(rt, "lie"), rapid.IntRange(0, 3).Draw(rt, "at")
+	f.mu.Lock()
+	f.lie = func(b []tier.Block, n int) int {
+		if lie == "" || n < at+3 {
+			return n
+		}
+		return at + lies[lie](b[at:], n-at)
+	}
+	f.mu.Unlock()
 	on := func(do func(context.Context) error) func(context.Context, string) error {
 		return func(ctx context.Context, called string) error {
 			if called != op {

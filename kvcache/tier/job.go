@@ -10,8 +10,8 @@ import (
 type Job struct {
 	// Sequence names a sequence: its jobs run one after another, in the order in which they came. 0: in any order.
 	Sequence uint64
-	// Blocks are in the order of their sequence, with all fields. A store reads their Bytes, a load writes them, and with
-	// MoverOptions.Promote reads them after Done. They are lent from the call until Release; a call that returns an error does not borrow them.
+	// Blocks are in the order of their sequence, with all fields but Sum. A store reads their Bytes, a load writes
+	// them, and with MoverOptions.Promote reads them after Done. They are lent from the call until Release; a call that returns an error does not borrow them.
 	Blocks []Block
 	// Wait is for room, as long as the context lives; otherwise there is ErrBusy.
 	Wait bool
@@ -58,6 +58,7 @@ func (m *Mover) submit(ctx context.Context, k kind, given Job) error {
 		return err
 	}
 	j := &job{Job: given, kind: k, told: make(chan struct{}), freed: make(chan struct{}), stuck: make(chan struct{})}
+	j.Blocks = slices.Clone(given.Blocks) // the sums are the job's
 	for i := range given.Blocks {
 		j.bytes += int64(len(given.Blocks[i].Bytes))
 	}

@@ -3,12 +3,16 @@ package tier
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
 // store puts the blocks of a job into each tier.
 func (m *Mover) store(j *job) {
 	r := Result{By: make([]int, len(m.tiers))}
+	for i := range j.Blocks {
+		j.Blocks[i].Sum = j.Blocks[i].Summed()
+	}
 	for i, g := range m.tiers {
 		if !m.allow(g) {
 			r.Err = errors.Join(r.Err, ErrRefused{Name: g.name})
@@ -64,17 +68,14 @@ type piece struct{ tier, from, to int }
 
 // load reads the blocks of a job from the tiers.
 func (m *Mover) load(j *job) {
-	keys, dst := make([]Key, len(j.Blocks)), make([][]byte, len(j.Blocks))
-	for i := range j.Blocks {
-		keys[i], dst[i] = j.Blocks[i].Key, j.Blocks[i].Bytes
-	}
+	all := len(j.Blocks)
 	r := Result{By: make([]int, len(m.tiers))}
 	var pieces []piece
 	failed := make([]bool, len(m.tiers)) // asked no more
 	for last := -1; ; {                  // the tier that the last piece is from, which does not have the next block
 		got := 0
 		for i, g := range m.tiers {
-			if got > 0 || i == last || failed[i] || r.Blocks == len(keys) || j.ctx.Err() != nil {
+			if got > 0 || i == last || failed[i] || r.Blocks == all || j.ctx.Err() != nil {
 				continue
 			}
 			if !m.allow(g) {
@@ -82,7 +83,7 @@ func (m *Mover) load(j *job) {
 				r.Err = errors.Join(r.Err, ErrRefused{Name: g.name})
 				continue
 			}
-			n, hung, err := m.get(j, g, i, keys[r.Blocks:], dst[r.Blocks:], r)
+			n, hung, err := m.get(j, g, i, j.Blocks[r.Blocks:], r)
 			if hung {
 				return
 			}
@@ -102,7 +103,7 @@ func (m *Mover) load(j *job) {
 		}
 	}
 	switch {
-	case r.Blocks == len(keys):
+	case r.Blocks == all:
 		r.Err = nil
 	case j.ctx.Err() != nil && !errors.Is(r.Err, j.ctx.Err()):
 		r.Err = errors.Join(r.Err, j.ctx.Err())
@@ -113,20 +114,32 @@ func (m *Mover) load(j *job) {
 	}
 }
 
-// get reads blocks from a tier.
-func (m *Mover) get(j *job, g *guard, i int, keys []Key, dst [][]byte, r Result) (n int, hung bool, err error) {
+// get reads blocks from a tier and checks them. The tier has to forget one that is wrong.
+func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, hung bool, err error) {
 	begin := time.Now()
-	n, hung, err = m.call(j.ctx, g, "get", len(keys), m.abandon(j, r), func(ctx context.Context) (int, error) {
-		return g.tier.Get(ctx, keys, dst)
+	n, hung, err = m.call(j.ctx, g, "get", len(blocks), m.abandon(j, r), func(ctx context.Context) (int, error) {
+		asked := slices.Clone(blocks) // of which the tier changes what it likes
+		n, err := g.tier.Get(ctx, asked)
+		if n < 0 || n > len(blocks) {
+			return n, err
+		}
+		for k := range n {
+			blocks[k].Sum = asked[k].Sum
+		}
+		if i < m.o.Checked {
+			return n, err
+		}
+		if right := whole(blocks[:n]); right < n {
+			key := blocks[right].Key
+			return right, errors.Join(ErrCorrupt{Name: g.name, Key: key}, g.tier.Delete(ctx, []Key{key}))
+		}
+		return n, err
 	})
 	took := time.Since(begin)
 	if n == 0 {
 		return n, hung, err
 	}
-	var bytes int64
-	for _, d := range dst[:n] {
-		bytes += int64(len(d))
-	}
+	bytes := sizes(blocks[:n])
 	m.mu.Lock()
 	g.stats.Loaded += int64(n)
 	g.stats.LoadedBytes += bytes

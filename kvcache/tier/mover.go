@@ -26,6 +26,10 @@ type MoverOptions struct {
 	Workers int   // jobs that run at once; one of them is kept free for loads, if there are several
 	Promote bool  // what a load found in a lower tier is put into those above it
 
+	// Checked is how many of the first tiers compare payloads with their Sum where they copy them, as those of packages memory and
+	// disk do. What they return is not read once more for that.
+	Checked int
+
 	Timeout  time.Duration // of a tier's call, if its context has no earlier end
 	Grace    time.Duration // after the end of its context, until a call counts as hanging
 	Failures int           // of calls in a row, until a tier is not called for a pause
@@ -40,7 +44,8 @@ type MoverOptions struct {
 // first. They stay the caller's, who closes them after the mover. It is safe for concurrent use.
 //
 // A tier that fails, panics or hangs costs the jobs that used it, and nothing else: other jobs run on, each failure is
-// counted, and after some in a row the tier is left alone for a while.
+// counted, and after some in a row the tier is left alone for a while. A tier that returns a payload which is not what was stored
+// under its key has failed, too: the payload is a miss, is not promoted, and the tier has to forget it.
 type Mover struct {
 	o     MoverOptions
 	tiers []*guard
@@ -84,7 +89,7 @@ func NewMover(tiers []Tier, o MoverOptions) (*Mover, error) {
 	if len(tiers) == 0 {
 		return nil, ErrConfig{Name: "mover", What: "no tiers"}
 	}
-	if o.Bytes < 0 || o.Workers < 0 || o.Timeout < 0 || o.Grace < 0 || o.Failures < 0 || o.Pause < 0 || o.Longest < 0 {
+	if o.Bytes < 0 || o.Checked < 0 || o.Workers < 0 || o.Timeout < 0 || o.Grace < 0 || o.Failures < 0 || o.Pause < 0 || o.Longest < 0 {
 		return nil, ErrConfig{Name: "mover", What: fmt.Sprintf("an option below zero: %+v", o)}
 	}
 	o.Bytes = cmp.Or(o.Bytes, DefaultMoverBytes)
@@ -226,6 +231,7 @@ type TierMoves struct {
 	Errors, Panics      int64         // calls that failed, by cause:
 	Timeouts, Hung      int64         // longer than MoverOptions.Timeout; beyond the grace too, or after their context's end
 	Wrong               int64         // counts that cannot be
+	Corrupt             int64         // payloads that were not what was stored
 	Cancelled           int64         // calls whose context ended, no failures
 	Refused             int64         // calls that were not made, in pauses
 	Pauses              int64

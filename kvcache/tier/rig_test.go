@@ -35,6 +35,7 @@ type faulty struct {
 	mu    sync.Mutex
 	hook  func(ctx context.Context, op string) error
 	count func(op string, n int) int
+	lie   func(blocks []tier.Block, n int) int // of what Get returns
 	calls []string
 
 	forgetful bool // of calls, where there are many
@@ -83,11 +84,17 @@ func (f *faulty) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return f.counted("has", n), err
 }
 
-func (f *faulty) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (f *faulty) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	if err := f.begin(ctx, "get"); err != nil {
 		return 0, err
 	}
-	n, err := f.Tier.Get(ctx, keys, dst)
+	n, err := f.Tier.Get(ctx, blocks)
+	f.mu.Lock()
+	lie := f.lie
+	f.mu.Unlock()
+	if lie != nil {
+		n = lie(blocks, n)
+	}
 	return f.counted("get", n), err
 }
 

@@ -1,11 +1,11 @@
 // Package tier keeps blocks below the device: in host memory, on a disk, in a store that machines share.
 //
 // A tier knows a block by its key (docs/keys.md), which says all that the content depends on, and its payload, the bytes of
-// the block as they lie in the pool. It knows nothing of tokens, sequences or devices. What it returns is what was put under
-// that key, verified, or a miss: a wrong byte is never handed out, and a payload of another length is a miss too.
+// the block as they lie in the pool. It knows nothing of tokens, sequences or devices.
 //
 // Calls block, and a tier may be used by any number of goroutines. What is asynchronous, bounded and ordered is in one Mover above all
-// tiers.
+// tiers. The mover sums each payload before any tier has it, and checks each one that a tier returns: a wrong byte is never handed
+// out, whatever a tier does. A payload of another length is a miss, too.
 package tier
 
 import (
@@ -23,6 +23,7 @@ type Block struct {
 	Parent Key    // of the block before it in its sequence; zero: it is the first. Blocks are kept and given up in this order
 	Root   Key    // of the adapter and salt that it was computed under, by which Clear finds it
 	Bytes  []byte // the payload, read until Put returns
+	Sum    uint32 // Summed of what was stored; a tier keeps it with the payload and returns it
 }
 
 // Medium is what a tier is made of.
@@ -55,14 +56,14 @@ type Tier interface {
 	// Has returns how many of the first keys are there. It reads no payload, and may be asked for each prompt.
 	Has(ctx context.Context, keys []Key) (int, error)
 
-	// Get copies the payloads of the first keys into dst, as far as they are there, have the length of theirs in dst and are what
-	// was put, and returns how many. The rest of dst may have been written to. An error comes with what was read before it. Keys
-	// that dst has no entry for are not read.
-	Get(ctx context.Context, keys []Key, dst [][]byte) (int, error)
+	// Get copies the payloads of the first blocks, which have a Key and Bytes, into these and sets their Sum, as far as they are there and
+	// have the length of Bytes, and returns how many. The rest of Bytes may have been written to. An error comes with what was read
+	// before it. A tier need not check payloads: the mover does. One that does leaves out what is wrong, and counts it as Corrupt.
+	Get(ctx context.Context, blocks []Block) (int, error)
 
-	// Put keeps blocks, parents before their children; it gives up others for them. A block is there whole or not at all. One that is
-	// there already is used once more, and not written again. A tier may decline a block, which is no error: Stats count it.
-	// It declines the zero key, a payload of no bytes and one that it has no room for.
+	// Put keeps blocks, with their Sum, parents before their children; it gives up others for them. A block is there whole or not at all. One
+	// that is there already is used once more, and not written again. A tier may decline a block, which is no error: Stats count it.
+	// It declines the zero key, a payload of no bytes and one that it has no room for, and may decline one whose Sum is wrong.
 	Put(ctx context.Context, blocks []Block) error
 
 	// Delete forgets blocks; those that are not there are no error.

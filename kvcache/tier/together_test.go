@@ -202,6 +202,12 @@ func (w *worker) breaks() {
 	lie := w.rng.IntN(3) - 1 // −1, or more than was asked for
 	w.faulty.mu.Lock()
 	defer w.faulty.mu.Unlock()
+	w.faulty.lie = func(b []tier.Block, n int) int {
+		if i := int(calls.Add(1)*rng>>32) % len(b); lie == 0 && n > 0 {
+			b[i].Bytes[len(b[i].Bytes)/2]++
+		}
+		return n
+	}
 	w.faulty.count = nil
 	if lie != 0 {
 		w.faulty.count = func(_ string, n int) int {
@@ -288,7 +294,7 @@ func TestOperations(t *testing.T) {
 			w.root = w.chains[0][0].Root
 			all = append(all, w)
 		}
-		var loaded, evicted int64 // by the disk in all rounds: one may do without
+		var loaded, evicted, lied int64 // by the disk, and the tier that lies, in all rounds: one may do without
 		for range rounds {
 			s := openStack(t, dir, 16, 40, slots, payload)
 			failed := make(chan error, 2*workers)
@@ -314,8 +320,10 @@ func TestOperations(t *testing.T) {
 			checkStack(t, s, roomy)
 			loaded += s.Stats().Tiers[2].Loaded
 			evicted += s.disk.Stats().Evicted
+			lied += s.Stats().Tiers[1].Corrupt
 		}
 		require.Positive(t, loaded)
+		require.Positive(t, lied)
 		require.Equal(t, roomy, evicted == 0)
 	}
 }

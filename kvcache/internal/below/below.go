@@ -100,13 +100,22 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 			b.own = append(b.own, on)
 		}
 	}
-	if b.Tiers = append(append(b.Tiers, b.own...), t.More...); len(b.Tiers) == 0 {
+	b.Tiers = append(b.Tiers, b.own...)
+	for _, m := range t.More {
+		if t.Secret != nil {
+			if m, err = newSealed(m, t.Secret); err != nil {
+				return b, err
+			}
+		}
+		b.Tiers = append(b.Tiers, m)
+	}
+	if len(b.Tiers) == 0 {
 		return b, nil
 	}
 	for _, tr := range b.Tiers {
 		b.Outlive = b.Outlive || tr.Info().Outlives
 	}
-	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers)
+	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own))
 	return b, err
 }
 
@@ -138,7 +147,7 @@ func openDisk(cfg *config.Config, name tier.Key, block int64) (tier.Tier, error)
 		"keys": cfg.Storage.K.String(), "values": cfg.Storage.V.String(), "block tokens": fmt.Sprint(cfg.EntryTokens()),
 	}}
 	return disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: block, Bytes: d.Bytes, Floor: d.Floor,
-		Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: d.Secret, Network: d.Network})
+		Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: cfg.Tiers.Secret, Network: d.Network})
 }
 
 // HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.

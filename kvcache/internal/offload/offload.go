@@ -75,9 +75,9 @@ type Stats struct {
 	Reason string
 }
 
-// New returns the way from the blocks of a pool to tiers, which stay the caller's. The shape is that of the pool, and not the
-// caller's any more.
-func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier) (_ *Offload[B], err error) {
+// New returns the way from the blocks of a pool to tiers, which stay the caller's; the first ones, checked of them, compare payloads with
+// their sums where they copy them. The shape is that of the pool, and not the caller's any more.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm = sync.NewCond(guard)
 	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
@@ -90,7 +90,7 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 		}
 	}()
 	o.planner = planner.New(len(tiers))
-	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, shape.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
+	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Checked: checked, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, shape.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
 		o.planner.Observe(tier, bytes, took, time.Now())
 	}}); err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package store
 
 import (
+	"fmt"
+	"hash/crc32"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -9,7 +12,26 @@ import (
 type Away struct {
 	Tokens int
 	memory backend.HostMemory
+	sum    uint32 // CRC32C of the memory, made when it was filled
 	parts  []awayPart
+}
+
+// ErrDamaged is a suspended sequence whose bytes in host memory are not those that left the device.
+type ErrDamaged struct{ Tokens int }
+
+func (e ErrDamaged) Error() string {
+	return fmt.Sprintf("kvcache: the %d tokens of a suspended sequence have changed in host memory; release it and compute them again", e.Tokens)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sound is ErrDamaged where the sequence is suspended and its host memory is not as it was filled. The pool's lock need not be held,
+// as long as nobody resumes or discards it.
+func (s *Bodies[B]) Sound() error {
+	if a := s.Away; a != nil && crc32.Checksum(a.memory.Bytes(), castagnoli) != a.sum {
+		return ErrDamaged{Tokens: a.Tokens}
+	}
+	return nil
 }
 
 // awayPart is a body without its blocks.
@@ -72,7 +94,10 @@ func (s *Bodies[B]) Suspend() error {
 		if a.memory, err = backend.HostAlloc(s.all.BE, bytes); err != nil {
 			return err
 		}
-		return c.move(moves, a.memory, backend.BlockSet.Pack)
+		if err = c.move(moves, a.memory, backend.BlockSet.Pack); err == nil {
+			a.sum = crc32.Checksum(a.memory.Bytes(), castagnoli)
+		}
+		return err
 	})
 	if err == nil {
 		err = s.Past.Failed() // what it wrote is undefined
@@ -122,7 +147,12 @@ func (s *Bodies[B]) Resume() (err error) {
 			}
 		}
 	}
-	err = s.all.Fences.Apart(func() error { return c.move(moves, a.memory, backend.BlockSet.Unpack) })
+	err = s.all.Fences.Apart(func() error {
+		if err := s.Sound(); err != nil {
+			return err
+		}
+		return c.move(moves, a.memory, backend.BlockSet.Unpack)
+	})
 	if err = s.all.Fences.Observe(err); err != nil {
 		return err
 	}

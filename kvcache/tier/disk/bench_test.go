@@ -24,6 +24,7 @@ func benchBlocks(first int) []tier.Block {
 	out := make([]tier.Block, benchSlots)
 	for i := range out {
 		out[i] = tier.Block{Key: keyOf(first + i), Bytes: content(keyOf(i), benchPayload)}
+		out[i].Sum = out[i].Summed()
 	}
 	return out
 }
@@ -92,7 +93,7 @@ func putAll(b *testing.B, d *Tier, blocks []tier.Block) {
 
 func getAll(b *testing.B, d *Tier, blocks []tier.Block, dst []byte) {
 	for i := range blocks {
-		n, err := d.Get(ctx, []tier.Key{blocks[i].Key}, [][]byte{dst})
+		n, err := d.Get(ctx, []tier.Block{{Key: blocks[i].Key, Bytes: dst}})
 		require.NoError(b, err)
 		require.Equal(b, 1, n)
 	}

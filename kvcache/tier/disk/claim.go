@@ -90,7 +90,7 @@ func (t *Tier) tryClaim(b *tier.Block, orphan bool) (c claim, what verdict, wait
 	s := &x.slots[i]
 	x.clock++
 	c = claim{slot: i, marked: s.marked, misses: t.misses, entry: entry{key: b.Key, parent: parent, root: b.Root,
-		length: uint32(len(b.Bytes)), generation: s.generation + 1, use: x.clock}}
+		length: uint32(len(b.Bytes)), sum: b.Sum, generation: s.generation + 1, use: x.clock}}
 	t.writing[b.Key] = make(chan struct{})
 	return c, claimed, nil
 }

@@ -75,7 +75,7 @@ func found(t *testing.T, d *Tier, numbers int) map[int]bool {
 	out := map[int]bool{}
 	for n := 1; n <= numbers; n++ {
 		b := bytes.Repeat([]byte{0x5a}, sizeOf(n))
-		got, err := d.Get(ctx, []tier.Key{keyOf(n)}, [][]byte{b})
+		got, err := d.Get(ctx, []tier.Block{{Key: keyOf(n), Bytes: b}})
 		require.NoError(t, err)
 		if got == 1 {
 			require.True(t, bytes.Equal(content(keyOf(n), sizeOf(n)), b), "wrong bytes under key %d", n)

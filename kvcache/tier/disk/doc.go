@@ -5,7 +5,7 @@
 // A directory holds one namespace, a fingerprint and a group, so that all payloads have about one size:
 //
 //	meta.json  what the directory is for, for people; Open refuses a directory that is for something else; meta.json.new until it is written
-//	table      a page of 4096 bytes, then an entry of 256 bytes a slot: key, parent, root, length and CRC32C of the payload
+//	table      a page of 4096 bytes, then an entry of 256 bytes a slot: key, parent, root, length and sum of the payload
 //	data       the payloads, slots aligned to 4096 bytes
 //	lock       locked by the one process that has the directory open
 //
@@ -20,7 +20,7 @@
 // A block is stored by marking its slot's old entry as free, writing the payload, and writing the new entry, in this order, and
 // is found only after all three. None of that is synced, and the disk may keep any part of it in any order: correctness
 // comes from the checks. An entry counts if its own CRC32C is right, and a payload is handed out if it has the length and the
-// CRC32C of its entry and the slot has kept its generation while it was read. All else is a miss: a payload that does not match
+// sum of its entry, the one that it was put with, and the slot has kept its generation while it was read. All else is a miss: a payload that does not match
 // is counted as corrupt, and its slot is not used again until the directory is reopened. The files are synced when 64 MiB or a
 // second's blocks are not, so that a crash of the machine loses little; a crash of the process alone loses nothing.
 //

@@ -134,7 +134,7 @@ func TestReadFails(t *testing.T) {
 	d, sys, now := opened(t, options(newMemoryFS(), 8))
 	require.NoError(t, d.Put(ctx, chainOf(1, 2)))
 	get := func(n int) (int, error) {
-		return d.Get(ctx, []tier.Key{keyOf(n)}, [][]byte{make([]byte, sizeOf(n))})
+		return d.Get(ctx, []tier.Block{{Key: keyOf(n), Bytes: make([]byte, sizeOf(n))}})
 	}
 	sys.breaks(failing("data", "read", syscall.EIO, 0))
 	for range patience - 1 {
@@ -223,7 +223,7 @@ func TestGone(t *testing.T) {
 		return err != nil
 	}, 10*time.Second, time.Millisecond)
 	require.ErrorIs(t, d.Put(ctx, chainOf(1, 2)), ErrGone{"/cache"})
-	_, err := d.Get(ctx, []tier.Key{keyOf(1)}, [][]byte{make([]byte, sizeOf(1))})
+	_, err := d.Get(ctx, []tier.Block{{Key: keyOf(1), Bytes: make([]byte, sizeOf(1))}})
 	require.ErrorIs(t, err, ErrGone{"/cache"})
 	require.Zero(t, d.Stats().Blocks)
 	require.NoError(t, d.Close())

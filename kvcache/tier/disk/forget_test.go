@@ -128,7 +128,7 @@ func TestForgetWhatIsQuarantined(t *testing.T) {
 			return 0, nil
 		})
 		for range patience {
-			_, err := d.Get(ctx, []tier.Key{keyOf(2)}, [][]byte{make([]byte, sizeOf(2))})
+			_, err := d.Get(ctx, []tier.Block{{Key: keyOf(2), Bytes: make([]byte, sizeOf(2))}})
 			require.Error(t, err)
 			now.pass(time.Minute)
 		}

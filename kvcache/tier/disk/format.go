@@ -11,7 +11,7 @@ import (
 const (
 	name       = "disk"
 	magic      = "FKVSLAB1"
-	version    = 1
+	version    = 2   // 1 had sums of payloads without their keys
 	entryBytes = 256 // a part of a sector, so that one is rarely torn
 )
 
@@ -20,7 +20,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // entry is what the table says of a slot.
 //
 //	0    key 32, parent 32, root 32
-//	96   length 4, CRC32C of the payload 4
+//	96   length 4, tier.Block.Sum of the payload 4
 //	104  generation 8, last use 8
 //	120  nonce 24 and tag 16 of the payload, or zeros
 //	160  zeros

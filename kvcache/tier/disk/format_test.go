@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
 	"testing"
@@ -25,7 +26,7 @@ func TestFormat(t *testing.T) {
 	require.NoError(t, err)
 	want := make([]byte, page)
 	copy(want, "FKVSLAB1")
-	copy(want[8:], unhex(t, "01000000"+"00010000"+"0302010000000000"+"0010010000000000"+"face"))
+	copy(want[8:], unhex(t, "02000000"+"00010000"+"0302010000000000"+"0010010000000000"+"face"))
 	copy(want[64:], unhex(t, "02010000"))
 	require.Equal(t, want[:page-4], head[:page-4])
 	require.Equal(t, int64(0x11000), c.stride())
@@ -44,7 +45,7 @@ func TestFormat(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, e, got)
 	require.Equal(t, uint32(0xe3069283), crc32.Checksum([]byte("123456789"), castagnoli))
-	require.Equal(t, "de456346", hex.EncodeToString(head[page-4:]))
+	require.Equal(t, "ca1ed5d3", hex.EncodeToString(head[page-4:]))
 	require.Equal(t, "a8499be9", hex.EncodeToString(b[entryBytes-4:]))
 }
 
@@ -70,7 +71,7 @@ func TestByteOrder(t *testing.T) {
 	d, sys, _ = opened(t, other)
 	require.NoError(t, d.Put(ctx, chainOf(1, 3)))
 	require.NoError(t, d.Close())
-	require.Equal(t, []byte(magic+"\x01\x00\x00\x00\x00\x01\x00\x00"), sys.files["/cache/table"].data[:16], "numbers of the table are little-endian on both")
+	require.Equal(t, []byte(magic+"\x02\x00\x00\x00\x00\x01\x00\x00"), sys.files["/cache/table"].data[:16], "numbers of the table are little-endian on both")
 	d, _, _ = opened(t, other)
 	require.Len(t, found(t, d, 3), 3)
 }
@@ -101,4 +102,24 @@ func TestEncrypted(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(nonces), 100)
+}
+
+// A directory of version 1, whose sums are of payloads without their keys, is refused, and the error says what to do.
+func TestEarlierVersion(t *testing.T) {
+	o := options(newMemoryFS(), 8)
+	d, sys, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, chainOf(1, 3)))
+	require.NoError(t, d.Close())
+	meta, table := sys.files["/cache/meta.json"], sys.files["/cache/table"].data
+	meta.data = bytes.Replace(meta.data, []byte(`"version": 2`), []byte(`"version": 1`), 1)
+	table[8] = 1
+	binary.LittleEndian.PutUint32(table[page-4:], crc32.Checksum(table[:page-4], castagnoli))
+	for range 2 { // meta.json says it, and the table
+		_, err := Open(o)
+		require.ErrorAs(t, err, new(tier.ErrConfig))
+		require.ErrorContains(t, err, "version 1")
+		require.ErrorContains(t, err, "remove")
+		delete(sys.files, "/cache/meta.json")
+	}
+	require.Equal(t, byte(1), sys.files["/cache/table"].data[8], "it stays as it was")
 }

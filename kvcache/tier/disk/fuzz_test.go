@@ -45,7 +45,7 @@ func fuzzed(t *testing.T, o Options, holds func(e *entry, payload []byte)) {
 			continue
 		}
 		dst := bytes.Repeat([]byte{0x5a}, int(s.length))
-		n, err := d.Get(ctx, []tier.Key{s.key}, [][]byte{dst})
+		n, err := d.Get(ctx, []tier.Block{{Key: s.key, Bytes: dst}})
 		require.NoError(t, err)
 		if n == 1 {
 			holds(&s.entry, dst)
@@ -123,7 +123,7 @@ func FuzzSlots(f *testing.F) {
 			b := make([]byte, entryBytes)
 			what := content(e.key, int(e.length%(2*page)))
 			if numbers[2]&1 != 0 {
-				e.sum = crc32.Checksum(what, castagnoli)
+				e.sum = (&tier.Block{Key: e.key, Bytes: what}).Summed()
 			}
 			stored := what
 			if sealed {

@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"errors"
-	"hash/crc32"
 	"io"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -33,23 +32,22 @@ func (t *Tier) Has(ctx context.Context, keys []tier.Key) (int, error) {
 
 // Get reads the payloads of the first keys; see tier.Tier. A payload that cannot be read is kept, for the disk may read it
 // later; one that fails three times in a row is forgotten, and after three failures in a row nothing is read for a while.
-func (t *Tier) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (n int, err error) {
+func (t *Tier) Get(ctx context.Context, blocks []tier.Block) (n int, err error) {
 	if err := t.begin("get"); err != nil {
 		return 0, err
 	}
 	defer t.end()
-	keys = keys[:min(len(keys), len(dst))]
 	defer func() {
 		t.mu.Lock()
-		t.stats.Queried += int64(len(keys))
+		t.stats.Queried += int64(len(blocks))
 		t.stats.Hits += int64(n)
 		t.mu.Unlock()
 	}()
-	for n < len(keys) {
+	for n < len(blocks) {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
-		if ok, err := t.get(keys[n], dst[n]); err != nil {
+		if ok, err := t.get(&blocks[n]); err != nil {
 			return n, t.failed("get", err)
 		} else if !ok {
 			break
@@ -60,10 +58,10 @@ func (t *Tier) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (n int, e
 }
 
 // get reads one payload; false: it is a miss.
-func (t *Tier) get(key tier.Key, dst []byte) (bool, error) {
+func (t *Tier) get(b *tier.Block) (bool, error) {
 	t.mu.Lock()
-	i, ok := t.index.byKey[key]
-	if !ok || int(t.index.slots[i].length) != len(dst) {
+	i, ok := t.index.byKey[b.Key]
+	if !ok || int(t.index.slots[i].length) != len(b.Bytes) {
 		t.mu.Unlock()
 		return false, nil
 	}
@@ -75,7 +73,7 @@ func (t *Tier) get(key tier.Key, dst []byte) (bool, error) {
 	e := t.index.slots[i].entry
 	t.mu.Unlock()
 
-	whole, err := t.read(i, &e, dst)
+	whole, err := t.read(i, &e, b)
 	t.tried(&t.reads, err)
 
 	t.mu.Lock()
@@ -93,7 +91,8 @@ func (t *Tier) get(key tier.Key, dst []byte) (bool, error) {
 	}
 	if whole {
 		s.read, s.fails = true, 0
-		t.stats.Read += int64(len(dst))
+		t.stats.Read += int64(len(b.Bytes))
+		b.Sum = e.sum
 		t.mu.Unlock()
 		return true, nil
 	}
@@ -109,7 +108,8 @@ func (t *Tier) get(key tier.Key, dst []byte) (bool, error) {
 }
 
 // read reads the payload of an entry, and tells whether it is the one that was written.
-func (t *Tier) read(i int32, e *entry, dst []byte) (whole bool, err error) {
+func (t *Tier) read(i int32, e *entry, b *tier.Block) (whole bool, err error) {
+	dst := b.Bytes
 	from := dst
 	if t.codec.sealer != nil {
 		room := t.room.Get().(*[]byte)
@@ -126,5 +126,5 @@ func (t *Tier) read(i int32, e *entry, dst []byte) (whole bool, err error) {
 			return false, nil
 		}
 	}
-	return crc32.Checksum(dst, castagnoli) == e.sum, nil
+	return b.Summed() == e.sum, nil
 }

@@ -53,6 +53,7 @@ func keyOf(n int) tier.Key { return tier.Key{byte(n), byte(n >> 8), byte(n >> 16
 // blockOf is the block of a number, with the parent of another one; 0: none.
 func blockOf(n, parent int) tier.Block {
 	b := tier.Block{Key: keyOf(n), Root: tier.Key{byte(n % 2), 7}, Bytes: content(keyOf(n), sizeOf(n))}
+	b.Sum = b.Summed()
 	if parent > 0 {
 		b.Parent = keyOf(parent)
 	}

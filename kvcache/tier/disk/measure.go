@@ -118,6 +118,7 @@ func noise(n, payload int) []tier.Block {
 	for i := range blocks {
 		blocks[i].Bytes = bytes[64*i:][:payload]
 		_, _ = rng.Read(blocks[i].Key[:])
+		blocks[i].Sum = blocks[i].Summed()
 	}
 	return blocks
 }
@@ -137,23 +138,19 @@ func (t *Tier) measure(ctx context.Context, blocks []tier.Block) (s Speed, err e
 		return s, nil
 	}
 	s = Speed{Payload: t.codec.payload, Blocks: int(stored.Blocks), Cold: true, Write: float64(stored.Written) / took.Seconds()}
-	var keys []tier.Key
+	var there []tier.Block
+	room := make([]byte, s.Payload) // one after another is read to the same place
 	for i := range blocks {
 		if n, err := t.Has(ctx, []tier.Key{blocks[i].Key}); err != nil {
 			return s, err
 		} else if n == 1 {
-			keys = append(keys, blocks[i].Key)
+			there = append(there, tier.Block{Key: blocks[i].Key, Bytes: room})
 		}
 	}
-	dst := make([][]byte, len(keys)) // one after another is read to the same place
-	room := make([]byte, s.Payload)
-	for i := range dst {
-		dst[i] = room
-	}
-	read := func(keys []tier.Key) (time.Duration, error) {
+	read := func(blocks []tier.Block) (time.Duration, error) {
 		began := time.Now()
-		n, err := t.Get(ctx, keys, dst)
-		if err == nil && n < len(keys) {
+		n, err := t.Get(ctx, blocks)
+		if err == nil && n < len(blocks) {
 			err = tier.ErrFailed{Name: name, Op: "get", Err: errors.New("what was written is not what is read")}
 		}
 		return time.Since(began), err
@@ -161,8 +158,8 @@ func (t *Tier) measure(ctx context.Context, blocks []tier.Block) (s Speed, err e
 	var alone []time.Duration
 	s.Cold = t.uncached()
 	for i := range singles {
-		one := i * len(keys) / singles
-		took, err := read(keys[one : one+1])
+		one := i * len(there) / singles
+		took, err := read(there[one : one+1])
 		if err != nil {
 			return s, err
 		}
@@ -171,10 +168,10 @@ func (t *Tier) measure(ctx context.Context, blocks []tier.Block) (s Speed, err e
 	slices.Sort(alone)
 	s.First = alone[len(alone)/2]
 	s.Cold = t.uncached() && s.Cold
-	if took, err = read(keys); err != nil {
+	if took, err = read(there); err != nil {
 		return s, err
 	}
-	s.Read = float64(len(keys)) * float64(s.Payload) / took.Seconds()
+	s.Read = float64(len(there)) * float64(s.Payload) / took.Seconds()
 	return s, nil
 }
 

@@ -80,20 +80,19 @@ func TestModel(t *testing.T) {
 				m.put(blocks)
 			},
 			"get": func(t *rapid.T) {
-				var keys []tier.Key
-				var dst [][]byte
+				var dst []tier.Block
 				want, missed := 0, false
 				for _, b := range chain.Draw(t, "get") {
-					keys, dst = append(keys, b.Key), append(dst, make([]byte, len(b.Bytes)))
+					dst = append(dst, tier.Block{Key: b.Key, Bytes: make([]byte, len(b.Bytes))})
 					if missed = missed || !m.use(b.Key); !missed {
 						want++
 					}
 				}
-				n, err := d.Get(ctx, keys, dst)
+				n, err := d.Get(ctx, dst)
 				require.NoError(t, err)
 				require.Equal(t, want, n)
 				for i := range n {
-					require.Equal(t, content(keys[i], len(dst[i])), dst[i])
+					require.Equal(t, content(dst[i].Key, len(dst[i].Bytes)), dst[i].Bytes)
 				}
 			},
 			"delete": func(t *rapid.T) {

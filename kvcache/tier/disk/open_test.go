@@ -229,7 +229,7 @@ func TestLarge(t *testing.T) {
 	all := make([]byte, slots*entryBytes)
 	sum := crc32.Checksum(make([]byte, bytes), castagnoli)
 	for i := range slots {
-		e := entry{key: keyOf(i + 1), length: bytes, sum: sum, generation: 1, use: uint64(i + 1)}
+		e := entry{key: keyOf(i + 1), length: bytes, sum: (&tier.Block{Key: keyOf(i + 1)}).SummedFrom(sum), generation: 1, use: uint64(i + 1)}
 		if i%100 > 0 {
 			e.parent = keyOf(i)
 		}
@@ -248,7 +248,7 @@ func TestLarge(t *testing.T) {
 	t.Log("open after ", took)
 	require.Less(t, took, 30*time.Second) // machines that do much else take longer
 	require.Equal(t, int64(slots), d.Stats().Blocks)
-	n, err := d.Get(ctx, []tier.Key{keyOf(slots)}, [][]byte{make([]byte, bytes)})
+	n, err := d.Get(ctx, []tier.Block{{Key: keyOf(slots), Bytes: make([]byte, bytes)}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, d.index.check())

@@ -186,13 +186,13 @@ func (h *life) call(r *rand.Rand) {
 		if x == 19 { // it cannot be read, so that it goes
 			h.sys.breaks(failing("data", "read", syscall.EIO, 0))
 			for range patience {
-				_, _ = h.d.Get(ctx, []tier.Key{keyOf(n)}, [][]byte{make([]byte, sizeOf(n))})
+				_, _ = h.d.Get(ctx, []tier.Block{{Key: keyOf(n), Bytes: make([]byte, sizeOf(n))}})
 				h.now.pass(time.Minute)
 			}
 			h.sys.breaks(nil)
 		}
 		b := make([]byte, sizeOf(n))
-		if got, _ := h.d.Get(ctx, []tier.Key{keyOf(n)}, [][]byte{b}); got == 1 && string(b) != string(content(keyOf(n), len(b))) {
+		if got, _ := h.d.Get(ctx, []tier.Block{{Key: keyOf(n), Bytes: b}}); got == 1 && string(b) != string(content(keyOf(n), len(b))) {
 			h.t.Errorf("%s: wrong bytes under key %d", h.name, n)
 		}
 	}

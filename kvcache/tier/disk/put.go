@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"errors"
-	"hash/crc32"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -76,7 +75,6 @@ func (t *Tier) write(c *claim, b *tier.Block) (err error) {
 		}
 		c.marked = true
 	}
-	e.sum = crc32.Checksum(b.Bytes, castagnoli)
 	payload := b.Bytes
 	if s := t.codec.sealer; s != nil {
 		room := t.room.Get().(*[]byte)

@@ -88,13 +88,13 @@ func anyCall(d *Tier, rng *rand.Rand) error {
 	case 4, 5, 6, 7:
 		return d.Put(ctx, blocks)
 	}
-	keys, dst := []tier.Key{}, [][]byte{}
+	var dst []tier.Block
 	for _, b := range blocks {
-		keys, dst = append(keys, b.Key), append(dst, make([]byte, len(b.Bytes)))
+		dst = append(dst, tier.Block{Key: b.Key, Bytes: make([]byte, len(b.Bytes))})
 	}
-	got, err := d.Get(ctx, keys, dst)
+	got, err := d.Get(ctx, dst)
 	for i := range got {
-		if !bytes.Equal(dst[i], blocks[i].Bytes) {
+		if !bytes.Equal(dst[i].Bytes, blocks[i].Bytes) {
 			return errors.New("wrong bytes")
 		}
 	}

@@ -62,7 +62,7 @@ func TestForgetInTheMiddle(t *testing.T) {
 			func(t *testing.T, d *Tier, sys *memoryFS) {
 				sys.breaks(failing("data", "read", syscall.EIO, 0))
 				for range patience {
-					_, _ = d.Get(ctx, key, [][]byte{make([]byte, sizeOf(1))})
+					_, _ = d.Get(ctx, []tier.Block{{Key: key[0], Bytes: make([]byte, sizeOf(1))}})
 				}
 				sys.breaks(nil)
 			},

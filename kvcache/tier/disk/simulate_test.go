@@ -33,6 +33,7 @@ func TestSimulation(t *testing.T) {
 			for n := 0; n < rapid.IntRange(1, 4).Draw(rt, "length"); n++ {
 				k := keyOf(10*n + rapid.IntRange(0, 2).Draw(rt, "key"))
 				b := tier.Block{Key: k, Bytes: content(k, bytes)}
+				b.Sum = b.Summed()
 				if n > 0 {
 					b.Parent = path[n-1].Key
 				}
@@ -49,13 +50,13 @@ func TestSimulation(t *testing.T) {
 				both(func(d *Tier) any { return d.Delete(ctx, keys[:1]) })
 			case 2:
 				both(func(d *Tier) any {
-					dst := make([][]byte, len(keys))
+					dst := make([]tier.Block, len(keys))
 					for i := range dst {
-						dst[i] = make([]byte, bytes)
+						dst[i] = tier.Block{Key: keys[i], Bytes: make([]byte, bytes)}
 					}
-					n, err := d.Get(ctx, keys, dst)
+					n, err := d.Get(ctx, dst)
 					for i := range n {
-						require.Equal(rt, path[i].Bytes, dst[i])
+						require.Equal(rt, path[i], tier.Block{Key: keys[i], Parent: path[i].Parent, Bytes: dst[i].Bytes, Sum: dst[i].Sum})
 					}
 					return []any{n, err}
 				})

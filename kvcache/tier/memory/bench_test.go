@@ -24,10 +24,10 @@ func BenchmarkTier(b *testing.B) {
 				to, err := hostmemory.Obtain(n * size)
 				require.NoError(b, err)
 				b.Cleanup(func() { require.NoError(b, hostmemory.Discard(to)) })
-				dst := make([][]byte, n)
+				dst := make([]tier.Block, n)
 				for i := range dst {
-					dst[i] = to[i*size:][:size]
-					copy(dst[i], sets[0][i].Bytes)
+					dst[i].Bytes = to[i*size:][:size]
+					copy(dst[i].Bytes, sets[0][i].Bytes)
 				}
 				for i := range sets {
 					require.NoError(b, in.Put(ctx, sets[i]))
@@ -38,12 +38,15 @@ func BenchmarkTier(b *testing.B) {
 					set := sets[i%3]
 					begin := time.Now()
 					for j := range dst {
-						copy(dst[j], set[j].Bytes)
+						copy(dst[j].Bytes, set[j].Bytes)
 					}
 					middle := time.Now()
 					if op == "Get" {
 						set = sets[1+i%2]
-						got, err := in.Get(ctx, keys(set), dst)
+						for j := range dst {
+							dst[j].Key = set[j].Key
+						}
+						got, err := in.Get(ctx, dst)
 						require.NoError(b, err)
 						require.Equal(b, n, got)
 					} else {

@@ -10,26 +10,24 @@ import (
 type copying struct {
 	e    *entry
 	from []byte
-	sum  uint32
 }
 
 // Get implements tier.Tier.
-func (t *Tier) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (n int, err error) {
+func (t *Tier) Get(ctx context.Context, blocks []tier.Block) (n int, err error) {
 	if err := t.enter(ctx, "get"); err != nil {
 		return 0, err
 	}
-	keys = keys[:min(len(keys), len(dst))]
 	t.now++
 	now := t.now
 	list := t.lists.Get().(*[]copying)
-	for i, key := range keys {
-		e := t.books.find(key)
-		if e == nil || !e.ready || e.size != len(dst[i]) {
+	for i := range blocks {
+		e := t.books.find(blocks[i].Key)
+		if e == nil || !e.ready || e.size != len(blocks[i].Bytes) {
 			break
 		}
 		e.copies++
 		t.books.settle(e)
-		*list = append(*list, copying{e, e.at.bytes(e.size), e.sum})
+		*list = append(*list, copying{e, e.at.bytes(e.size)})
 	}
 	t.mu.Unlock()
 
@@ -38,9 +36,11 @@ func (t *Tier) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (n int, e
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		if corrupt = copySum(dst[i], c.from) != c.sum; corrupt {
+		b := &blocks[i]
+		if corrupt = b.SummedFrom(copySum(b.Bytes, c.from)) != c.e.sum; corrupt {
 			break
 		}
+		b.Sum = c.e.sum
 		n++
 	}
 
@@ -56,14 +56,14 @@ func (t *Tier) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (n int, e
 	}
 	if corrupt {
 		t.stats.Corrupt++
-		if e := (*list)[n].e; t.books.find(keys[n]) == e {
+		if e := (*list)[n].e; t.books.find(e.key) == e {
 			t.remove(e)
 		}
 	}
 	clear(*list)
 	*list = (*list)[:0]
 	t.lists.Put(list)
-	t.stats.Queried += int64(len(keys))
+	t.stats.Queried += int64(len(blocks))
 	t.stats.Hits += int64(n)
 	if err != nil {
 		return n, tier.ErrFailed{Name: t.info.Name, Op: "get", Err: err}
@@ -119,22 +119,39 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 		e.copies = 1
 		to := e.at.bytes(e.size)
 		t.mu.Unlock()
-		sum := copySum(to, b.Bytes)
+		right := b.SummedFrom(copySum(to, b.Bytes)) == b.Sum
 		err := ctx.Err()
 		t.mu.Lock()
-		e.sum, e.used, e.ready, e.copies = sum, now, true, 0
-		t.stats.Stored++
-		t.stats.Written += int64(e.size)
-		if !e.gone {
-			t.stats.Blocks++
-			t.stats.Bytes += int64(e.size)
+		e.sum, e.used, e.ready, e.copies = b.Sum, now, right, 0
+		switch {
+		case right:
+			t.stored(e)
+		case e.gone:
+			t.settle(e)
+		default:
+			t.remove(e)
 		}
-		t.settle(e)
+		if !right { // it changed after it was summed
+			declined = b.Key
+			t.stats.Corrupt++
+			t.stats.Declined++
+		}
 		if err != nil && i+1 < len(blocks) {
 			return tier.ErrFailed{Name: t.info.Name, Op: "put", Err: err}
 		}
 	}
 	return nil
+}
+
+// stored counts a block whose payload is there.
+func (t *Tier) stored(e *entry) {
+	t.stats.Stored++
+	t.stats.Written += int64(e.size)
+	if !e.gone {
+		t.stats.Blocks++
+		t.stats.Bytes += int64(e.size)
+	}
+	t.settle(e)
 }
 
 // place gives an entry a slot, giving up others that calls before this one used last.

@@ -16,7 +16,7 @@ type entry struct {
 	copies            int    // calls that copy its payload now: it may not be moved or overwritten
 	leaf              int    // where it is among the leaves; −1: it is none
 	size              int    // bytes of the payload
-	sum               uint32 // CRC32C of the payload
+	sum               uint32 // tier.Block.Sum
 	at                slot
 }
 

@@ -33,6 +33,14 @@ func open(t testing.TB, bytes int64) *Tier {
 	return in
 }
 
+// buffers is where the payloads of blocks are read into.
+func buffers(blocks []tier.Block) (out []tier.Block) {
+	for _, b := range blocks {
+		out = append(out, tier.Block{Key: b.Key, Bytes: make([]byte, len(b.Bytes))})
+	}
+	return out
+}
+
 func keys(blocks []tier.Block) (out []tier.Key) {
 	for _, b := range blocks {
 		out = append(out, b.Key)
@@ -73,7 +81,7 @@ func TestBudget(t *testing.T) {
 		in := open(t, bytes)
 		b := tiertest.Chain("budget", "a", 2, int(bytes))
 		require.NoError(t, in.Put(ctx, b))
-		n, err := in.Get(ctx, keys(b), [][]byte{make([]byte, bytes), make([]byte, bytes)})
+		n, err := in.Get(ctx, buffers(b))
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "a budget for one block of %d bytes", bytes)
 		require.Equal(t, int64(1), in.Stats().Declined, "its child would need its room")
@@ -103,7 +111,7 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		put(name)
 	}
-	n, err := in.Get(ctx, keys(tiertest.Chain("lru", "a", 1, 64)), [][]byte{make([]byte, 64)})
+	n, err := in.Get(ctx, buffers(tiertest.Chain("lru", "a", 1, 64)))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	put("b")
@@ -126,7 +134,7 @@ func TestNeverReadGoFirst(t *testing.T) {
 	}
 	require.NoError(t, in.Put(ctx, blocks[:4]))
 	for _, i := range []int{0, 1, 3} {
-		_, err := in.Get(ctx, keys(blocks[i:i+1]), [][]byte{make([]byte, 64)})
+		_, err := in.Get(ctx, buffers(blocks[i:i+1]))
 		require.NoError(t, err)
 	}
 	require.NoError(t, in.Put(ctx, blocks[:4])) // the same use for all
@@ -148,12 +156,12 @@ func TestSizesShareTheBudget(t *testing.T) {
 		size := sizes[i/20%len(sizes)]
 		b := tiertest.Chain("sizes", fmt.Sprint(i), 2, size)
 		require.NoError(t, in.Put(ctx, b))
-		dst := [][]byte{make([]byte, size), make([]byte, size)}
-		n, err := in.Get(ctx, keys(b), dst)
+		dst := buffers(b)
+		n, err := in.Get(ctx, dst)
 		require.NoError(t, err)
 		require.Equal(t, 2, n, "two blocks of %d bytes have room", size)
 		for j := range b {
-			require.Equal(t, b[j].Bytes, dst[j])
+			require.Equal(t, b[j].Bytes, dst[j].Bytes)
 		}
 		require.LessOrEqual(t, in.store.taken, int64(budget))
 		require.NoError(t, in.check())
@@ -172,16 +180,16 @@ func TestCorruptPayloadsAreMisses(t *testing.T) {
 	for _, at := range []int{0, 1000, size - 1} {
 		e := in.books.find(b[1].Key)
 		e.at.bytes(size)[at] ^= 1
-		dst := [][]byte{make([]byte, size), make([]byte, size), make([]byte, size)}
-		n, err := in.Get(ctx, keys(b), dst)
+		dst := buffers(b)
+		n, err := in.Get(ctx, dst)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		require.Equal(t, b[0].Bytes, dst[0])
+		require.Equal(t, b[0].Bytes, dst[0].Bytes)
 		n, err = in.Has(ctx, keys(b))
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "it is forgotten")
 		require.NoError(t, in.Put(ctx, b))
-		n, err = in.Get(ctx, keys(b), dst)
+		n, err = in.Get(ctx, dst)
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 	}
@@ -208,14 +216,10 @@ func TestNoGarbage(t *testing.T) {
 	}
 	in := open(t, 16*4096)
 	var chains [][]tier.Block
-	var lists [][]tier.Key
+	var lists [][]tier.Block
 	for i := range 12 {
 		chains = append(chains, tiertest.Chain("garbage", fmt.Sprint(i), 4, 4000))
-		lists = append(lists, keys(chains[i]))
-	}
-	dst := make([][]byte, 4)
-	for i := range dst {
-		dst[i] = make([]byte, 4000)
+		lists = append(lists, buffers(chains[i]))
 	}
 	i := 0
 	turn := func() {
@@ -224,7 +228,7 @@ func TestNoGarbage(t *testing.T) {
 		if err := in.Put(ctx, chains[c]); err != nil {
 			panic(err)
 		}
-		if n, err := in.Get(ctx, lists[c], dst); n != 4 || err != nil {
+		if n, err := in.Get(ctx, lists[c]); n != 4 || err != nil {
 			panic("not there")
 		}
 	}
@@ -234,4 +238,26 @@ func TestNoGarbage(t *testing.T) {
 	runtime.GC()
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	require.Greater(t, in.Stats().Evicted, int64(500))
+}
+
+// What changed between its sum and the copy is declined, and counted.
+func TestWrongSumsAreDeclined(t *testing.T) {
+	in := open(t, 1<<16)
+	b := tiertest.Chain("wrong", "a", 3, 1000)
+	b[1].Bytes[7] ^= 1
+	require.NoError(t, in.Put(ctx, b))
+	n, err := in.Has(ctx, keys(b))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	n, err = in.Has(ctx, keys(b[2:]))
+	require.NoError(t, err)
+	require.Zero(t, n, "its child, of the same call")
+	require.NoError(t, in.check())
+	s := in.Stats()
+	require.Equal(t, []int64{1, 2, 1, 1000}, []int64{s.Corrupt, s.Declined, s.Blocks, s.Written})
+	b[1].Bytes[7] ^= 1
+	require.NoError(t, in.Put(ctx, b))
+	n, err = in.Get(ctx, buffers(b))
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
 }

@@ -30,9 +30,15 @@ func Chain(root, sequence string, n, size int) []tier.Block {
 		if i > 0 {
 			out[i].Parent = out[i-1].Key
 		}
-		out[i].Bytes = Payload(out[i].Key, size)
+		fill(&out[i], size)
 	}
 	return out
+}
+
+// fill gives a block the payload of size bytes that its key has, and the sum of it.
+func fill(b *tier.Block, size int) {
+	b.Bytes = Payload(b.Key, size)
+	b.Sum = b.Summed()
 }
 
 // name is a key for a text.
@@ -46,20 +52,29 @@ func keys(blocks []tier.Block) []tier.Key {
 	return out
 }
 
-// buffers is where n payloads are read into; no payload has their content.
-func buffers(n, size int) [][]byte {
-	out := make([][]byte, n)
-	for i := range out {
-		out[i] = bytes.Repeat([]byte{0xa5}, size)
+// guard is bytes behind each of buffers that are nobody's.
+const guard = 8
+
+// buffers is where payloads of keys are read into; no payload has their content, nor its sum.
+func buffers(keys []tier.Key, size int) []tier.Block {
+	out := make([]tier.Block, len(keys))
+	for i, k := range keys {
+		out[i] = tier.Block{Key: k, Bytes: bytes.Repeat([]byte{0xa5}, size+guard)[:size]}
+		out[i].Sum = ^(&tier.Block{Key: k, Bytes: Payload(k, size)}).Summed()
 	}
 	return out
 }
 
-// verify says which payload is not that of its key.
-func verify(keys []tier.Key, payloads [][]byte) error {
-	for i, k := range keys {
-		if !bytes.Equal(Payload(k, len(payloads[i])), payloads[i]) {
-			return fmt.Errorf("payload %d of %d is not what was put under its key", i, len(keys))
+// verify says which of buffers does not have what is put under its key, or is not as it was behind that.
+func verify(read []tier.Block) error {
+	for i, b := range read {
+		switch whole := b.Bytes[:cap(b.Bytes)]; {
+		case !bytes.Equal(Payload(b.Key, len(b.Bytes)), b.Bytes):
+			return fmt.Errorf("payload %d of %d is not what was put under its key", i, len(read))
+		case b.Sum != b.Summed():
+			return fmt.Errorf("the sum of payload %d of %d is not the one that was put", i, len(read))
+		case !bytes.Equal(whole[len(b.Bytes):], bytes.Repeat([]byte{0xa5}, len(whole)-len(b.Bytes))):
+			return fmt.Errorf("bytes behind payload %d of %d were written", i, len(read))
 		}
 	}
 	return nil

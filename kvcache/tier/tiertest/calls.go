@@ -13,11 +13,11 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// each calls all methods that take a context. Get reads into dst.
-func each(ctx context.Context, in tier.Tier, blocks []tier.Block, dst [][]byte) map[string]error {
+// each calls all methods that take a context.
+func each(ctx context.Context, in tier.Tier, blocks []tier.Block) map[string]error {
 	out := map[string]error{}
 	_, out["has"] = in.Has(ctx, keys(blocks))
-	_, out["get"] = in.Get(ctx, keys(blocks), dst)
+	_, out["get"] = in.Get(ctx, buffers(keys(blocks), payload))
 	out["put"] = in.Put(ctx, blocks)
 	out["delete"] = in.Delete(ctx, keys(blocks))
 	out["clear"] = in.Clear(ctx, blocks[0].Root)
@@ -31,12 +31,12 @@ func checkContexts(r *rig) {
 	put(r.t, in, a)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	for op, err := range each(over, in, a, buffers(4, payload)) {
+	for op, err := range each(over, in, a) {
 		require.ErrorIs(r.t, err, context.Canceled, op)
 	}
 	late, cancel := context.WithDeadline(ctx, time.Unix(1, 0))
 	defer cancel()
-	for op, err := range each(late, in, a, buffers(4, payload)) {
+	for op, err := range each(late, in, a) {
 		require.ErrorIs(r.t, err, context.DeadlineExceeded, op)
 	}
 	holds(r.t, in, a, 4)
@@ -56,9 +56,9 @@ func checkContexts(r *rig) {
 			err = in.Put(during, blocks)
 		} else {
 			var n int
-			dst := buffers(len(blocks), payload)
-			n, err = in.Get(during, keys(blocks), dst)
-			require.NoError(r.t, verify(keys(blocks)[:n], dst), "what was read before the context ended")
+			dst := buffers(keys(blocks), payload)
+			n, err = in.Get(during, dst)
+			require.NoError(r.t, verify(dst[:n]), "what was read before the context ended")
 		}
 		wg.Wait()
 		if err != nil {
@@ -77,7 +77,7 @@ func checkClosed(r *rig) {
 	a := Chain("closed", "a", 3, payload)
 	put(r.t, in, a)
 	require.NoError(r.t, in.Close())
-	for op, err := range each(ctx, in, a, buffers(3, payload)) {
+	for op, err := range each(ctx, in, a) {
 		require.ErrorAs(r.t, err, &tier.ErrClosed{}, op)
 	}
 	require.NoError(r.t, in.Close(), "once more")
@@ -99,18 +99,18 @@ func checkClosing(r *rig) {
 		for w := range 4 {
 			calls.Go(func() {
 				b := Chain("closing", fmt.Sprint(w), 3, payload)
-				dst := buffers(len(a), payload)
+				dst := buffers(keys(a), payload)
 				for i := 0; ; i++ {
 					if i == round {
 						started <- struct{}{}
 					}
 					late := over.Load()
-					n, err := in.Get(ctx, keys(a), dst)
+					n, err := in.Get(ctx, dst)
 					if late && err == nil {
 						failures <- errors.New("a call that began after Close was done")
 						return
 					}
-					if wrong := verify(keys(a)[:n], dst); wrong != nil {
+					if wrong := verify(dst[:n]); wrong != nil {
 						failures <- wrong
 						return
 					}
@@ -142,7 +142,7 @@ func checkClosing(r *rig) {
 		}
 		closed.Wait()
 		over.Store(true)
-		for op, err := range each(ctx, in, a, buffers(len(a), payload)) {
+		for op, err := range each(ctx, in, a) {
 			if !errors.As(err, new(tier.ErrClosed)) {
 				failures <- fmt.Errorf("%s after Close: %v", op, err)
 			}

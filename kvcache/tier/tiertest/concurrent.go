@@ -68,12 +68,12 @@ func anyCall(rng *rand.Rand, in tier.Tier, blocks []tier.Block) error {
 			return err
 		}
 	case op < 80:
-		dst := buffers(len(part), payload)
-		n, err := in.Get(ctx, keys(part), dst)
+		dst := buffers(keys(part), payload)
+		n, err := in.Get(ctx, dst)
 		if err != nil {
 			return err
 		}
-		if err := verify(keys(part)[:n], dst); err != nil {
+		if err := verify(dst[:n]); err != nil {
 			return err
 		}
 	case op < 90:

@@ -103,31 +103,35 @@ func (p *plain) Has(ctx context.Context, keys []tier.Key) (int, error) {
 	return p.there(keys, func(int, *kept) bool { return true }), nil
 }
 
-func (p *plain) Get(ctx context.Context, keys []tier.Key, dst [][]byte) (int, error) {
+func (p *plain) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.enter(ctx); err != nil {
 		return 0, err
 	}
-	if !p.is("reads beyond dst") {
-		keys = keys[:min(len(keys), len(dst))]
-	}
 	p.now++
-	n := p.there(keys, func(i int, k *kept) bool {
-		if len(dst[i]) != len(k.Bytes) && !(p.is("takes any length") && len(dst[i]) > 0) {
+	n := p.there(keys(blocks), func(i int, k *kept) bool {
+		dst := &blocks[i]
+		if len(dst.Bytes) != len(k.Bytes) && !(p.is("takes any length") && len(dst.Bytes) > 0) {
 			return false
 		}
 		from := k.Bytes
 		if p.is("returns another block") && k.used+1 < p.now {
 			from = p.alien
 		}
-		copy(dst[i], from)
+		copy(dst.Bytes, from)
+		if !p.is("loses the sum") {
+			dst.Sum = k.Sum
+		}
+		if p.is("writes behind the payload") {
+			clear(dst.Bytes[len(dst.Bytes):cap(dst.Bytes)])
+		}
 		k.used, k.read = p.now, true
 		p.stats.Read += int64(len(k.Bytes))
 		return true
 	})
-	if p.is("writes to the rest of dst after its last key") && len(dst) > len(keys) {
-		clear(dst[len(keys)])
+	if p.is("writes beyond the list") && len(blocks) < cap(blocks) {
+		clear(blocks[:len(blocks)+1][len(blocks)].Bytes)
 	}
 	return n, nil
 }

@@ -45,14 +45,15 @@ func checkCopies(r *rig) {
 	for i := range a {
 		clear(a[i].Bytes)
 	}
-	dst := buffers(3, payload)
+	dst := buffers(keys(a), payload)
 	for range 2 {
-		n, err := in.Get(ctx, keys(a), dst)
+		n, err := in.Get(ctx, dst)
 		require.NoError(r.t, err)
 		require.Equal(r.t, 3, n)
-		require.NoError(r.t, verify(keys(a), dst))
+		require.NoError(r.t, verify(dst))
 		for i := range dst {
-			clear(dst[i])
+			clear(dst[i].Bytes)
+			dst[i].Sum = 0
 		}
 	}
 	list := keys(a)

@@ -77,7 +77,7 @@ func checkStats(r *rig) {
 	require.Equal(r.t, 3, n)
 	s = in.Stats()
 	require.Equal(r.t, []int64{4, 3, 0}, []int64{s.Queried, s.Hits, s.Read}, "keys, hits and bytes read by Has")
-	n, err = in.Get(ctx, keys(a), buffers(4, payload))
+	n, err = in.Get(ctx, buffers(keys(a), payload))
 	require.NoError(r.t, err)
 	require.Equal(r.t, 3, n)
 	s = in.Stats()

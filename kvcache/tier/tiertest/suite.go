@@ -116,11 +116,11 @@ func has(t require.TestingT, in tier.Tier, keys []tier.Key) int {
 
 // get is Get of payloads of a length; what it returns is compared with what their keys say.
 func get(t require.TestingT, in tier.Tier, keys []tier.Key, size int) int {
-	dst := buffers(len(keys), size)
-	n, err := in.Get(ctx, keys, dst)
+	dst := buffers(keys, size)
+	n, err := in.Get(ctx, dst)
 	require.NoError(t, err)
 	require.True(t, 0 <= n && n <= len(keys), "Get: %d of %d keys", n, len(keys))
-	require.NoError(t, verify(keys[:n], dst))
+	require.NoError(t, verify(dst[:n]))
 	return n
 }
 
