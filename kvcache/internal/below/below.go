@@ -23,8 +23,10 @@ import (
 type Below[B backend.Buffer] struct {
 	Offload *offload.Offload[B] // nil: nothing
 	Tiers   []tier.Tier         // fastest first
+	Infos   []tier.Info         // of each: asked once, as it does not change
 	Outlive bool                // one of them is found by the next process
 	own     []tier.Tier         // those that Open opened
+	answers []*answer           // of each
 }
 
 // Open opens what the configuration names, for the blocks of parts; guard is the pool's lock.
@@ -80,7 +82,9 @@ func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 	}
 	b.Tiers = append(append(b.Tiers, b.own...), t.More...)
 	for _, tr := range b.Tiers {
-		b.Outlive = b.Outlive || tr.Info().Outlives
+		info := tr.Info()
+		b.Infos, b.answers = append(b.Infos, info), append(b.answers, &answer{})
+		b.Outlive = b.Outlive || info.Outlives
 	}
 	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers)
 	return b, err
@@ -94,7 +98,7 @@ func HostTier(device backend.Info) error {
 	return nil
 }
 
-// CloseWait is how long Close waits for what is on its way down.
+// CloseWait is how long Close waits for what is on its way down, and then for its own tiers to close.
 var CloseWait = 10 * time.Second
 
 // Close lets go of everything. The pool's lock is not held. What calls of others look at without the lock stays as it is.
@@ -105,8 +109,5 @@ func (b *Below[B]) Close() (err error) {
 		_ = o.Flush(ctx) // a tier that hangs does not hang the program
 		err = o.Close()
 	}
-	for _, t := range b.own {
-		err = errors.Join(err, t.Close())
-	}
-	return err
+	return errors.Join(err, closeAll(b.own))
 }
