@@ -306,6 +306,8 @@ func TestCloseAboveTiersThatHang(t *testing.T) {
 
 // A step that needs all blocks does not wait while a tier is asked what it has of those that were written before.
 func TestStepsDoNotWaitForAnswers(t *testing.T) {
+	defer func(d time.Duration) { offload.Patience.Call = d }(offload.Patience.Call)
+	offload.Patience.Call = time.Hour
 	r, tiers := aboveHung(t, 1)
 	tiers[0].hang("has") // and the storer waits an hour for that
 	require.NoError(t, r.prefillOf(sequence(1, 37)))
