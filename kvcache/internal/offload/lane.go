@@ -27,8 +27,9 @@ type lane[B backend.Buffer] struct {
 // part is host memory that blocks go through. The lane's lock guards it, but whoever has it may read lent.
 type part struct {
 	backend.HostMemory
-	lent int  // times that it was given back
-	late bool // another one has its place
+	lent    int  // times that it was given back
+	late    bool // another one has its place
+	pending bool // and is being made
 }
 
 // laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
@@ -72,30 +73,44 @@ func (l *lane[B]) back(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.lent++
+	replaced := p.late && !p.pending
 	if p.late {
 		l.more--
+		p.late, p.pending = false, false
 	}
-	if l.closed || p.late {
+	if l.closed || replaced {
 		_ = p.Close()
 		return
 	}
 	l.parts <- p // there is room for all
 }
 
-// late puts another part in the place of one that was lent and may be out for long. lent is the part's when that began.
+// late puts another part in the place of one that was lent and may be out for long. lent is the part's when that began. The lane's lock is
+// not held while it is made: that may take a device a while.
 func (l *lane[B]) late(p *part, lent int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || p.late || p.lent != lent || l.more == l.most {
 		return
 	}
-	m, err := backend.HostAlloc(l.be, l.bytes)
-	if err != nil {
-		return // others wait for it, as long as they like
-	}
-	p.late = true
+	p.late, p.pending = true, true
 	l.more++
-	l.parts <- &part{HostMemory: m}
+	l.mu.Unlock()
+	m, err := backend.HostAlloc(l.be, l.bytes)
+	l.mu.Lock()
+	back := p.lent != lent // it has its place itself
+	switch {
+	case !back && err == nil && !l.closed:
+		p.pending = false
+		l.parts <- &part{HostMemory: m}
+		return
+	case !back: // others wait for it, as long as they like
+		p.late, p.pending = false, false
+		l.more--
+	}
+	if err == nil {
+		_ = m.Close()
+	}
 }
 
 // part is host memory that is nobody else's until it is given back.
