@@ -176,6 +176,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 			cancel()
 			require.NoError(t, err)
 		}
+		synctest.Wait()
 		require.Len(t, r.fast.calls, 256)
 		open()
 		synctest.Wait()
