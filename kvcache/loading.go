@@ -59,7 +59,7 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 
 // findWait is how long Open waits for tiers to say what they have, or a tenth of what computing takes, if that is known and less, or
 // findLeast: what is slower has nothing.
-var findWait = time.Second
+var findWait = 100 * time.Millisecond
 
 const findLeast = 10 * time.Millisecond
 

@@ -8,12 +8,13 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 )
 
 // TestMain makes property tests run hundreds of histories unless told otherwise, and
 // fewer where each takes long.
 func TestMain(m *testing.M) {
-	findWait = time.Hour // on a busy machine anything takes its time
+	findWait, offload.Patience.Ask, offload.Patience.Slow = time.Hour, time.Hour, time.Hour // on a busy machine anything takes its time
 	switch {
 	case strings.HasPrefix(deviceName(), "cpu") && !race.Enabled:
 		testsize.Histories(300)

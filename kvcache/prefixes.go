@@ -96,7 +96,7 @@ func (p *Pool[B]) clearTree(root prefix.Root, forget func() error) error {
 	} else if err := o.Still(forget); err != nil {
 		return err
 	} else {
-		o.Forget()
+		o.Forget(root.Key)
 	}
 	for s := range p.seqs { // also those that had nothing in the tree yet
 		if root == (prefix.Root{}) || s.text.Root == root {

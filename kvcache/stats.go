@@ -46,24 +46,23 @@ type GroupStats struct {
 // has finished. It returns ErrClosed after Close.
 func (p *Pool[B]) Stats() (stats Stats, err error) {
 	defer naming("Pool.Stats", &err)
-	var tiers []tier.Tier
-	if stats, tiers, err = p.stats(); err != nil {
-		return Stats{}, err
+	if stats, err = p.stats(); err != nil || stats.Tiers == nil {
+		return stats, err
 	}
-	for i, t := range tiers { // without the lock: they may be anybody's
-		stats.Tiers[i].Stats = t.Stats()
+	for i, s := range p.below.Stats() { // without the lock
+		stats.Tiers[i].Stats = s
 	}
 	return stats, nil
 }
 
-func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
+func (p *Pool[B]) stats() (Stats, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.shut(); err != nil {
-		return Stats{}, nil, err
+		return Stats{}, err
 	}
 	if err := p.parts.Reclaim(); err != nil {
-		return Stats{}, nil, err
+		return Stats{}, err
 	}
 	perBlock := p.parts.BlockBytes
 	b := p.parts.Stats()
@@ -92,10 +91,9 @@ func (p *Pool[B]) stats() (_ Stats, tiers []tier.Tier, err error) {
 		stats.Groups = p.groupStats()
 	}
 	if o := p.below.Offload; o != nil {
-		tiers = p.below.Tiers
-		stats.Tiers, stats.Moves = belowStats(tiers, o.Stats(), o.BlockBytes())
+		stats.Tiers, stats.Moves = belowStats(p.below.Infos, o.Stats(), o.BlockBytes())
 	}
-	return stats, tiers, nil
+	return stats, nil
 }
 
 func (p *Pool[B]) groupStats() (out []GroupStats) {
@@ -143,7 +141,7 @@ func (p *Pool[B]) Check() (err error) {
 // TierStats are the numbers of a tier below the pool's device.
 type TierStats struct {
 	tier.Info
-	Stats  tier.Stats     // what it has, and did for all that use it
+	Stats  tier.Stats     // what it has, and did for all that use it; if it does not answer soon, as it last said
 	Moves  tier.TierMoves // what it did for this pool, and how it failed
 	Tokens int64          // of prompts that sequences got from it
 }
@@ -153,19 +151,21 @@ type MoveStats struct {
 	BlockBytes int64 // of a block, as tiers have it
 	Stored     int64 // blocks that were put into tiers
 	There      int64 // blocks that tiers had already
-	Missed     int64 // blocks that were not stored: they had left the device, or could not be held, or no tier took them
-	Waiting    int   // blocks that are written, and not stored yet
-	Loaded     int64 // blocks that came back
-	Loading    int   // loads under way
-	Planner    planner.Stats
-	Reason     string // why the last load loaded as much as it did
+	// Missed is, each once, blocks that were not stored: they had left the device before they were copied, or could not be held, or no
+	// tier took them. What came from a tier is below, and does not count.
+	Missed  int64
+	Waiting int   // blocks, with Model.Groups entries of the prefix tree, that are written and not stored yet
+	Loaded  int64 // blocks that came back
+	Loading int   // loads under way
+	Planner planner.Stats
+	Reason  string // why the last load loaded as much as it did
 }
 
 // belowStats are the numbers of an offload, but for what the tiers say.
-func belowStats(tiers []tier.Tier, s offload.Stats, bytes int64) ([]TierStats, MoveStats) {
+func belowStats(tiers []tier.Info, s offload.Stats, bytes int64) ([]TierStats, MoveStats) {
 	out := make([]TierStats, len(tiers))
-	for i, t := range tiers {
-		out[i] = TierStats{Info: t.Info(), Moves: s.Moves.Tiers[i], Tokens: s.Tokens[i]}
+	for i, info := range tiers {
+		out[i] = TierStats{Info: info, Moves: s.Moves.Tiers[i], Tokens: s.Tokens[i]}
 	}
 	return out, MoveStats{BlockBytes: bytes, Stored: s.Stored, There: s.There, Missed: s.Missed, Waiting: s.Waiting, Loaded: s.Loaded, Loading: s.Loading,
 		Planner: s.Decisions, Reason: s.Reason}

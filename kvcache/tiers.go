@@ -3,6 +3,7 @@ package kvcache
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,16 +42,13 @@ func warn(ignored []config.Ignored) {
 }
 
 // Tiers says what is below the device, the fastest first; nil: nothing. Match.Tiers and Stats.Tiers are in this order.
-func (p *Pool[B]) Tiers() (out []tier.Info) {
+func (p *Pool[B]) Tiers() []tier.Info {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shut() != nil {
 		return nil
 	}
-	for _, t := range p.below.Tiers {
-		out = append(out, t.Info())
-	}
-	return out
+	return slices.Clone(p.below.Infos)
 }
 
 // Prefilled tells the pool what the runner computed: so many tokens of a prompt after a context of others, and how long that took.
@@ -62,7 +60,8 @@ func (p *Pool[B]) Prefilled(context, tokens int, took time.Duration) {
 	}
 }
 
-// Flush waits until the blocks that are written by now are in tiers, or ctx ends. Close waits a while for that by itself.
+// Flush waits until the blocks that are written by now are in tiers, or ctx ends. It does not wait for a tier that hangs: the error is
+// tier.ErrHung then. Close waits a while for that by itself.
 func (p *Pool[B]) Flush(ctx context.Context) (err error) {
 	defer naming("Pool.Flush", &err)
 	if err := p.shut(); err != nil {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,4 +54,45 @@ func BenchmarkTiersBringBlocks(b *testing.B) {
 	b.SetBytes(bytes)
 	b.ReportMetric(copied.Seconds()/b.Elapsed().Seconds(), "of-copy")
 	require.NoError(b, m.Close())
+}
+
+// Prompts of 8 blocks, one after another, that cost nothing to compute: how many of their blocks are below in the end, where the pool has room for
+// one or for four of them, and the runner goes on at once, after a while, or when all is below.
+func BenchmarkTiersKeepUp(b *testing.B) {
+	for name, model := range map[string]Model{"16KiB": {Layers: 2, KVHeads: 1, HeadDim: 64}, "4MiB": {Layers: 32, KVHeads: 8, HeadDim: 128}} {
+		for _, prompts := range []int{1, 4} {
+			for _, pause := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, -1} {
+				then := pause.String()
+				if pause < 0 {
+					then = "flush"
+				}
+				b.Run(fmt.Sprintf("%s/room=%d/%s", name, prompts, then), func(b *testing.B) {
+					m, err := memory.Open(memory.Options{Bytes: 1 << 30})
+					require.NoError(b, err)
+					r := deviceRig(b, Config{Model: model, Storage: Storage{K: backend.F32},
+						Memory: Memory{Capacity: 160, MaxSeqs: 1, BlockSize: 16, Blocks: 8*prompts + 2}, Tiers: config.Tiers{More: []tier.Tier{m}}})
+					n := 0
+					for b.Loop() {
+						prompt := sequence(1000*n, 129)
+						seq, _, err := r.pool.Open(prompt, OpenOptions{NoReuse: true})
+						require.NoError(b, err)
+						require.NoError(b, r.plan(r.s, feed[buffer]{seq, prompt}))
+						require.NoError(b, r.commit())
+						require.NoError(b, seq.Release())
+						if n++; pause < 0 {
+							require.NoError(b, r.pool.Flush(context.Background()))
+						} else if pause > 0 {
+							time.Sleep(pause)
+						}
+					}
+					r.flush()
+					st, err := r.pool.Stats()
+					require.NoError(b, err)
+					require.Equal(b, int64(8*n), st.Moves.Stored+st.Moves.Missed)
+					b.ReportMetric(100*float64(st.Moves.Stored)/float64(8*n), "%kept")
+					require.NoError(b, m.Close())
+				})
+			}
+		}
+	}
 }

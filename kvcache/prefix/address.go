@@ -29,3 +29,15 @@ func (t *Tree) Address(b block.Block) (Address, bool) {
 	a.Whole = len(tokens) == t.blockSize && m.fidelity == Exact
 	return a, true
 }
+
+// Whole is Address.Whole, without what keys cost; false also where the tree does not have the block.
+func (t *Tree) Whole(b block.Block) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e := t.at(b)
+	if e == nil {
+		return false
+	}
+	tokens, m := e.node.label(e.index(), t.blockSize)
+	return len(tokens) == t.blockSize && m.fidelity == Exact
+}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"time"
 )
 
 // Place is blocks of a list that a tier has, one after another.
 type Place struct{ Tier, Blocks int }
 
 // Has says where the longest beginning of a list that the tiers have together is: each part in the first tier that has
-// its first block. Tiers that fail or are left alone have nothing; Stats count it. The error is that of the context, or ErrClosed.
+// its first block. Tiers that fail or are left alone have nothing; Stats count it. So has one that does not answer within its share of
+// the time that the context leaves, which is the same for all that are still to be asked. The error is that of the context, or ErrClosed.
 func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 	if err := m.enter(ctx); err != nil {
 		return nil, err
@@ -25,15 +28,17 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 			if n > 0 || i == last || failed[i] {
 				continue
 			}
-			if !m.allow(g) {
+			if !m.allow(g, load) {
 				failed[i] = true
 				continue
 			}
 			var err error
 			list := keys // a call that hangs may read it later
-			if n, err = m.ask(ctx, g, opHas, len(list), func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
+			share, cancel := shareOf(ctx, len(m.tiers)-i)
+			if n, err = m.ask(share, g, request{op: opHas, kind: load, limit: len(list)}, func(ctx context.Context) (int, error) { return g.tier.Has(ctx, list) }); err != nil {
 				n, failed[i] = 0, true
 			}
+			cancel()
 			if ctx.Err() != nil {
 				return out, ctx.Err()
 			}
@@ -50,6 +55,15 @@ func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 		}
 	}
 	return out, nil
+}
+
+// shareOf is a context for one of n calls that follow each other.
+func shareOf(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok || n == 1 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(end)/time.Duration(n))
 }
 
 // Delete has all tiers forget blocks. Jobs that store or load some of them are cancelled first, so that they do not come back. An
@@ -92,16 +106,24 @@ func (m *Mover) forget(ctx context.Context, op string, match func(*Block) bool, 
 		select {
 		case <-j.freed:
 		case <-j.stuck:
+			select {
+			case <-j.told: // other calls for it are over, or hang too
+			case <-ctx.Done():
+			}
 			err = errors.Join(err, j.hung) // its call may put blocks yet
 		case <-ctx.Done():
 			err = errors.Join(err, ctx.Err()) // and the tiers forget what they have by now
 		}
 	}
-	for _, g := range m.tiers {
-		_, e := m.ask(context.WithoutCancel(ctx), g, op, 0, func(ctx context.Context) (int, error) { return 0, do(ctx, g.tier) })
-		err = errors.Join(err, e)
+	errs := make([]error, len(m.tiers))
+	var all sync.WaitGroup
+	for i, g := range m.tiers { // at once: one that hangs does not keep others from it
+		all.Go(func() {
+			_, errs[i] = m.ask(context.WithoutCancel(ctx), g, request{op: op, kind: forgetting}, func(ctx context.Context) (int, error) { return 0, do(ctx, g.tier) })
+		})
 	}
-	return err
+	all.Wait()
+	return errors.Join(append(errs, err)...)
 }
 
 // enter begins a call that is no job.
@@ -122,8 +144,8 @@ func (m *Mover) enter(ctx context.Context) error {
 const opHas = "has"
 
 // ask calls a tier and waits no longer than for a call that hangs, and where the tier is only asked what it has, than its context lives: it
-// has nothing then.
-func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func(context.Context) (int, error)) (int, error) {
+// has nothing then. While a call hangs by which it is to forget something, it is not called by others: they fail in the same way at once.
+func (m *Mover) ask(ctx context.Context, g *guard, q request, fn func(context.Context) (int, error)) (int, error) {
 	type answer struct {
 		n   int
 		err error
@@ -133,17 +155,30 @@ func (m *Mover) ask(ctx context.Context, g *guard, op string, limit int, fn func
 	defer context.AfterFunc(m.base, cancel)()
 	answers := make(chan answer, 2)
 	m.mu.Lock()
+	if q.kind == forgetting && g.hung > 0 && g.late[forgetting] > 0 {
+		m.mu.Unlock()
+		return 0, ErrHung{Name: g.name, Op: q.op}
+	}
 	m.jobs++ // of the call, which may outlive this one
+	if q.op == opHas {
+		g.asking++
+	}
 	m.mu.Unlock()
+	q.onHang = func(err error) { answers <- answer{0, err} }
 	go func() {
 		defer m.leave()
-		n, hung, err := m.call(ctx, g, op, limit, func(err error) { answers <- answer{0, err} }, fn)
+		n, hung, err := m.call(ctx, g, q, fn)
+		if q.op == opHas {
+			m.mu.Lock()
+			g.asking--
+			m.mu.Unlock()
+		}
 		if !hung {
 			answers <- answer{n, err}
 		}
 	}()
 	var enough <-chan struct{}
-	if op == opHas {
+	if q.op == opHas {
 		enough = ctx.Done()
 	}
 	select {

@@ -52,9 +52,9 @@ type ErrPanic struct {
 
 func (e ErrPanic) Error() string { return fmt.Sprintf("tier: panic: %v", e.Value) }
 
-// ErrRefused is a tier that is not called for a while: it failed some times in a row, or a call of it hangs.
+// ErrRefused is a tier that is not called for a while: it failed some times in a row, or a call of it goes on for long.
 type ErrRefused struct{ Name string }
 
 func (e ErrRefused) Error() string {
-	return fmt.Sprintf("tier: %s: not called, as it failed before", e.Name)
+	return fmt.Sprintf("tier: %s: not called, as it failed before or a call of it has not returned", e.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -17,19 +18,37 @@ type guard struct {
 	until    time.Time     // no calls before
 	trial    bool          // a call is in progress that decides whether the pause is over
 	hung     int           // calls that hang
+	late     [kinds]int    // calls that go on after MoverOptions.Slow
+	slow     [2]bool       // the last call took that long: what it was lent is not waited for the next time
+	asking   int           // calls of Has
 	stats    TierMoves
 }
 
-// allow says whether the tier may be called now.
-func (m *Mover) allow(g *guard) bool {
+// open says whether a call of a kind may be made now. The lock is held.
+func (g *guard) open(k kind) bool {
+	return g.hung == 0 && !g.trial && g.late[k] == 0 && g.asking < mostAsking && !time.Now().Before(g.until)
+}
+
+// mostAsking is how many calls of Has a tier gets at a time: each has a goroutine, and callers that do not wait for it may be many.
+const mostAsking = 256
+
+// allow says whether the tier may be called now, and counts it where not.
+func (m *Mover) allow(g *guard, k kind) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.hung > 0 || g.trial || time.Now().Before(g.until) {
+	if !g.open(k) {
 		g.stats.Refused++
 		return false
 	}
 	g.trial = g.failures >= m.o.Failures
 	return true
+}
+
+// Takes reports whether a tier would be called by a store now.
+func (m *Mover) Takes() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.tiers, func(g *guard) bool { return g.open(store) })
 }
 
 // failed counts a failure. The lock is held.
@@ -44,34 +63,55 @@ func (m *Mover) failed(g *guard) {
 	g.stats.Pauses++
 }
 
+// request is a call to make.
+type request struct {
+	op    string
+	kind  kind
+	limit int
+	// Both run on another goroutine, at most once: when the call goes on after MoverOptions.Slow, and when it hangs. onSlow may be nil.
+	onSlow func()
+	onHang func(error)
+}
+
 // watch is a call in progress.
 type watch struct {
-	over, hung bool // one of them comes first
-	timer      *time.Timer
+	over, hung, late bool // over or hung comes first
+	timer            *time.Timer
 }
 
 // call calls a tier. A panic is an error. When the context has ended and the call goes on beyond the grace, it hangs: onHang
-// runs, on another goroutine, and when the call returns at last, call says so. fn returns how many of limit blocks it did.
-func (m *Mover) call(ctx context.Context, g *guard, op string, limit int, onHang func(error), fn func(context.Context) (int, error)) (n int, hung bool, err error) {
+// runs, and when the call returns at last, call says so. fn returns how many of limit blocks it did.
+func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.Context) (int, error)) (n int, hung bool, err error) {
 	inner, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	var w watch
+	op, limit := q.op, q.limit
+	late := m.watchFor(g, &w, &q)
 	stop := context.AfterFunc(inner, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !w.over {
-			w.timer = time.AfterFunc(m.o.Grace, func() { m.hangs(g, &w, func() { onHang(ErrHung{Name: g.name, Op: op}) }) })
+			w.timer = time.AfterFunc(m.o.Grace, func() { m.hangs(g, &w, func() { q.onHang(ErrHung{Name: g.name, Op: op}) }) })
 		}
 	})
 	begin := time.Now()
 	n, err = protect(inner, fn)
 	took := time.Since(begin)
 	stop()
+	if late != nil {
+		late.Stop()
+	}
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g.stats.Calls++
 	g.stats.Took += took
+	if w.late {
+		g.late[q.kind]--
+	}
+	if q.kind != forgetting {
+		g.slow[q.kind] = took >= m.o.Slow
+	}
 	if w.hung {
 		g.hung--
 		m.hung--
@@ -107,6 +147,31 @@ func (m *Mover) call(ctx context.Context, g *guard, op string, limit int, onHang
 		m.failed(g)
 	}
 	return n, false, err
+}
+
+// watchFor marks a call that goes on after MoverOptions.Slow: no other one of its kind is made then until it returns, and the job that it
+// is for holds nothing that others wait for. Where the last call took that long this one is marked at once.
+func (m *Mover) watchFor(g *guard, w *watch, q *request) *time.Timer {
+	mark := func() {
+		m.mu.Lock()
+		over := w.over || w.hung
+		if !over {
+			w.late = true
+			g.late[q.kind]++
+		}
+		m.mu.Unlock()
+		if !over && q.onSlow != nil {
+			q.onSlow()
+		}
+	}
+	m.mu.Lock()
+	slow := q.kind != forgetting && g.slow[q.kind]
+	m.mu.Unlock()
+	if slow {
+		mark()
+		return nil
+	}
+	return time.AfterFunc(m.o.Slow, mark)
 }
 
 // hangs marks a call that goes on beyond its grace, unless it is over.

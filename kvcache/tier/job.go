@@ -17,6 +17,12 @@ type Job struct {
 	Wait bool
 	// Done is called once, on another goroutine, when the result is known. The first Result.Blocks of a load may be read from then on. It must not block.
 	Done func(Result)
+	// Places is, of a load, what Has said of Blocks: they are read there first, and other tiers are asked for what is not there any more.
+	// nil: all tiers are asked in their order.
+	Places []Place
+	// Late is called at most once, on another goroutine, when a call of a tier goes on after MoverOptions.Slow, or to a tier whose last one
+	// did: Release may be a while, or never. It may come after Release. May be nil.
+	Late func()
 	// Release is called once, after Done, when the mover and its tiers do not touch Blocks any more. It must not block. May be nil.
 	Release func()
 }
@@ -40,9 +46,10 @@ type job struct {
 	after  *job // of the same sequence, if it is not done
 
 	queued, worker, done bool          // waits; has a worker; Done is being called. The mover's lock guards them
+	late                 bool          // Late was called
 	told                 chan struct{} // Done has returned
 	freed                chan struct{} // Release has returned
-	stuck                chan struct{} // a call for it hangs, by the error hung
+	stuck                chan struct{} // a call for it hangs, by the first error hung
 	hung                 error
 }
 
@@ -132,15 +139,27 @@ func (m *Mover) ready(k kind) int {
 	return slices.IndexFunc(m.lanes[k].queue, func(j *job) bool { return j.after == nil || j.after.done })
 }
 
-// run does a job. The worker is free when it is done, or when it hangs.
+// run does a job. The worker is free when it is done, or late.
 func (m *Mover) run(j *job) {
 	if j.kind == store {
 		m.store(j)
-	} else {
-		m.load(j)
+		return
 	}
+	m.load(j)
 	m.free(j)
 	m.release(j)
+}
+
+// late has others go on without what a job has.
+func (m *Mover) late(j *job) {
+	m.mu.Lock()
+	first := !j.late
+	j.late = true
+	m.mu.Unlock()
+	m.free(j)
+	if first && j.Late != nil {
+		j.Late()
+	}
 }
 
 // free gives the worker of a job to another one.

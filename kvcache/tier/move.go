@@ -7,33 +7,90 @@ import (
 	"time"
 )
 
+// storing is a store in progress, into all tiers at once: one that hangs keeps nothing from the others. The mover's lock guards it.
+type storing struct {
+	by     []int
+	errs   []error // of each tier
+	due    int     // tiers whose result is not known
+	inside int     // calls that have the blocks
+}
+
 // store puts the blocks of a job into each tier.
 func (m *Mover) store(j *job) {
-	r := Result{By: make([]int, len(m.tiers))}
 	for i := range j.Blocks {
 		j.Blocks[i].Sum = j.Blocks[i].Summed()
 	}
+	s := &storing{by: make([]int, len(m.tiers)), errs: make([]error, len(m.tiers))}
+	var into []int
 	for i, g := range m.tiers {
-		if !m.allow(g) {
-			r.Err = errors.Join(r.Err, ErrRefused{Name: g.name})
-			continue
+		if m.allow(g, store) {
+			into = append(into, i)
+		} else {
+			s.errs[i] = ErrRefused{Name: g.name}
 		}
-		hung, err := m.put(j.ctx, g, j, j.Blocks, r)
-		if hung {
-			return
-		}
-		if err != nil {
-			r.Err = errors.Join(r.Err, err)
-			continue
-		}
-		r.By[i], r.Blocks = len(j.Blocks), len(j.Blocks)
 	}
+	if s.due, s.inside = len(into), len(into); s.due == 0 {
+		m.stored(j, s)
+		m.release(j)
+		return
+	}
+	m.mu.Lock()
+	m.jobs += len(into) - 1 // each may hang by itself
+	m.mu.Unlock()
+	for _, i := range into[1:] {
+		go m.storeInto(j, s, i)
+	}
+	m.storeInto(j, s, into[0])
+}
+
+// storeInto puts the blocks of a job into one tier. The last call has them released.
+func (m *Mover) storeInto(j *job, s *storing, i int) {
+	end := func(n int, err error) {
+		m.mu.Lock()
+		s.by[i], s.errs[i] = n, err
+		s.due--
+		last := s.due == 0
+		m.mu.Unlock()
+		if last {
+			m.stored(j, s)
+		}
+	}
+	hung, err := m.put(j.ctx, m.tiers[i], j, j.Blocks, func(err error) {
+		m.stick(j, err)
+		end(0, err)
+	})
+	switch {
+	case hung: // and over by now
+	case err != nil:
+		end(0, err)
+	default:
+		end(len(j.Blocks), nil)
+	}
+	m.mu.Lock()
+	s.inside--
+	last := s.inside == 0
+	m.mu.Unlock()
+	if last {
+		m.release(j)
+	} else {
+		m.leave()
+	}
+}
+
+// stored tells the result of a store.
+func (m *Mover) stored(j *job, s *storing) {
+	r := Result{By: s.by, Err: errors.Join(s.errs...)}
+	for _, n := range s.by {
+		r.Blocks = max(r.Blocks, n)
+	}
+	m.free(j)
 	m.deliver(j, r)
 }
 
-// put puts blocks of a job into a tier. When that hangs, the job is done with the result so far, and its worker free.
-func (m *Mover) put(ctx context.Context, g *guard, j *job, blocks []Block, r Result) (hung bool, err error) {
-	_, hung, err = m.call(ctx, g, "put", len(blocks), m.abandon(j, r), func(ctx context.Context) (int, error) {
+// put puts blocks of a job into a tier.
+func (m *Mover) put(ctx context.Context, g *guard, j *job, blocks []Block, onHang func(error)) (hung bool, err error) {
+	q := request{op: "put", kind: store, limit: len(blocks), onSlow: func() { m.late(j) }, onHang: onHang}
+	_, hung, err = m.call(ctx, g, q, func(ctx context.Context) (int, error) {
 		return 0, g.tier.Put(ctx, blocks)
 	})
 	if err == nil {
@@ -45,12 +102,21 @@ func (m *Mover) put(ctx context.Context, g *guard, j *job, blocks []Block, r Res
 	return hung, err
 }
 
-// abandon is what is done when a call for a job hangs.
+// stick notes that a call for a job hangs.
+func (m *Mover) stick(j *job, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j.hung == nil {
+		j.hung = err
+		close(j.stuck)
+	}
+}
+
+// abandon is what is done when a call for a load hangs: it is done with the result so far.
 func (m *Mover) abandon(j *job, r Result) func(error) {
 	return func(err error) {
 		r.Err = errors.Join(r.Err, err)
-		j.hung = err
-		close(j.stuck)
+		m.stick(j, err)
 		m.free(j)
 		m.deliver(j, r)
 	}
@@ -74,11 +140,12 @@ func (m *Mover) load(j *job) {
 	failed := make([]bool, len(m.tiers)) // asked no more
 	for last := -1; ; {                  // the tier that the last piece is from, which does not have the next block
 		got := 0
-		for i, g := range m.tiers {
+		for _, i := range j.order(r.Blocks, len(m.tiers)) {
+			g := m.tiers[i]
 			if got > 0 || i == last || failed[i] || r.Blocks == all || j.ctx.Err() != nil {
 				continue
 			}
-			if !m.allow(g) {
+			if !m.allow(g, load) {
 				failed[i] = true
 				r.Err = errors.Join(r.Err, ErrRefused{Name: g.name})
 				continue
@@ -114,10 +181,29 @@ func (m *Mover) load(j *job) {
 	}
 }
 
+// order is that in which tiers are asked for a block: the one that it was in first.
+func (j *job) order(block, tiers int) (order []int) {
+	for _, p := range j.Places {
+		if block -= p.Blocks; block < 0 {
+			if p.Tier >= 0 && p.Tier < tiers {
+				order = append(order, p.Tier)
+			}
+			break
+		}
+	}
+	for i := range tiers {
+		if len(order) == 0 || i != order[0] {
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
 // get reads blocks from a tier and checks them. The tier has to forget one that is wrong.
 func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, hung bool, err error) {
 	begin := time.Now()
-	n, hung, err = m.call(j.ctx, g, "get", len(blocks), m.abandon(j, r), func(ctx context.Context) (int, error) {
+	q := request{op: "get", kind: load, limit: len(blocks), onSlow: func() { m.late(j) }, onHang: m.abandon(j, r)}
+	n, hung, err = m.call(j.ctx, g, q, func(ctx context.Context) (int, error) {
 		asked := slices.Clone(blocks) // of which the tier changes what it likes
 		n, err := g.tier.Get(ctx, asked)
 		if n < 0 || n > len(blocks) {
@@ -154,10 +240,10 @@ func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, h
 func (m *Mover) promote(j *job, pieces []piece) {
 	for _, p := range pieces {
 		for _, g := range m.tiers[:p.tier] {
-			if j.life.Err() != nil || !m.allow(g) {
+			if j.life.Err() != nil || !m.allow(g, store) {
 				continue
 			}
-			if hung, _ := m.put(j.life, g, j, j.Blocks[p.from:p.to], Result{}); hung {
+			if hung, _ := m.put(j.life, g, j, j.Blocks[p.from:p.to], m.abandon(j, Result{})); hung {
 				return
 			}
 		}

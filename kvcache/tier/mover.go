@@ -3,6 +3,7 @@ package tier
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,7 +14,8 @@ import (
 const (
 	DefaultMoverBytes   = 256 << 20
 	DefaultMoverWorkers = 4
-	DefaultTimeout      = 30 * time.Second
+	DefaultSlow         = time.Second
+	DefaultTimeout      = 10 * time.Second
 	DefaultGrace        = time.Second
 	DefaultFailures     = 3
 	DefaultPause        = time.Second
@@ -30,6 +32,9 @@ type MoverOptions struct {
 	// disk do. What they return is not read once more for that.
 	Checked int
 
+	// Slow is how long a call has what others wait for, a worker and the memory of its job. When it goes on, no other call of its kind is
+	// made to the tier until it returns, the worker goes on with other jobs, and Job.Late says that the memory may be a while.
+	Slow     time.Duration
 	Timeout  time.Duration // of a tier's call, if its context has no earlier end
 	Grace    time.Duration // after the end of its context, until a call counts as hanging
 	Failures int           // of calls in a row, until a tier is not called for a pause
@@ -44,8 +49,9 @@ type MoverOptions struct {
 // first. They stay the caller's, who closes them after the mover. It is safe for concurrent use.
 //
 // A tier that fails, panics or hangs costs the jobs that used it, and nothing else: other jobs run on, each failure is
-// counted, and after some in a row the tier is left alone for a while. A tier that returns a payload which is not what was stored
-// under its key has failed, too: the payload is a miss, is not promoted, and the tier has to forget it.
+// counted, and after some in a row the tier is left alone for a while. Other jobs wait for one that hangs no longer than
+// MoverOptions.Slow, once; what it was lent is its until it returns, and then it is called again. A tier that returns a payload which is
+// not what was stored under its key has failed, too: the payload is a miss, is not promoted, and the tier has to forget it.
 type Mover struct {
 	o     MoverOptions
 	tiers []*guard
@@ -55,20 +61,22 @@ type Mover struct {
 	mu      sync.Mutex
 	changed sync.Cond // jobs, hung or closed
 	closed  bool
-	jobs    int // submitted, and calls of Has, Delete and Clear, of which something may still be in use
-	hung    int // of those, with a call that hangs
+	jobs    int // goroutines of jobs, jobs that wait, and calls of Has, Delete and Clear, of which something may still be in use
+	hung    int // of those, in a call that hangs
 	lanes   [2]lane
 	live    map[*job]struct{}
 	tails   map[uint64]*job // the last job of each sequence that has some
 	stats   MoverStats
 }
 
-// kind is what a job does; it has a lane of its own.
+// kind is what a job does, which has a lane of its own, or a call.
 type kind int
 
 const (
-	load kind = iota
+	load kind = iota // Get and Has
 	store
+	forgetting // Delete and Clear, by no job
+	kinds
 )
 
 // lane is the jobs of a kind.
@@ -89,12 +97,12 @@ func NewMover(tiers []Tier, o MoverOptions) (*Mover, error) {
 	if len(tiers) == 0 {
 		return nil, ErrConfig{Name: "mover", What: "no tiers"}
 	}
-	if o.Bytes < 0 || o.Checked < 0 || o.Workers < 0 || o.Timeout < 0 || o.Grace < 0 || o.Failures < 0 || o.Pause < 0 || o.Longest < 0 {
+	if o.Bytes < 0 || o.Checked < 0 || o.Workers < 0 || o.Slow < 0 || o.Timeout < 0 || o.Grace < 0 || o.Failures < 0 || o.Pause < 0 || o.Longest < 0 {
 		return nil, ErrConfig{Name: "mover", What: fmt.Sprintf("an option below zero: %+v", o)}
 	}
 	o.Bytes = cmp.Or(o.Bytes, DefaultMoverBytes)
 	o.Workers = cmp.Or(o.Workers, DefaultMoverWorkers)
-	o.Timeout, o.Grace = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Grace, DefaultGrace)
+	o.Slow, o.Timeout, o.Grace = cmp.Or(o.Slow, DefaultSlow), cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Grace, DefaultGrace)
 	o.Failures = cmp.Or(o.Failures, DefaultFailures)
 	o.Pause, o.Longest = cmp.Or(o.Pause, DefaultPause), cmp.Or(o.Longest, DefaultLongestPause)
 	m := &Mover{o: o, live: map[*job]struct{}{}, tails: map[uint64]*job{}}
@@ -161,19 +169,29 @@ func (m *Mover) grant(l *lane) {
 	}
 }
 
-// Drain waits until nothing is on its way, or ctx ends.
+// Drain waits until nothing is on its way, or ctx ends. It does not wait for calls that hang, and says so by ErrHung.
 func (m *Mover) Drain(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, m.wake)
 	defer stop()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.jobs > 0 && ctx.Err() == nil {
+	for m.jobs > m.hung && ctx.Err() == nil {
 		m.changed.Wait()
 	}
-	if m.jobs > 0 {
+	if m.jobs > 0 && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return nil
+	return m.hanging()
+}
+
+// hanging is ErrHung for each tier with a call that hangs. The lock is held.
+func (m *Mover) hanging() (err error) {
+	for _, g := range m.tiers {
+		if g.hung > 0 {
+			err = errors.Join(err, ErrHung{Name: g.name, Op: "a call"})
+		}
+	}
+	return err
 }
 
 // wake has those who wait look again.
@@ -198,17 +216,12 @@ func (m *Mover) Close() error {
 	for m.jobs > m.hung {
 		m.changed.Wait()
 	}
-	for _, g := range m.tiers {
-		if g.hung > 0 {
-			return ErrHung{Name: g.name, Op: "a call"}
-		}
-	}
-	return nil
+	return m.hanging()
 }
 
 // MoverStats is what a mover does and did.
 type MoverStats struct {
-	Jobs     int   // that wait, run, or have a call that hangs
+	Jobs     int   // that wait, run, or have a call that hangs, a store once for each tier that it is put into now
 	InFlight int64 // bytes of payloads that callers lend
 
 	Stores, Loads int64 // jobs that ended
@@ -237,6 +250,7 @@ type TierMoves struct {
 	Pauses              int64
 	Paused              bool // now
 	Hanging             int  // calls that hang now
+	Late                int  // calls that go on after MoverOptions.Slow now, those that hang among them
 	ConsecutiveFailures int
 }
 
@@ -248,7 +262,8 @@ func (m *Mover) Stats() MoverStats {
 	s.Jobs, s.InFlight = m.jobs, m.lanes[load].bytes+m.lanes[store].bytes
 	for _, g := range m.tiers {
 		t := g.stats
-		t.Hanging, t.ConsecutiveFailures, t.Paused = g.hung, g.failures, g.hung > 0 || time.Now().Before(g.until)
+		t.Hanging, t.Late = g.hung, g.late[load]+g.late[store]+g.late[forgetting]
+		t.ConsecutiveFailures, t.Paused = g.failures, g.hung > 0 || time.Now().Before(g.until)
 		s.Tiers = append(s.Tiers, t)
 	}
 	return s

@@ -179,8 +179,8 @@ type move struct {
 	ended    atomic.Int32
 }
 
-// try submits a job of a sequence.
-func (r *rig) try(ctx context.Context, load bool, sequence uint64, blocks []tier.Block, wait bool) (*move, error) {
+// try submits a job of a sequence, which others may say more of.
+func (r *rig) try(ctx context.Context, load bool, sequence uint64, blocks []tier.Block, wait bool, more ...func(*tier.Job)) (*move, error) {
 	m := &move{t: r.t, load: load, done: make(chan tier.Result, 1), released: make(chan struct{})}
 	m.blocks = append(m.blocks, blocks...)
 	if load {
@@ -206,6 +206,9 @@ func (r *rig) try(ctx context.Context, load bool, sequence uint64, blocks []tier
 			r.lent.Add(-bytes)
 			close(m.released)
 		}}
+	for _, say := range more {
+		say(&j)
+	}
 	r.lent.Add(bytes)
 	do := r.Store
 	if load {
@@ -222,6 +225,14 @@ func (r *rig) try(ctx context.Context, load bool, sequence uint64, blocks []tier
 func (r *rig) submit(ctx context.Context, load bool, sequence uint64, blocks []tier.Block) *move {
 	r.t.Helper()
 	m, err := r.try(ctx, load, sequence, blocks, false)
+	require.NoError(r.t, err)
+	return m
+}
+
+// submitJob is submit of a job of no sequence that says more.
+func (r *rig) submitJob(load bool, blocks []tier.Block, say func(*tier.Job)) *move {
+	r.t.Helper()
+	m, err := r.try(ctx, load, 0, blocks, false, say)
 	require.NoError(r.t, err)
 	return m
 }

@@ -24,10 +24,12 @@ import (
 type Below[B backend.Buffer] struct {
 	Offload *offload.Offload[B] // nil: nothing
 	Tiers   []tier.Tier         // fastest first
+	Infos   []tier.Info         // of each: asked once, as it does not change
 	Outlive bool                // one of them is found by the next process
 	Ignored []config.Ignored    // variables whose tiers could not be opened
 	own     []tier.Tier         // those that Open opened
 	chosen  *chosen             // the disk, if it is a variable's and nothing else outlives the process
+	answers []*answer           // of each
 }
 
 // Open opens what the configuration names, for the blocks of parts; guard is the pool's lock. What cannot be opened is an error where the
@@ -113,7 +115,9 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 		return b, nil
 	}
 	for _, tr := range b.Tiers {
-		b.Outlive = b.Outlive || tr.Info().Outlives
+		info := tr.Info()
+		b.Infos, b.answers = append(b.Infos, info), append(b.answers, &answer{})
+		b.Outlive = b.Outlive || info.Outlives
 	}
 	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own))
 	return b, err
@@ -158,7 +162,7 @@ func HostTier(device backend.Info) error {
 	return nil
 }
 
-// CloseWait is how long Close waits for what is on its way down.
+// CloseWait is how long Close waits for what is on its way down, and then for its own tiers to close.
 var CloseWait = 10 * time.Second
 
 // Close lets go of everything. The pool's lock is not held. What calls of others look at without the lock stays as it is.
@@ -169,8 +173,5 @@ func (b *Below[B]) Close() (err error) {
 		_ = o.Flush(ctx) // a tier that hangs does not hang the program
 		err = o.Close()
 	}
-	for _, t := range b.own {
-		err = errors.Join(err, t.Close())
-	}
-	return err
+	return errors.Join(err, closeAll(b.own))
 }

@@ -6,17 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
-
-// written notes an entry of the tree that can go down. The guard is held.
-func (o *Offload[B]) written(b block.Block) {
-	o.ready = append(o.ready, b)
-	o.poke()
-}
 
 // poke wakes the storer.
 func (o *Offload[B]) poke() {
@@ -42,35 +35,39 @@ func (o *Offload[B]) run() {
 }
 
 // storeNext stores the next blocks by way of memory, which it gives back later. It waits for some, and reports false
-// when there will be none.
-func (o *Offload[B]) storeNext(memory backend.HostMemory) bool {
+// when there will be none. It owns them while they are copied, and not while it asks tiers what they have: steps may need them.
+func (o *Offload[B]) storeNext(memory *part) bool {
 	o.guard.Lock()
-	blocks, h := o.next()
-	if blocks == nil {
-		o.guard.Unlock()
+	defer o.guard.Unlock()
+	run, h := o.next()
+	if run == nil {
 		return false
 	}
 	var err error
-	epoch := o.epoch
+	takes := o.mover.Takes()
 	_ = o.blocks.Lend(func() error {
-		if blocks = o.missing(blocks); len(blocks) > 0 {
-			err = o.pack(blocks, memory)
+		if takes {
+			err = o.pack(run, memory)
 		}
 		return nil
 	})
 	o.give(h)
 	o.held = nil
 	o.calm.Broadcast()
-	if err = o.blocks.Observe(err); err != nil || epoch != o.epoch {
-		o.stats.Missed += int64(len(blocks))
-		blocks = nil
-	}
-	if len(blocks) == 0 || !o.put(blocks, memory) {
-		o.guard.Unlock()
+	if o.blocks.Observe(err) != nil || !takes {
+		o.stats.Missed += int64(len(run))
 		o.down.back(memory)
 		return true
 	}
+	o.asked = slices.Clone(run)
 	o.guard.Unlock()
+	lacks := o.missing(run)
+	o.guard.Lock()
+	run = slices.DeleteFunc(o.asked, func(g going) bool { _, lacked := lacks[g.key]; return !lacked })
+	o.asked = nil
+	if len(run) == 0 || !o.put(run, memory) {
+		o.down.back(memory)
+	}
 	return true
 }
 
@@ -79,6 +76,7 @@ type going struct {
 	block             block.Block
 	at                int // which of its entry's it is: a place of the shape
 	key, parent, root tier.Key
+	offset            int64 // in host memory
 }
 
 // next is the next blocks to store, of one path and behind each other, and what holds them; nil: there will be none. The guard is
@@ -114,29 +112,33 @@ func (o *Offload[B]) next() ([]going, *hold) {
 // pick takes the blocks of the first entries that are ready and lie behind each other on a path, as many as a part has room for,
 // and holds them.
 func (o *Offload[B]) pick() (run []going, h *hold) {
-	for len(o.ready) > 0 {
-		n, bytes, tree := 0, int64(0), o.blocks.Tree()
+	r, tree := &o.ready, o.blocks.Tree()
+	for len(r.order) > 0 {
+		n, bytes := 0, int64(0)
 		var before tier.Key // of the last entry
 		run = run[:0]
-		for ; n < len(o.ready); n++ {
-			a, ok := tree.Address(o.ready[n])
-			if !ok {
-				o.stats.Missed++
-			}
-			if !ok || !a.Whole || o.blocks.Writer(o.ready[n]) != nil { // of the last it is told again when they are done
+		for ; n < len(r.order); n++ {
+			entry := r.order[n]
+			a, ok := tree.Address(entry)
+			if ok && (!a.Whole || o.blocks.Writer(entry) != nil) { // of the last it is told again when they are done
+				delete(r.due, entry)
 				continue
 			}
-			if len(run) > 0 && a.Parent != before || bytes+o.shape.bytes > o.down.bytes {
+			if ok && len(run) > 0 && (a.Parent != before || bytes+o.shape.bytes > o.down.bytes) {
 				break
 			}
 			had := len(run)
-			run = o.payloads(run, o.ready[n], a)
+			if ok {
+				run = o.payloads(run, entry, a)
+				before = a.Key
+			}
 			for _, g := range run[had:] {
 				bytes += o.shape.parts[o.shape.places[g.at].part].BlockBytes()
 			}
-			before = a.Key
+			o.stats.Missed += int64(max(r.due[entry]-len(run[had:]), 0)) // those that are gone
+			delete(r.due, entry)
 		}
-		o.ready = slices.Delete(o.ready, 0, n)
+		r.order = slices.Delete(r.order, 0, n)
 		if len(run) == 0 {
 			continue
 		}
@@ -151,15 +153,11 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 	return nil, nil
 }
 
-// payloads appends the blocks of an entry that has an address.
+// payloads appends the blocks of an entry that are not below, or on their way, which they are from here on.
 func (o *Offload[B]) payloads(run []going, entry block.Block, a prefix.Address) []going {
-	for at, p := range o.shape.places {
-		b := entry
-		if o.groups != nil {
-			b = o.groups.At(entry, p.part)[p.i]
-		}
-		if b != (block.Block{}) {
-			run = append(run, going{b, at, o.shape.key(a.Key, at), o.shape.before(a.Key, a.Parent, at), a.Root})
+	for at := range o.shape.places {
+		if b := o.at(entry, at); b != (block.Block{}) && o.ready.begin(b) {
+			run = append(run, going{block: b, at: at, key: o.shape.key(a.Key, at), parent: o.shape.before(a.Key, a.Parent, at), root: a.Root})
 		}
 	}
 	return run
@@ -178,50 +176,57 @@ func (o *Offload[B]) hold(run []going) (*hold, error) {
 	return h, o.groups.Lend(h.blocks)
 }
 
-// askWait is how long the storer waits for tiers to say what they have: it owns blocks that others may lack. What is slower is
-// given what it may have.
-const askWait = time.Second
-
-// missing is those blocks that no tier has.
-func (o *Offload[B]) missing(run []going) (left []going) {
-	ctx, cancel := context.WithTimeout(o.end, askWait)
+// missing is the keys of blocks that no tier has, as far as they say so in time. After one that did not they are not asked for a
+// while: a tier that has a block does not write it again, but what is slow to answer would hold up all others.
+func (o *Offload[B]) missing(run []going) map[tier.Key]struct{} {
+	ctx, cancel := context.WithTimeout(o.end, Patience.Ask)
 	defer cancel()
+	lacks := map[tier.Key]struct{}{}
 	keys := make([]tier.Key, len(run))
 	for i, g := range run {
 		keys[i] = g.key
 	}
-	for len(run) > 0 {
-		_, n := o.ask(ctx, keys)
+	for len(keys) > 0 {
+		n := 0
+		if time.Now().After(o.askAgain) {
+			_, n = o.ask(ctx, keys)
+			if ctx.Err() != nil {
+				o.askAgain = time.Now().Add(10 * Patience.Ask)
+			}
+		}
 		o.there.Add(int64(n))
-		if n < len(run) {
-			left = append(left, run[n])
+		if n < len(keys) {
+			lacks[keys[n]] = struct{}{}
 			n++
 		}
-		run, keys = run[n:], keys[n:]
+		keys = keys[n:]
 	}
-	return left
+	return lacks
 }
 
 // pack copies blocks to host memory, and waits for that. The guard is not held.
-func (o *Offload[B]) pack(run []going, memory backend.HostMemory) error {
+func (o *Offload[B]) pack(run []going, memory *part) error {
 	l := &o.down
+	offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
+	for i := range run {
+		run[i].offset = offsets[i]
+	}
 	err := o.runs(len(run), func(i int) int { return run[i].at }, func(part int, order []int, offset int64) error {
 		l.numbers = l.numbers[:0]
 		for _, i := range order {
 			l.numbers = o.shape.parts[part].All(l.numbers, run[i].block.ID)
 		}
-		return o.shape.parts[part].Set.Pack(l.stream, l.numbers, memory, offset)
+		return o.shape.parts[part].Set.Pack(l.stream, l.numbers, memory.HostMemory, offset)
 	})
 	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }
 
 // put hands blocks over to the tiers, and their memory until they have it. The guard is held: who clears tiers does not miss what comes.
-func (o *Offload[B]) put(run []going, memory backend.HostMemory) bool {
+func (o *Offload[B]) put(run []going, memory *part) bool {
 	job := tier.Job{Blocks: make([]tier.Block, len(run))}
-	offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
 	for i, g := range run {
 		p := o.shape.parts[o.shape.places[g.at].part]
-		bytes := memory.Bytes()[offsets[i]:][:p.BlockBytes():p.BlockBytes()]
+		bytes := memory.Bytes()[g.offset:][:p.BlockBytes():p.BlockBytes()]
 		p.Wipe(bytes)
 		job.Blocks[i] = tier.Block{Key: g.key, Parent: g.parent, Root: g.root, Bytes: bytes}
 	}
@@ -231,6 +236,8 @@ func (o *Offload[B]) put(run []going, memory backend.HostMemory) bool {
 		o.stats.Stored += int64(r.Blocks)
 		o.stats.Missed += int64(len(run) - r.Blocks)
 	}
+	lent := memory.lent
+	job.Late = func() { o.down.late(memory, lent) }
 	job.Release = func() { o.down.back(memory) }
 	if err := o.mover.Store(o.end, job); err != nil { // the mover has room for all parts: it is closed
 		o.stats.Missed += int64(len(run))

@@ -3,14 +3,13 @@ package offload
 import (
 	"errors"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
 // returns how many units are there then.
-func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory backend.HostMemory) int {
+func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory *part) int {
 	if came == 0 {
 		return 0
 	}
@@ -29,6 +28,9 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 	_ = o.blocks.Lend(func() error { err = o.unpack(units, taken.blocks, memory); return nil })
 	if o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
 		return 0
+	}
+	for _, b := range taken.blocks { // they are below
+		o.ready.begin(b)
 	}
 	from := l.next
 	if o.groups != nil {
@@ -103,7 +105,7 @@ func (o *Offload[B]) publish(l *Load, w *Want, to int, taken *hold) error {
 }
 
 // unpack copies units from host memory to blocks of the device, and waits for that. The guard is not held.
-func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory backend.HostMemory) error {
+func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory *part) error {
 	o.filling.Lock()
 	defer o.filling.Unlock()
 	l := &o.up
@@ -117,7 +119,7 @@ func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory backend.H
 		if len(l.numbers) == 0 {
 			return nil
 		}
-		return o.shape.parts[part].Set.Unpack(l.stream, l.numbers, memory, offset)
+		return o.shape.parts[part].Set.Unpack(l.stream, l.numbers, memory.HostMemory, offset)
 	})
 	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }

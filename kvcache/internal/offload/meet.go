@@ -56,6 +56,9 @@ func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to i
 	if !whole || o.blocks.Observe(err) != nil || l.dropped || l.epoch != o.epoch {
 		return false
 	}
+	for _, b := range taken.blocks { // they are below
+		o.ready.begin(b)
+	}
 	l.back.blocks = append(append([]block.Block(nil), taken.blocks...), l.back.blocks...)
 	taken.blocks = nil
 	for _, u := range r.units {

@@ -3,7 +3,6 @@ package offload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,14 @@ import (
 // partBytes is what is packed, or loaded, at a time: large enough that copies run at their rate, and small enough that the
 // first blocks are there soon.
 const partBytes = 8 << 20
+
+// Patience is how long tiers are waited for. Tests change it.
+var Patience = struct {
+	Ask   time.Duration // by the storer, for them to say what they have: what does not is given what it may have
+	Slow  time.Duration // until others go on without what a call has
+	Call  time.Duration // of a call that nobody gives up before
+	Grace time.Duration // after that, until it hangs
+}{100 * time.Millisecond, tier.DefaultSlow, tier.DefaultTimeout, tier.DefaultGrace}
 
 // Offload is the way from a pool's blocks to tiers. What it knows of blocks is guarded by the pool's lock.
 type Offload[B backend.Buffer] struct {
@@ -38,13 +45,15 @@ type Offload[B backend.Buffer] struct {
 	probing atomic.Bool
 	// returning is what waits for tiers to be done with host memory.
 	returning sync.WaitGroup
+	askAgain  time.Time  // when the storer asks tiers what they have: they did not answer
 	filling   sync.Mutex // the stream up
 
 	// Under the guard:
-	ready   []block.Block // written, and not stored yet
-	idle    bool          // the storer waits for more
-	held    *hold         // what it copies
-	still   int           // who wants it to copy nothing
+	ready   ready
+	asked   []going // copied, and of which the storer asks tiers
+	idle    bool    // the storer waits for more
+	held    *hold   // what it copies
+	still   int     // who wants it to copy nothing
 	closed  bool
 	epoch   int // of Forget
 	erasing int // calls of Forget whose tiers still have what is to go
@@ -64,8 +73,8 @@ type hold struct{ blocks, path []block.Block }
 type Stats struct {
 	Stored    int64   // blocks that were put into tiers
 	There     int64   // blocks that tiers had already
-	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took
-	Waiting   int     // blocks that are not stored yet
+	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took; each once
+	Waiting   int     // entries of the tree that are not stored yet
 	Loading   int     // loads under way
 	Loaded    int64   // blocks that came back
 	Tokens    []int64 // that sequences got from each tier
@@ -79,7 +88,7 @@ type Stats struct {
 // their sums where they copy them. The shape is that of the pool, and not the caller's any more.
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
-	o.calm = sync.NewCond(guard)
+	o.calm, o.ready = sync.NewCond(guard), newReady(blocks.Total())
 	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
 	defer func() {
 		if err != nil {
@@ -90,14 +99,15 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 		}
 	}()
 	o.planner = planner.New(len(tiers))
-	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Checked: checked, Bytes: max(tier.DefaultMoverBytes, 2*laneParts*max(partBytes, shape.bytes)), Observe: func(tier int, bytes int64, took time.Duration) {
-		o.planner.Observe(tier, bytes, took, time.Now())
-	}}); err != nil {
+	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Checked: checked, Bytes: max(tier.DefaultMoverBytes, int64(laneParts+spareParts(len(tiers)))*max(partBytes, shape.bytes)),
+		Slow: Patience.Slow, Timeout: Patience.Call, Grace: Patience.Grace, Observe: func(tier int, bytes int64, took time.Duration) {
+			o.planner.Observe(tier, bytes, took, time.Now())
+		}}); err != nil {
 		return nil, err
 	}
 	part := max(partBytes/shape.bytes, 1) * shape.bytes
 	for _, l := range []*lane[B]{&o.down, &o.up} {
-		if err := l.open(be, part); err != nil {
+		if err := l.open(be, part, len(tiers)); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +124,8 @@ func (o *Offload[B]) BlockBytes() int64 { return o.shape.Largest() }
 // Planner decides what is loaded.
 func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
 
-// Still does something while no copy to tiers owns blocks. The guard is held before, meanwhile and after, and given up while it waits.
+// Still does something while no copy to tiers owns blocks, after it has counted those that left the device before. The guard is held before,
+// meanwhile and after, and given up while it waits.
 func (o *Offload[B]) Still(do func() error) error {
 	o.still++
 	for o.held != nil {
@@ -122,16 +133,15 @@ func (o *Offload[B]) Still(do func() error) error {
 	}
 	o.still--
 	o.poke()
+	o.sweep()
 	return do()
 }
 
 // Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it, and nothing is loaded
-// until that is done. The guard is held.
-func (o *Offload[B]) Forget() {
-	o.ready = slices.DeleteFunc(o.ready, func(b block.Block) bool { // other scopes are as they were
-		_, there := o.blocks.Tree().Address(b)
-		return !there
-	})
+// until that is done. root is what Clear gets. The guard is held.
+func (o *Offload[B]) Forget(root tier.Key) {
+	_ = o.drop() // other scopes are as they were
+	o.asked = slices.DeleteFunc(o.asked, func(g going) bool { return root == tier.Key{} || g.root == root })
 	o.epoch++
 	o.erasing++
 }
@@ -150,7 +160,7 @@ func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
 	return o.mover.Clear(ctx, root)
 }
 
-// Flush waits until all that the device has written is in the tiers, or ctx ends.
+// Flush waits until all that the device has written is in the tiers, or ctx ends. It does not wait for a tier that hangs: tier.ErrHung.
 func (o *Offload[B]) Flush(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		o.guard.Lock()
@@ -160,7 +170,7 @@ func (o *Offload[B]) Flush(ctx context.Context) error {
 	defer stop()
 	o.guard.Lock()
 	o.poke()
-	for (!o.idle || len(o.ready) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
+	for (!o.idle || len(o.ready.order) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
 		o.calm.Wait()
 	}
 	o.guard.Unlock()
@@ -208,72 +218,8 @@ func (o *Offload[B]) give(h *hold) {
 // Stats returns the numbers. The caller holds the guard.
 func (o *Offload[B]) Stats() Stats {
 	s := o.stats
-	s.Waiting, s.There = len(o.ready), o.there.Load()
+	s.Waiting, s.There = len(o.ready.order), o.there.Load()
 	s.Tokens = append([]int64(nil), s.Tokens...)
 	s.Decisions, s.Moves = o.planner.Stats(), o.mover.Stats()
 	return s
-}
-
-// lane is a stream and the host memory of one direction.
-type lane[B backend.Buffer] struct {
-	stream  backend.Stream
-	bytes   int64 // of a part
-	parts   chan backend.HostMemory
-	numbers []uint32
-
-	mu     sync.Mutex
-	closed bool
-}
-
-// laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
-const laneParts = 3
-
-func (l *lane[B]) open(be backend.Backend[B], bytes int64) (err error) {
-	l.bytes, l.parts = bytes, make(chan backend.HostMemory, laneParts)
-	if l.stream, err = be.NewStream(); err != nil {
-		return err
-	}
-	for range laneParts {
-		m, err := backend.HostAlloc(be, bytes)
-		if err != nil {
-			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
-		}
-		l.parts <- m
-	}
-	return nil
-}
-
-// close closes the lane and the parts that nobody uses. A call of a tier that hangs has its own until it ends.
-func (l *lane[B]) close() (err error) {
-	if l.stream == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	for len(l.parts) > 0 {
-		err = errors.Join(err, (<-l.parts).Close())
-	}
-	return errors.Join(err, l.stream.Close())
-}
-
-// back gives a part back to others, or closes it where the lane is closed.
-func (l *lane[B]) back(m backend.HostMemory) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		_ = m.Close()
-		return
-	}
-	l.parts <- m // there is room for all
-}
-
-// part is host memory that is nobody else's until it is given back.
-func (l *lane[B]) part(ctx context.Context) (backend.HostMemory, error) {
-	select {
-	case m := <-l.parts:
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // reading is a part of host memory that tiers fill with units.
 type reading struct {
 	units    []unit
-	memory   backend.HostMemory
+	memory   *part
 	result   chan tier.Result
 	released chan struct{}
 }
@@ -46,8 +45,10 @@ func (r *reading) wait(ctx context.Context) int {
 func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool) *reading {
 	r := &reading{units: units, result: make(chan tier.Result, 1), released: make(chan struct{})}
 	if wait {
+		soon, cancel := context.WithTimeout(ctx, Patience.Call)
+		defer cancel()
 		var err error
-		if r.memory, err = o.up.part(ctx); err != nil {
+		if r.memory, err = o.up.part(soon); err != nil { // also where there is no more memory in place of what tiers keep
 			return nil
 		}
 	} else {
@@ -57,9 +58,16 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 			return nil
 		}
 	}
-	job := tier.Job{Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) }}
+	lent := r.memory.lent
+	job := tier.Job{Blocks: make([]tier.Block, len(units)), Done: func(res tier.Result) { r.result <- res }, Release: func() { close(r.released) },
+		Late: func() { o.up.late(r.memory, lent) }}
 	offsets, _ := o.shape.offsets(len(units), func(i int) int { return units[i].at })
 	for i, u := range units {
+		if n := len(job.Places); n > 0 && job.Places[n-1].Tier == u.tier {
+			job.Places[n-1].Blocks++
+		} else {
+			job.Places = append(job.Places, tier.Place{Tier: u.tier, Blocks: 1})
+		}
 		var parent tier.Key
 		if u.entry > 0 {
 			parent = w.keys[u.entry-1]

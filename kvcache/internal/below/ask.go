@@ -1,0 +1,85 @@
+package below
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+)
+
+// StatsWait is how long Stats waits for tiers: those that do not answer are as they last said. Tests change it.
+var StatsWait = 100 * time.Millisecond
+
+// answer is the last one of a tier's Stats, of which there is one call at a time: it may never return.
+type answer struct {
+	mu    sync.Mutex
+	last  tier.Stats
+	asked chan struct{} // closed when the call returns; nil: there is none
+}
+
+// Stats is what the tiers say of themselves, in their order. No lock of the pool is held: they may be anybody's.
+func (b *Below[B]) Stats() []tier.Stats {
+	out, asked := make([]tier.Stats, len(b.Tiers)), make([]<-chan struct{}, len(b.Tiers))
+	for i, t := range b.Tiers {
+		asked[i] = b.answers[i].ask(t)
+	}
+	late := time.NewTimer(StatsWait)
+	defer late.Stop()
+	for i := range asked {
+		select {
+		case <-asked[i]:
+			continue
+		case <-late.C:
+		}
+		break
+	}
+	for i, a := range b.answers {
+		a.mu.Lock()
+		out[i] = a.last
+		a.mu.Unlock()
+	}
+	return out
+}
+
+// ask has a tier say its Stats, unless it is asked already, and returns what is closed when it has.
+func (a *answer) ask(t tier.Tier) <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked == nil {
+		done := make(chan struct{})
+		a.asked = done
+		go func() {
+			defer close(done)
+			defer func() {
+				_ = recover() // a tier that panics has said nothing
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.asked = nil
+			}()
+			s := t.Stats()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.last = s
+		}()
+	}
+	return a.asked
+}
+
+// closeAll closes tiers, and waits no longer than CloseWait for them.
+func closeAll(tiers []tier.Tier) (err error) {
+	late := time.NewTimer(CloseWait)
+	defer late.Stop()
+	for _, t := range tiers {
+		closed := make(chan error, 1)
+		go func() { closed <- t.Close() }()
+		select {
+		case e := <-closed:
+			err = errors.Join(err, e)
+		case <-late.C:
+			late.Reset(0)
+			err = errors.Join(err, tier.ErrHung{Name: t.Info().Name, Op: "close"})
+		}
+	}
+	return err
+}
