@@ -17,6 +17,7 @@ type sameHistory struct {
 	rig      *rig[*cpu.Buffer]
 	rng      *rand.Rand
 	readings []*reading
+	shaped   bool // steps have one shape
 	exact    bool // tokens are stored in few bits once they are some way back: who goes back finds them so
 	done     []string
 }
@@ -32,13 +33,16 @@ func (h *sameHistory) act() {
 		return
 	}
 	s := pick(h.rng, h.readings...)
-	switch h.rng.IntN(12) {
+	switch h.rng.IntN(13) {
 	case 0:
 		require.NoError(h.t, s.seq.Release())
 		h.readings = slices.DeleteFunc(h.readings, func(o *reading) bool { return o == s })
 		h.note("release of %p", s)
 	case 1:
-		if child, err := s.seq.Fork(); err == nil {
+		if child, err := s.seq.Fork(); len(h.readings) > 4 {
+			require.NoError(h.t, errors.Join(err, child.Release()))
+		} else {
+			require.NoError(h.t, err)
 			h.readings = append(h.readings, &reading{child, s.text, s.have})
 			h.note("fork of %p", s)
 		}
@@ -49,14 +53,19 @@ func (h *sameHistory) act() {
 		require.NoError(h.t, s.seq.Resume())
 		h.note("%p was away", s)
 	case 4:
-		if _, err := h.rig.pool.Stats(); err == nil {
-			again, ok := h.rig.reborn(s.seq, chance(h.rng, 2))
-			require.True(h.t, ok)
-			s.seq = again
-			h.note("%p was saved", s)
-		}
+		again, ok := h.rig.reborn(s.seq, chance(h.rng, 2))
+		require.True(h.t, ok)
+		s.seq = again
+		h.note("%p was saved", s)
 	case 5:
 		h.ask(s)
+	case 6:
+		require.NoError(h.t, h.rig.step.Reset())
+		if h.shaped = !h.shaped; h.shaped {
+			require.NoError(h.t, h.rig.step.FixShape(5, 1))
+		} else {
+			require.NoError(h.t, h.rig.step.FixShape(0, 0))
+		}
 	default:
 		h.read()
 	}
@@ -82,12 +91,15 @@ func (h *sameHistory) begin() {
 
 // back cuts a sequence.
 func (h *sameHistory) back(s *reading) {
-	n := s.have - h.rng.IntN(min(s.have, 20)+1)
-	if h.exact {
-		n = s.have - h.rng.IntN(min(s.have, h.cfg.Memory.BlockSize)+1)
+	most := 20
+	if h.exact { // what is certain to be there as it was
+		most = h.cfg.Memory.BlockSize
+		if len(h.cfg.Model.Groups) > 0 {
+			most = min(most, max(h.rig.pool.cfg.Memory.Rollback, 0))
+		}
 	}
-	n = s.seq.Resumable(n)
-	if h.exact && n < s.have-h.cfg.Memory.BlockSize && n > 0 {
+	n := s.seq.Resumable(s.have - h.rng.IntN(min(s.have, most)+1))
+	if h.exact && n < s.have-most && n > 0 {
 		return
 	}
 	if err := s.seq.Truncate(n); err == nil {
@@ -98,7 +110,7 @@ func (h *sameHistory) back(s *reading) {
 
 // ask asks for tokens that a sequence has.
 func (h *sameHistory) ask(s *reading) {
-	if h.exact || s.have == 0 || h.cfg.Model.RoPE != nil || h.cfg.Storage.Hadamard {
+	if h.exact || h.shaped || s.have == 0 || h.cfg.Model.RoPE != nil || h.cfg.Storage.Hadamard {
 		return
 	}
 	p := piece{s, 1 + h.rng.IntN(min(s.have, 5)), true}
@@ -119,8 +131,8 @@ func (h *sameHistory) read() {
 			continue
 		}
 		n := min(left, pick(h.rng, 1, 1, 1+h.rng.IntN(9), 1+h.rng.IntN(70), 1+h.rng.IntN(left)))
-		if !h.exact {
-			n = s.seq.Piece(n)
+		if n = s.seq.Piece(n); h.shaped {
+			n = 1
 		}
 		pieces = append(pieces, piece{reading: s, n: n})
 	}

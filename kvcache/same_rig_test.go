@@ -92,6 +92,9 @@ func (x *bitwise) compute(r *rig[*cpu.Buffer], pieces ...piece) ([]answers, erro
 		require.NoError(x.t, r.step.Reset())
 		return nil, err
 	}
+	for of := r.step.step.Size; len(ids) < of.Seqs*of.Tokens; { // of sequences that there are not
+		ids, marks = append(ids, 0), append(marks, 0)
+	}
 	all := make([]answers, r.pool.cfg.Model.Layers)
 	for layer := range all {
 		if r.pool.parts.Layers[layer].Part < 0 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -18,7 +20,14 @@ import (
 // On a CPU with Reproducible a query's bits depend on nothing but the query and what it sees: random models, of groups
 // of every kind, masks and formats, read random texts in random pieces, in pools of every layout and block size.
 func TestBitsDependOnNothingElse(t *testing.T) {
-	for seed := range uint64(60) {
+	n := 60
+	switch {
+	case testsize.Full():
+		n *= 20
+	case race.Enabled:
+		n = 8
+	}
+	for seed := range uint64(n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(45, seed))
 			x := draw(rng, t)
@@ -47,7 +56,7 @@ var sameFormats = []format{
 func draw(rng *rand.Rand, t testT) *bitwise {
 	for {
 		x := &bitwise{t: t, cpu: cpu.Options{Reproducible: true}, long: chance(rng, 5)}
-		if chance(rng, 8) {
+		if !x.long && chance(rng, 8) {
 			x.cpu.Kernels = "go"
 		}
 		x.drawModel(rng)
@@ -193,7 +202,7 @@ func (x *bitwise) drawPool(rng *rand.Rand) *rig[*cpu.Buffer] {
 func (x *bitwise) history(rng *rand.Rand) {
 	r := x.drawPool(rng)
 	h := &sameHistory{bitwise: x, rig: r, rng: rng, exact: x.cfg.Storage.Residual > 0}
-	for range 30 {
+	for range 40 {
 		h.act()
 	}
 	for _, s := range h.readings {
