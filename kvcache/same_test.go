@@ -150,12 +150,16 @@ func (x *bitwise) drawLayers(rng *rand.Rand) {
 		}
 		return
 	}
+	kinds := []group.Kind{group.Full, group.Window, group.Window, group.Chunked}
+	if x.long {
+		kinds = append(kinds, group.Window, group.Window, group.Window)
+	}
 	for l := range masks {
-		g := config.Group{Layers: []int{l}, Kind: pick(rng, group.Full, group.Window, group.Window, group.Window, group.Chunked)}
+		g := config.Group{Layers: []int{l}, Kind: pick(rng, kinds...)}
 		switch g.Kind {
 		case group.Window:
 			if g.Window = window(); masks[l].ALiBi == nil {
-				g.Sinks = pick(rng, 0, 0, 4, 70)
+				g.Sinks = pick(rng, 0, 4, 70)
 			}
 		case group.Chunked:
 			g.Chunk = pick(rng, 48, 128, 144, 2048, 2400)
