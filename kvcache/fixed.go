@@ -158,7 +158,8 @@ func (b *Batch[B]) Replay() (err error) {
 // StepMetadata describes a planned step for kernels of the runner's own: vectors on the
 // device, valid until the step is planned again or closed. The sequences of Ragged are the step's calls (Add, Query ...) in
 // their order, which is that of the rows: a sequence that was added twice is two there, the second with the tokens of the
-// first before its own. In layers of a group of kind chunked a call is one for each chunk that its rows are in.
+// first before its own. In layers of a group of kind chunked a call is one for each chunk that its rows are in. In layers of a window that
+// gave blocks back positions in the table are less by as many tokens, but for a gap behind the sinks, of blocks that no query sees.
 type StepMetadata[B backend.Buffer] struct {
 	backend.Ragged[B]
 	// NonCausal is backend.Mask.NonCausal of the layer's attention: Model.NonCausal, unless Views is set, where the ends of

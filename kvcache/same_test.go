@@ -161,6 +161,9 @@ func (x *bitwise) drawLayers(rng *rand.Rand) {
 			if g.Window = window(); masks[l].ALiBi == nil {
 				g.Sinks = pick(rng, 0, 4, 70)
 			}
+			if g.Sinks > 0 { // else whether sinks are read in few bits depends on what was given back
+				g.Window = max(g.Window, x.cfg.Storage.Residual+1)
+			}
 		case group.Chunked:
 			g.Chunk = pick(rng, 48, 128, 144, 2048, 2400)
 		}

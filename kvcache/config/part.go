@@ -82,7 +82,7 @@ func (c *Config) of(g *Group, layers []int) Config {
 		t.V = g.V
 	}
 	t.SkipLayers, t.KScales, t.VScales = nil, nil, nil
-	if slices.Contains(c.Storage.SkipLayers, layers[0]) || g.Kind == group.Window && g.Window <= t.Residual {
+	if slices.Contains(c.Storage.SkipLayers, layers[0]) || g.Kind == group.Window && g.Sinks == 0 && g.Window <= t.Residual {
 		t.K, t.V = m.Act, m.Act // or never read in fewer bits
 	}
 	if !t.K.Quantized() {
