@@ -159,7 +159,8 @@ func (b *Batch[B]) Replay() (err error) {
 // device, valid until the step is planned again or closed. The sequences of Ragged are the step's calls (Add, Query ...) in
 // their order, which is that of the rows: a sequence that was added twice is two there, the second with the tokens of the
 // first before its own. In layers of a group of kind chunked a call is one for each chunk that its rows are in. In layers that
-// have given tokens back Ragged and its Views count what is left, as KvCache.Len does; Positions are those of the sequence.
+// have given tokens back Ragged and its Views count what is left, as KvCache.Len does, and in a window a gap after the sinks, of
+// blocks that no query sees; Positions are those of the sequence.
 type StepMetadata[B backend.Buffer] struct {
 	backend.Ragged[B]
 	// NonCausal is backend.Mask.NonCausal of the layer's attention: Model.NonCausal, unless Views is set, where the ends of

@@ -23,10 +23,15 @@ type Options struct {
 	// that FERRUM_CPU_KERNELS names, or the fastest that the processor supports. ErrUnsupported
 	// when the processor or the build (tag noasm) does not have them.
 	Kernels string
-	// Reproducible makes the bits of attention independent of Threads, of what else is in a step,
-	// and of how a prompt is divided into steps. Prompts take longer, because they are not computed
-	// as matrix products. Common prefixes are read once only when backend.AttendShape.MinShared
-	// asks for it; the bits then depend on the other sequences as well.
+	// Reproducible makes the bits of a query's output and log-sum-exp, with the same Kernels, a function
+	// of the query, the mask, and the keys and values that it sees, as they are stored and with their places in the sequence:
+	// not of Threads, of layout and block size, of what else is in a step, or of how a prompt is divided
+	// into steps. A place may be less by a multiple of 2048 tokens that are not in the table, as in
+	// a pool whose windows give memory back; keys behind sink tokens stay at 2048 or more then.
+	// Queries in a tree are excepted: their drafts lie where the tree has them. Attention scores, which are
+	// sums over queries, are too. Prompts take longer, because they are not computed as matrix products.
+	// Common prefixes are read once only when backend.AttendShape.MinShared asks for it; the bits
+	// then depend on the other sequences as well.
 	Reproducible bool
 }
 

@@ -25,5 +25,5 @@
 // Kernels that multiply matrices where a prompt has the rows for it add in another
 // order than those for a few rows, so that the last bits of a token's result may
 // also depend on how its prompt was cut into steps. Options.Reproducible is for
-// bits that depend on neither.
+// bits that depend on neither, and says on what they do.
 package cpu

@@ -25,7 +25,8 @@ func (p *partials) of(row int) float32 {
 }
 
 // merge combines rows first, first+step, … into acc and returns the log-sum-exp
-// of all. A part of weight 0 does not matter, whatever its row holds.
+// of all. A part of weight 0 does not matter, whatever its row holds: where there is one other, its row
+// is the result, bit for bit.
 func (p *partials) merge(acc []float32, first, step, parts int, w *scratch) float32 {
 	clear(acc)
 	top := float32(math.Inf(-1))
@@ -36,13 +37,19 @@ func (p *partials) merge(acc []float32, first, step, parts int, w *scratch) floa
 		return top
 	}
 	var sum float64
-	rows, weights := w.values[:0], w.weights[:]
+	counted, rows, weights := 0, w.values[:0], w.weights[:]
 	for i := range parts {
 		weight := math.Exp(float64(p.of(first+i*step)) - float64(top))
 		if weight != 0 {
 			weights[len(rows)] = float32(weight)
 			rows = append(rows, stored{dt: p.rows.dt, dim: len(acc), n: 1, data: p.rows.at(first+i*step, 0, len(acc))})
 			sum += weight
+			counted++
+		}
+		if i == parts-1 && counted == 1 && sum == 1 { // added to 0, −0 would become 0
+			p.rows.k.decode[p.rows.dt](acc, rows[0])
+			w.runs(1)
+			return top
 		}
 		if len(rows) == len(weights) || i == parts-1 && len(rows) > 0 {
 			p.rows.k.mix[p.rows.dt](acc, noShrink[:1], weights[:len(rows)], len(rows), rows, w.vectors)

@@ -186,6 +186,25 @@ func TestAttendMaskedInfinity(t *testing.T) {
 	require.True(t, math.IsNaN(float64(got.out[11*4])), "who sees it is told")
 }
 
+// Where all keys that a query sees are in one part, the merge is that part's row to the last bit, and so a query's bits do not
+// depend on whether others of its step have keys in more parts.
+func TestMergeOfOnePart(t *testing.T) {
+	be, s := open(t, 1)
+	row, none := []float32{float32(math.Copysign(0, -1)), 1, -1e-42, 0.1}, float32(math.Inf(-1))
+	for parts := range 3 {
+		for at := range parts + 1 {
+			in, lse := make([]float32, 4*(parts+1)), []float32{none, none, none}[:parts+1]
+			copy(in[4*at:], row)
+			lse[at] = -0.75
+			out, total := numbers(t, be, s, backend.F32, make([]float32, 4)), numbers(t, be, s, backend.F32, make([]float32, 1))
+			require.NoError(t, be.Merge(s, backend.MergeParams[*Buffer]{Parts: parts + 1, Tokens: 1, Heads: 1, Dim: 4,
+				In: numbers(t, be, s, backend.F32, in), LSE: numbers(t, be, s, backend.F32, lse), Out: backend.Dense(out), OutLSE: backend.Some(total)}))
+			require.Equal(t, backend.BytesOf(row), backend.BytesOf(view[float32](out)))
+			require.Equal(t, lse[at:at+1], view[float32](total))
+		}
+	}
+}
+
 // A merge of no rows has nothing that bounds their dims, and needs no scratch for them.
 func TestMergeOfNoRows(t *testing.T) {
 	be, s := open(t, 1)

@@ -26,7 +26,8 @@ const (
 	// keptUnit is the elements that the places of kept weights are counted in.
 	keptUnit = 64
 	// fixedPart is the keys of a part where Options.Reproducible fixes them: parts begin at
-	// multiples of it, so that a row's own keys say how it is split, and not its tile's.
+	// multiples of it, so that a row's own keys say how it is split, and not its tile's. It is
+	// what Options.Reproducible says, and a multiple of chunk.
 	fixedPart = 2048
 	// maxUnits bounds the memory for kept weights, to a quarter of a gigabyte.
 	maxUnits = 1 << 28 / 4 / keptUnit

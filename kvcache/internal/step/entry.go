@@ -87,9 +87,15 @@ func (e *Entry[B]) places(row []uint32, first int) {
 	}
 }
 
-// table writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
-// that the store does not have, which nobody sees.
+// table writes the entry's table, with its gap, into a row that ends where it does.
 func (e *Entry[B]) table(row []uint32) {
+	e.numbers(row[e.gap/e.Body.Stores.Config.KernelTokens():])
+	e.part(row)
+}
+
+// numbers writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
+// that the store does not have, which nobody sees.
+func (e *Entry[B]) numbers(row []uint32) {
 	if e.staged.long {
 		e.stagedTable(row)
 		return

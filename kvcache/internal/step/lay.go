@@ -13,13 +13,15 @@ func (b *Step[B]) Lay() {
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
-	most := p.Config.KernelBlocksOf(p.MostTokens(b.Size.Tokens))
+	most := p.Config.KernelBlocksOf(min(p.MostTokens(b.Size.Tokens)+mostGap(&p.Rule), p.Config.Memory.Capacity))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
 	longest, seqs := 0, len(b.Entries)
 	for i := range b.Entries {
-		longest = max(longest, b.Entries[i].context())
+		e := &b.Entries[i]
+		e.gap = gapOf(&p.Rule, e.Body.Gone)
+		longest = max(longest, e.context()+e.gap)
 		if chunked {
-			seqs += b.Entries[i].pieces() - 1
+			seqs += e.pieces() - 1
 		}
 	}
 	if b.spelled {
@@ -45,8 +47,8 @@ func (b *Step[B]) Lay() {
 			rows = b.layChunks(e, rows)
 			continue
 		}
-		ix.piece(context, e.Tokens)
-		row, used := ix.Fresh.row(rows), (context+kernel-1)/kernel
+		ix.piece(context+e.gap, e.Tokens)
+		row, used := ix.Fresh.row(rows), (context+e.gap+kernel-1)/kernel
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
 		if p.Windowed() {

@@ -56,6 +56,7 @@ type Entry[B backend.Buffer] struct {
 
 	lowest int // of queries: the lowest of their positions
 	left   int // new tokens that the sequence does not get: those of its tree that were not accepted
+	gap    int // tokens of its table that are not there: see gapOf
 
 	fresh    store.Owned // part of Step.taken
 	need     int         // blocks of it

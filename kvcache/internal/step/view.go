@@ -24,6 +24,15 @@ func (e *Entry[B]) local(v View) View {
 	return View{max(v.Position-gone, 0), v.End}
 }
 
+// laid is a view as the entry's table has the tokens.
+func (e *Entry[B]) laid(v View) View {
+	v = e.local(v)
+	if sinks, _ := e.Body.Cut(); v.End > sinks {
+		v.End += e.gap
+	}
+	return View{v.Position + e.gap, v.End}
+}
+
 // seen is what row i of a call sees, as tokens of the sequence.
 func (b *Step[B]) seen(c *Call, e *Entry[B], i int) View {
 	if c.view > 0 {
@@ -100,6 +109,7 @@ func (b *Step[B]) layCallChunks(c *Call, e *Entry[B], rows int) int {
 // has so many.
 func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int) {
 	ix, p := &b.Index, b.Stores
+	context += e.gap
 	ix.piece(context, n)
 	row, used := ix.Fresh.row(at), p.Config.KernelBlocksOf(context)
 	if first := begin / p.Config.BlockTokens(); first > 0 {
@@ -113,7 +123,7 @@ func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int
 	}
 	if b.sees {
 		for i := range n {
-			v := e.local(b.seen(c, e, from+i))
+			v := e.laid(b.seen(c, e, from+i))
 			ix.Views.Host = append(ix.Views.Host, uint32(v.Position-begin), uint32(min(max(v.End-begin, 0), context)))
 		}
 	}

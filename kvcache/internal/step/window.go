@@ -85,12 +85,14 @@ func (b *Step[B]) countSeals() (need, promised int, err error) {
 	return need, promised, nil
 }
 
-// olderTable writes the entry's blocks of the kept store from one on, as they will be once the step is committed.
+// olderTable writes the entry's blocks of the kept store from one on, as they will be once the step is committed, with its gap.
 func (e *Entry[B]) olderTable(row []uint32, first int) {
 	had := e.Body.Kept.Blocks[:e.full]
-	n := ids(row, had[min(first, len(had)):])
+	n := e.gap / e.Body.Stores.Config.KernelTokens()
+	n += ids(row[n:], had[min(first, len(had)):])
 	n += ids(row[n:], e.kept.Blocks[min(max(first-len(had), 0), len(e.kept.Blocks)):])
 	clear(row[n:])
+	e.part(row)
 }
 
 // enqueueWindow brings back what the step's queries are to read exactly, and says what Append
