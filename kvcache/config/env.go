@@ -98,7 +98,9 @@ func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 		}
 		*size.to = n
 	}
-	env.DiskDir, _ = lookup(EnvDiskDir)
+	if v, ok := lookup(EnvDiskDir); ok {
+		env.DiskDir = v
+	}
 	return env, nil
 }
 
