@@ -2,6 +2,7 @@ package ferrumkv_test
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -294,4 +295,76 @@ func TestWarmStepsAllocateNothing(t *testing.T) {
 // What Open and NewStep have not made returns errors.
 func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{Made: []any{&ferrumkv.Cache{}, &ferrumkv.Step{}}})
+}
+
+// In steps of one shape rows are those of all places. What empty places have in Q, K and V is ignored, whatever it is, and
+// their Out is zero.
+func TestFixedShapeWithEmptyPlaces(t *testing.T) {
+	shapes := [][3]int{{1, 1, 1}, {2, 1, 1}, {4, 1, 3}, {3, 2, 1}, {3, 5, 2}} // places, tokens, sequences
+	ran := 0
+	for _, storage := range []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.Int4} {
+		for _, layout := range []kvcache.Layout{kvcache.Paged, kvcache.Contiguous} {
+			cfg := config()
+			cfg.Storage.K, cfg.Memory.Layout, cfg.Memory.MaxSeqs = storage, layout, 8
+			kv, err := ferrumkv.Open(device, cfg)
+			if errors.Is(err, backend.ErrUnsupported{}) {
+				continue
+			}
+			require.NoError(t, err)
+			fixed, err := kv.NewStep()
+			require.NoError(t, err)
+			free, err := kv.NewStep()
+			require.NoError(t, err)
+			ran++
+			for _, shape := range shapes {
+				places, n, seqs := shape[0], shape[1], shape[2]
+				require.NoError(t, fixed.Batch.FixShape(places, n))
+				require.Equal(t, places*n, fixed.Tokens(), "before the first sequence, too")
+				var a, b []*ferrumkv.Sequence
+				for range seqs {
+					for _, list := range []*[]*ferrumkv.Sequence{&a, &b} {
+						seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{NoReuse: true, NoPublish: true})
+						require.NoError(t, err)
+						*list = append(*list, seq)
+					}
+				}
+				for turn := range 3 {
+					ids := make([]uint32, n)
+					for i := range a {
+						require.NoError(t, fixed.Add(a[i], ids))
+						require.NoError(t, free.Add(b[i], ids))
+					}
+					require.NoError(t, cmp.Or(fixed.Plan(), free.Plan()))
+					require.Equal(t, places*n, fixed.Tokens())
+					require.Equal(t, seqs*n, free.Tokens())
+					for l := range layers {
+						want, got := rows(l, turn*n, seqs*n), rows(l, turn*n, places*n)
+						for _, r := range []struct {
+							rows  []float32
+							width int
+						}{{got.Q, qWidth}, {got.K, kWidth}, {got.V, kWidth}, {got.Out, qWidth}} {
+							for i := seqs * n * r.width; i < len(r.rows); i++ {
+								r.rows[i] = float32(math.NaN())
+							}
+						}
+						require.NoError(t, free.Attend(l, want))
+						require.ErrorIs(t, fixed.Attend(l, want), map[bool]error{true: backend.ErrArgument{}, false: nil}[seqs < places], "rows of the sequences alone")
+						require.NoError(t, fixed.Attend(l, got))
+						require.InDeltaSlice(t, want.Out, got.Out[:len(want.Out)], 1e-5, "%v %v %v", storage, layout, shape)
+						require.Equal(t, make([]float32, len(got.Out)-len(want.Out)), got.Out[len(want.Out):])
+					}
+					require.NoError(t, cmp.Or(fixed.Commit(), free.Commit()))
+				}
+				for i := range a {
+					require.NoError(t, cmp.Or(a[i].Release(), b[i].Release()))
+				}
+				require.NoError(t, cmp.Or(fixed.Reset(), free.Reset()))
+			}
+			require.NoError(t, fixed.Batch.FixShape(0, 0))
+			require.Zero(t, fixed.Tokens())
+			require.NoError(t, kv.Close())
+		}
+	}
+	require.Positive(t, ran)
+	t.Log(ran, "formats and layouts")
 }

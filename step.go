@@ -25,7 +25,7 @@ type Step struct {
 }
 
 // Rows are a layer's rows of one step, those of the step's tokens one after another in the order of Add. They are the
-// caller's and exactly as long as the step's tokens need (see Step.Tokens). Q and Out overlap no other of them.
+// caller's and exactly as long as Step.Tokens rows are. Q and Out overlap no other of them.
 type Rows struct {
 	// Q is the queries [tokens, query heads, head dim], changed in place with Rotate and with Storage.Hadamard.
 	Q []float32
@@ -53,7 +53,8 @@ func (s *Step) Add(seq *Sequence, tokens []uint32) error {
 	return naming("Step.Add", s.batch().Add(seq, tokens))
 }
 
-// Tokens is the number of new tokens of the step.
+// Tokens is Batch.Tokens: the number of rows that the step's layers have, one for each new token. Where Batch.FixShape
+// gave the steps one shape, rows of places that no sequence is in come after the others, and count.
 func (s *Step) Tokens() int { return s.batch().Tokens() }
 
 // Plan is Batch.Plan on the step's stream: it takes blocks, and divides the work of all layers.
@@ -111,7 +112,7 @@ func (s *Step) check(rows *[4][]float32) error {
 	m, n := &s.cache.config.Model, s.Tokens()
 	for i, want := range [4][2]int{{m.QHeads, m.HeadDim}, {m.KVHeads, m.RotatedDims()}, {m.KVHeads, m.VHeadDim}, {m.QHeads, m.VHeadDim}} {
 		if need := n * want[0] * want[1]; len(rows[i]) != need {
-			return bad("%s: %d elements, need %d: %d tokens × %d heads × %d dims", names[i], len(rows[i]), need, n, want[0], want[1])
+			return bad("%s: %d elements, need %d: %d rows × %d heads × %d dims", names[i], len(rows[i]), need, n, want[0], want[1])
 		}
 	}
 	for _, pair := range [...][2]int{{0, 1}, {0, 2}, {0, 3}, {1, 3}, {2, 3}} {

@@ -20,8 +20,8 @@ type addition struct {
 // (ErrStep).
 //
 // A sequence that was opened with a prompt must first be given the rest of it,
-// prompt[match.Cached:], in one step or several (ErrPrompt). With prefix reuse tokens
-// identify content: of two blocks with equal tokens after equal prefixes one is kept.
+// prompt[match.Cached:], in one step or several (ErrPrompt); more tokens may follow it in the same call. With prefix
+// reuse tokens identify content: of two blocks with equal tokens after equal prefixes one is kept.
 func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) (err error) {
 	defer naming("Batch.Add", &err)
 	return b.add(seq, addition{tokens: tokens, n: len(tokens)})
@@ -75,7 +75,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if at >= 0 {
 		have, next = have+b.step.New(at), next+b.step.New(at)
 	}
-	if !a.again {
+	if !a.again && a.parents == nil { // a tree comes after the prompt: see checkTree
 		if err := seq.text.Continues(a.tokens, have); err != nil {
 			return err
 		}

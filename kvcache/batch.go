@@ -104,12 +104,13 @@ func (b *Batch[B]) shut() error {
 // added to the pool's when LayerIO.Scores is not set.
 func (b *Batch[B]) AccumulateScores(on bool) { b.step.Mass = on }
 
-// Tokens is the number of rows of q, k, v and out: of the step's new tokens, and of its queries without.
+// Tokens is the number of rows of q, k, v and out: of the step's new tokens, and of its queries without. In steps of a
+// fixed shape (FixShape) it is that of all places, also of those that no sequence is in: seqs times tokens.
 func (b *Batch[B]) Tokens() int {
 	if b.step.Steps == nil {
 		return 0
 	}
-	return b.step.Tokens()
+	return b.step.Rows()
 }
 
 // Planned reports whether the step takes Append and Attend: it is planned and not committed.

@@ -77,8 +77,8 @@
 //     and leave a sequence out, or Release one; Reserve before you admit a request.
 //   - [ErrCapacity]: a sequence would be longer than Memory.Capacity, or, after Retain without
 //     Reposition, its positions would. End it, Shift it, or make a pool of larger capacity.
-//   - [ErrPrompt]: Add of tokens that the sequence already has, or of other tokens than
-//     the prompt that it was opened with. After Open add prompt[match.Cached:].
+//   - [ErrPrompt]: Add of other tokens than the rest of the prompt that the sequence was opened with, as
+//     of those that it already has. After Open add prompt[match.Cached:].
 //   - [ErrBusy]: the sequence is in a step that is neither committed nor reset. Commit
 //     or Reset that step.
 //   - [ErrStep]: a call in the wrong order: Append before Plan, or Attend or Commit while
@@ -91,6 +91,8 @@
 //     text says what it accepts.
 //   - [ErrPoolSize]: the pool, or one of its layers, does not fit the device. It is a
 //     backend.ErrOutOfMemory, too, and says what would fit; Config.Fits tells beforehand.
+//   - backend.ErrArgument: an argument that the call does not accept, whichever package finds that. What the prefix
+//     tree or the allocator of blocks found is a prefix.ErrArgument or a block.ErrRange, too.
 //   - [ErrReleased], [ErrClosed], [ErrOtherPool]: the sequence was released, the pool or
 //     batch was closed, or the sequence belongs to another pool.
 //   - prefix.ErrInUse: Clear while sequences, leases or steps on the device use cached

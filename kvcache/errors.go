@@ -51,8 +51,18 @@ func named(call string, err error) error {
 	return err
 }
 
+// refused is an argument that a package below refuses, as backend.ErrArgument, which is that of all calls of this
+// package, and as the error of its own.
+type refused struct {
+	backend.ErrArgument
+	own error
+}
+
+func (e refused) Unwrap() []error { return []error{e.ErrArgument, e.own} }
+
 // naming makes a callError of an error that a method is about to return. What it called by itself is not what the
-// program called, and package prefix has a type of its own for what a call does not accept.
+// program called, and packages prefix and block, which know no backends, have types of their own for what a call does not
+// accept.
 func naming(call string, err *error) {
 	if *err == nil {
 		return
@@ -61,7 +71,9 @@ func naming(call string, err *error) {
 	case callError:
 		*err = e.err
 	case prefix.ErrArgument:
-		*err = argument("%s: %s", e.Op, e.Why)
+		*err = refused{backend.ErrArgument{Package: "kvcache", What: e.Op + ": " + e.Why}, e}
+	case block.ErrRange:
+		*err = refused{backend.ErrArgument{Package: "kvcache", What: fmt.Sprintf("%s: have %d, need %d to %d", e.What, e.Have, e.Min, e.Max)}, e}
 	}
 	*err = callError{call, *err}
 }

@@ -172,7 +172,7 @@ func (o *OpenOptions) check(prompt []uint32) error {
 			return argument("item %d has no hash: all such items would be one", i)
 		}
 	}
-	return o.Check("")
+	return o.Check("RetentionHint")
 }
 
 // origin is where a prompt's blocks belong.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -73,7 +74,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	if err != nil {
 		if errors.Is(err, backend.ErrOutOfMemory{}) {
 			need, _ := cfg.Bytes()
-			err = fmt.Errorf("kvcache: a pool of %d bytes does not fit; lower Blocks, MaxSeqs or Capacity, or store K and V in fewer bits: %w", need, err)
+			err = fmt.Errorf("kvcache: a pool of %s does not fit; lower %s, or store K and V in fewer bits: %w", bytesize.String(need), cfg.SizeSettings(), err)
 		}
 		return nil, err
 	}
@@ -365,7 +366,11 @@ func (p *Pool[B]) latentOnly(layer int) bool {
 
 // checkType checks that an activation is of the type that the pool was made for.
 func (p *Pool[B]) checkType(operand string, b B) error {
-	if dt := b.DType(); dt != p.cfg.Model.Act {
+	dt := b.DType()
+	if dt == backend.Invalid {
+		return argument("%s is missing; set LayerIO.%s", operand, strings.ToUpper(operand[:1])+operand[1:])
+	}
+	if dt != p.cfg.Model.Act {
 		return argument("%s: elements are %s, Model.Act is %s", operand, dt, p.cfg.Model.Act)
 	}
 	return nil

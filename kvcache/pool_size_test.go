@@ -53,7 +53,7 @@ func TestPoolThatDoesNotFit(t *testing.T) {
 			_, err := NewPool(device, c.cfg)
 			var size ErrPoolSize
 			require.ErrorAs(t, err, &size)
-			require.Equal(t, c.want, size)
+			require.ErrorIs(t, err, c.want)
 			require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 			require.ErrorIs(t, err, ErrPoolSize{})
 			require.Zero(t, be.Info().Allocated)
@@ -91,4 +91,21 @@ func TestPoolCountsPages(t *testing.T) {
 	_, err = NewPool(narrow{be, memory, page}, cfg)
 	const room = memory - buffers*(page-1)
 	require.ErrorIs(t, err, ErrPoolSize{Bytes: 3 * 42 * 2 * 4096, Max: room, Blocks: 42, MaxBlocks: room / (3 * 2 * 4096)})
+}
+
+// What is too large is said in units for people, with the fields that were set.
+func TestPoolThatDoesNotFitSaysWhatWasSet(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	const fewer = ", or store K and V in fewer bits: out of device memory"
+	for want, memory := range map[string]Memory{
+		"a pool of 11.7 MiB does not fit, 1.0 MiB are free: at most 85 of 1000 blocks; lower Memory.Blocks":                    {Layout: Paged, Blocks: 1000, Capacity: 64},
+		"a pool of 6.0 MiB does not fit, 1.0 MiB are free: at most 85 of 512 blocks; lower Memory.MaxSeqs or Memory.Capacity":  {Layout: Paged, Capacity: 4096, MaxSeqs: 2},
+		"a pool of 96.0 MiB does not fit, 1.0 MiB are free: at most 0 of 2 sequences; lower Memory.MaxSeqs or Memory.Capacity": {Layout: Contiguous, Capacity: 65536, MaxSeqs: 2},
+		"a pool of 6.0 MiB does not fit, 1.0 MiB are free: at most 85 of 512 blocks; lower Memory.Capacity":                    {Layout: Paged, Capacity: 8192},
+	} {
+		_, err := NewPool(narrow{be, 1 << 20, 0}, Config{Model: Model{Layers: 3, KVHeads: 1, HeadDim: 32, QHeads: 1}, Storage: Storage{K: backend.F32, V: backend.F32}, Memory: memory})
+		require.EqualError(t, err, "kvcache: NewPool: "+want+fewer)
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // promptPools are pools of every kind that a prompt can be opened in.
@@ -69,20 +70,83 @@ func (r *rig[B]) feed2(seq *Sequence[B], ids []uint32) error {
 	return cmp.Or(cmp.Or(r.step.Reset(), r.feed(feed[B]{seq, ids})), r.step.Reset())
 }
 
-// A prompt of equal tokens goes on as it begins; the whole of it is an error all the same.
-func TestWholePeriodicPromptAgain(t *testing.T) {
-	r := deviceRig(t, small(Paged))
-	prompt := make([]uint32, 14)
-	r.cache(prompt, OpenOptions{})
-	seq, match, err := r.pool.Open(prompt, OpenOptions{})
-	require.NoError(t, err)
-	require.Equal(t, 13, match.Cached)
-	require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{Have: 13, Prompt: 14})
-	require.ErrorIs(t, r.step.Add(seq, append(slices.Clone(prompt), 7)), ErrPrompt{Have: 13, Prompt: 14})
-	require.NoError(t, r.feed2(seq, append(prompt[match.Cached:], 0, 0)))
-	require.Equal(t, 16, seq.Len())
-	require.NoError(t, seq.Release())
-	r.close()
+// The rest of a prompt and more go into one call, and into pieces, also where the prompt repeats itself, so that its rest
+// begins as the whole of it does. The same tokens as guesses, a tree after them and spans among them are no other case.
+func TestRestOfRepetitivePromptAndMore(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Memory.Blocks = 40
+	caps := deviceRig(t, cfg)
+	views := caps.pool.caps.Views
+	caps.close()
+	found := map[int]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		r := deviceRig(t, cfg)
+		letters := rapid.SliceOfN(rapid.Uint32Range(1, 2), 1, 5)
+		prompt := slices.Repeat(letters.Draw(t, "period"), rapid.IntRange(1, 4).Draw(t, "times"))
+		other := r.open()
+		require.NoError(t, r.feed2(other, append(slices.Clip(prompt[:rapid.IntRange(0, len(prompt)).Draw(t, "known")]), 9)))
+		require.NoError(t, other.Release())
+		seq, match, err := r.pool.Open(prompt, OpenOptions{})
+		require.NoError(t, err)
+		found[match.Cached] = true
+		all := slices.Concat(prompt, letters.Draw(t, "more")) // often the prompt goes on as it repeats itself
+		if rapid.Bool().Draw(t, "whole") {
+			all = slices.Concat(prompt, prompt[:min(match.Cached, 8)])
+		}
+		all = all[:min(len(all), cfg.Memory.Capacity)]
+		want := tokens(all...)
+		for seq.Len() < len(all) {
+			have := seq.Len()
+			ids := all[have:]
+			if rapid.Bool().Draw(t, "piece") {
+				ids = ids[:rapid.IntRange(1, len(ids)).Draw(t, "tokens")]
+			}
+			require.NoError(t, r.step.Reset())
+			draft, tree := 0, 0
+			switch call := rapid.SampledFrom([]string{"add", "draft", "spans", "tree", "twice"}).Draw(t, "call"); {
+			case call == "draft":
+				draft = rapid.IntRange(0, len(ids)).Draw(t, "draft")
+				require.NoError(t, r.step.AddDraft(seq, ids, draft))
+			case call == "spans" && views:
+				require.NoError(t, r.step.AddSpans(seq, ids, []Span{{Begin: rapid.IntRange(0, len(ids)-1).Draw(t, "begin"), End: len(ids)}}))
+			case call == "tree" && views && have+len(ids) > len(prompt) && have < len(prompt):
+				rest := len(prompt) - have
+				require.NoError(t, r.step.Add(seq, ids[:rest]))
+				tree = len(ids) - rest
+				parents := make([]int, tree)
+				for i := range parents {
+					parents[i] = i - 1
+				}
+				require.NoError(t, r.step.AddTree(seq, ids[rest:], parents))
+			case call == "twice" && len(ids) > 1:
+				n := rapid.IntRange(1, len(ids)-1).Draw(t, "first")
+				require.NoError(t, r.step.Add(seq, ids[:n]))
+				require.NoError(t, r.step.Add(seq, ids[n:]))
+			default:
+				require.NoError(t, r.step.Add(seq, ids))
+			}
+			require.NoError(t, r.step.Plan(r.s))
+			r.write(r.s, feed[buffer]{seq, ids})
+			if tree > 0 {
+				path := make([]int, tree)
+				for i := range path {
+					path[i] = i
+				}
+				require.NoError(t, r.step.Accept(seq, path))
+			}
+			require.NoError(t, r.step.Commit())
+			if draft > 0 {
+				require.NoError(t, seq.Truncate(seq.Len()))
+			}
+			require.Equal(t, have+len(ids), seq.Len())
+			require.True(t, slices.Equal(all[:seq.Len()], seq.text.Tokens()[:seq.Len()]))
+			r.expect(r.s, seq, want[:seq.Len()])
+		}
+		require.NoError(t, r.step.Reset())
+		require.NoError(t, seq.Release())
+		r.close()
+	})
+	require.Greater(t, len(found), 3, "prefixes of several lengths are found: %v", found)
 }
 
 // Of a prompt that is not gone on with a sequence remembers the tokens that it has.

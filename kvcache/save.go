@@ -88,11 +88,12 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	if head.Content, err = p.cfg.Content(); err != nil {
 		return err
 	}
+	given := make(map[*Sequence[B]]struct{}, len(seqs))
 	for i, s := range seqs {
 		if err := s.savable(p); err != nil {
 			return err
 		}
-		if slices.Contains(seqs[:i], s) {
+		if given[s] = struct{}{}; len(given) == i {
 			return argument("sequence %d is given twice", i)
 		}
 	}
@@ -118,12 +119,13 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 		return err
 	}
 	head.Strips = o.Strips()
+	scopes := make(map[scopeOf]int)
 	o.Spare(p.parts.Blocks.Stats())
 	for _, s := range seqs {
 		if err := s.body.Past.Failed(); err != nil { // what it wrote is undefined
 			return err
 		}
-		q := s.saved(&head)
+		q := s.saved(&head, scopes)
 		q.Strips = o.Add(&s.body)
 		head.Sequences = append(head.Sequences, q)
 	}
@@ -154,8 +156,15 @@ func (s *Sequence[B]) savable(by *Pool[B]) error {
 	return nil
 }
 
+// scopeOf is a scope by its content.
+type scopeOf struct {
+	salted, adapted bool
+	salt            string
+	adapter         prefix.Adapter
+}
+
 // saved is what a snapshot has of a sequence besides its content. Its scope is added to the head, where it is not there.
-func (s *Sequence[B]) saved(h *snapshot.Head) snapshot.Sequence {
+func (s *Sequence[B]) saved(h *snapshot.Head, scopes map[scopeOf]int) snapshot.Sequence {
 	t := &s.text
 	q := snapshot.Sequence{Len: s.Len(), Next: t.Positions.Next, Silent: t.Silent, Private: t.Private, Fidelity: t.Fidelity, Draft: t.Draft}
 	if t.Prompt() > q.Len {
@@ -170,9 +179,15 @@ func (s *Sequence[B]) saved(h *snapshot.Head) snapshot.Sequence {
 	for i := range t.Positions.Lists() {
 		q.Positions = append(q.Positions, t.Positions.List(i))
 	}
-	q.Scope = slices.IndexFunc(h.Scopes, t.Scope.Equal)
-	if q.Scope < 0 {
-		q.Scope, h.Scopes = len(h.Scopes), append(h.Scopes, t.Scope)
+	of := scopeOf{salted: t.Scope.Salt != nil, salt: string(t.Scope.Salt)}
+	if a := t.Scope.Adapter; a != nil {
+		of.adapted, of.adapter = true, *a
 	}
+	n, there := scopes[of]
+	if !there {
+		n = len(h.Scopes)
+		scopes[of], h.Scopes = n, append(h.Scopes, t.Scope)
+	}
+	q.Scope = n
 	return q
 }

@@ -3,6 +3,7 @@ package kvcache
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -67,6 +68,23 @@ func TestLoadOfMuch(t *testing.T) {
 				h.Sequences = append(h.Sequences, q)
 			}
 		},
+		"short sequences of a long chunk": func(h *snapshot.Head) {
+			h.Strips[0].Tokens = 4096
+			q := h.Sequences[0]
+			q.Len, q.Next, q.Tokens = 4096, 4096, nil
+			q.Strips = [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: 0, Tokens: 4096}}}}}
+			h.Sequences = slices.Repeat([]snapshot.Sequence{q}, 2000)
+		},
+		"texts of one chunk": func(h *snapshot.Head) {
+			q := h.Sequences[0]
+			q.Len, q.Next = 4, 4
+			q.Strips = [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: 0, Tokens: 4}}}}}
+			h.Sequences = nil
+			for i := range 2000 {
+				q.Tokens = []uint32{1, 2, 3, uint32(i)}
+				h.Sequences = append(h.Sequences, q)
+			}
+		},
 		"a long hash": func(h *snapshot.Head) {
 			q := &h.Sequences[0]
 			q.Prompt, q.Tokens = 4096, sequence(1, 4096)
@@ -93,6 +111,77 @@ func TestLoadOfMuch(t *testing.T) {
 		})
 	}
 	r.drop(x)
+	r.close()
+}
+
+// A stream may say once and for all that sequences share a chunk, and has to say of each which tokens it has: what a few bytes name over
+// and over is refused by name, and what a pool with as many sequences writes is not.
+func TestLoadOfManyThatShare(t *testing.T) {
+	cfg := signed(small(Paged))
+	cfg.Memory.Capacity, cfg.Memory.Blocks = 400, 220
+	r := deviceRig(t, cfg)
+	x, _ := r.serve(sequence(1, 397), OpenOptions{})
+	all := []*Sequence[buffer]{x.seq}
+	for range 199 {
+		fork, err := x.seq.Fork()
+		require.NoError(t, err)
+		all = append(all, fork)
+	}
+	require.NoError(t, all[1].Retain(r.s, [][]int{{0, 3, 9}}, RetainOptions{Reposition: true})) // it says no tokens, and no positions
+	for range 100 {
+		fork, err := all[1].Fork()
+		require.NoError(t, err)
+		all = append(all, fork)
+	}
+	held := r.stats().Held
+	stream := r.save(all...)
+	o := deviceRig(t, cfg)
+	got := o.load(stream)
+	require.Equal(t, held, o.stats().Held)
+	o.release(got...)
+	require.Equal(t, "sequences", o.mismatch(rewritten(t, stream, func(h *snapshot.Head) {
+		h.Strips[0].Tokens = 396
+		q := h.Sequences[0]
+		q.Tokens, q.Strips = nil, [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: 0, Tokens: 396}, {Chunk: 1, Tokens: 1}}}}}
+		h.Sequences = slices.Repeat([]snapshot.Sequence{q}, 1000)
+	})))
+	o.close()
+	r.drop(x)
+	r.release(all[1:]...)
+	r.close()
+}
+
+// What comes after a Shift is found by nobody, and the blocks before it are shared as they were.
+func TestLoadedSharesWhatIsNotExact(t *testing.T) {
+	r := savedRig(t, 60)
+	x, _ := r.serve(sequence(1, 23), OpenOptions{})
+	var all []*Sequence[buffer]
+	for _, change := range []func(s *Sequence[buffer]) error{
+		func(s *Sequence[buffer]) error { return s.Shift(r.s, 13, 17) },
+		func(s *Sequence[buffer]) error { return s.Shift(r.s, 16, 19) },
+		func(s *Sequence[buffer]) error {
+			return s.Retain(r.s, [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 10}}, RetainOptions{})
+		},
+	} {
+		fork, err := x.seq.Fork()
+		require.NoError(t, err)
+		require.NoError(t, change(fork))
+		all = append(all, fork)
+	}
+	held := r.stats().Held
+	for _, order := range [][]*Sequence[buffer]{{x.seq, all[0], all[1], all[2]}, {all[2], all[1], all[0], x.seq}} {
+		o := savedRig(t, 60)
+		got := o.load(r.save(order...))
+		require.Equal(t, held, o.stats().Held, "as many blocks")
+		require.Equal(t, 20, o.matched(sequence(1, 23), OpenOptions{}))
+		for i := range order {
+			requireSame(r, o, order[i], got[i])
+		}
+		o.release(got...)
+		o.close()
+	}
+	r.drop(x)
+	r.release(all...)
 	r.close()
 }
 

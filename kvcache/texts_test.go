@@ -2,11 +2,16 @@ package kvcache
 
 import (
 	"cmp"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,6 +57,34 @@ func TestTexts(t *testing.T) {
 				return r.step.Attend(0, attending(q, out))
 			})
 		}},
+		{"kvcache: Pool.Open: RetentionHint: priority -1: need 0 to ", func() error {
+			_, _, err := r.pool.Open(nil, OpenOptions{RetentionHint: prefix.RetentionHint{Priority: -1}})
+			return err
+		}},
+		{"kvcache: Pool.Match: RetentionHint: a lifetime of -1ns: need 0 or more", func() error {
+			_, err := r.pool.Match(nil, OpenOptions{RetentionHint: prefix.RetentionHint{TTL: -1}})
+			return err
+		}},
+		{"kvcache: Batch.Append: k is missing; set LayerIO.K", func() error {
+			return planned(func() error { return r.step.Append(0, LayerIO[*cpu.Buffer]{}) })
+		}},
+		{"kvcache: Batch.Append: v is missing; set LayerIO.V", func() error {
+			return planned(func() error {
+				q, k, v, out := r.operands(1)
+				defer r.free(q, k, v, out)
+				return r.step.Append(0, LayerIO[*cpu.Buffer]{K: backend.Dense(k)})
+			})
+		}},
+		{"kvcache: Batch.Attend: q is missing; set LayerIO.Q", func() error {
+			return planned(func() error { return r.step.Attend(0, LayerIO[*cpu.Buffer]{}) })
+		}},
+		{"kvcache: Batch.Attend: out is missing; set LayerIO.Out", func() error {
+			return planned(func() error {
+				q, k, v, out := r.operands(1)
+				defer r.free(q, k, v, out)
+				return r.step.Attend(0, LayerIO[*cpu.Buffer]{Q: backend.Dense(q)})
+			})
+		}},
 		{"kvcache: Batch.Capture: backend: capture is not supported: the device has no graphs; call the operations in each step", func() error {
 			return planned(func() error { return r.step.Capture(nothing) })
 		}},
@@ -67,6 +100,7 @@ func TestTexts(t *testing.T) {
 		require.Error(t, err, c.want)
 		require.Contains(t, err.Error(), c.want)
 		require.NotContains(t, err.Error(), "event")
+		require.NotContains(t, err.Error(), ": : ")
 	}
 	require.NoError(t, cmp.Or(seq.Release(), full.Release()))
 	require.NoError(t, cmp.Or(alien.Close(), other.Close()))
@@ -101,4 +135,48 @@ func TestErrorsNameTheCall(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, failed, 7, "%s: nearly all calls of what nobody made fail", name)
 	}
+}
+
+// An argument that a call of this package does not accept is a backend.ErrArgument, whichever package finds it, and what a package below
+// says of it is there as well.
+func TestArgumentsAreOneFamily(t *testing.T) {
+	r := newRig(t, openCPU(t), signed(small(Paged)))
+	seq := r.open()
+	hint := OpenOptions{RetentionHint: prefix.RetentionHint{Priority: -1}}
+	for name, ask := range map[string]func() error{
+		"Pool.Open":  func() error { _, _, err := r.pool.Open(nil, hint); return err },
+		"Pool.Match": func() error { _, err := r.pool.Match(nil, hint); return err },
+		"Pool.Pin":   func() error { _, err := r.pool.Pin(sequence(1, 4), -1, OpenOptions{}); return err },
+		"Pool.Limit": func() error { return r.pool.Limit(prefix.Scope{}, prefix.Limits{Quota: 1, Floor: 2}) },
+	} {
+		err := ask()
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
+		require.ErrorIs(t, err, prefix.ErrArgument{}, name)
+		var is backend.ErrArgument
+		require.ErrorAs(t, err, &is)
+		require.Equal(t, "kvcache", is.Package)
+		require.ErrorContains(t, err, "kvcache: "+name+": ")
+	}
+	for name, ask := range map[string]func() error{
+		"nil":    func() error { return r.step.Add(nil, []uint32{1}) },
+		"none":   func() error { return r.step.Add(seq, nil) },
+		"layer":  func() error { _, _, err := r.pool.Layer(9); return err },
+		"length": func() error { return seq.Truncate(-1) },
+		"spans":  func() error { return r.step.AddSpans(seq, sequence(1, 3), []Span{{Begin: 2, End: 9}}) },
+		"shape":  func() error { return r.step.FixShape(-1, 1) },
+		"saved": func() error {
+			return r.pool.Save(io.Discard, Saved[*cpu.Buffer]{Sequences: []*Sequence[*cpu.Buffer]{nil}}, snapshot.Options{})
+		},
+	} {
+		err := ask()
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
+		require.NotErrorIs(t, err, prefix.ErrArgument{}, name)
+	}
+	err := error(block.ErrRange{What: "blocks", Have: 1, Min: 2, Max: 3})
+	naming("Pool.Grow", &err)
+	require.ErrorIs(t, err, backend.ErrArgument{})
+	require.ErrorIs(t, err, block.ErrRange{})
+	require.EqualError(t, err, "kvcache: Pool.Grow: blocks: have 1, need 2 to 3")
+	require.NoError(t, seq.Release())
+	r.close()
 }

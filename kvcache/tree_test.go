@@ -211,7 +211,9 @@ func TestTreesThatAreNone(t *testing.T) {
 	require.NoError(t, w.step.FixShape(0, 0))
 	waits, _, err := w.pool.Open(sequence(500, 5), OpenOptions{})
 	require.NoError(t, err)
-	require.ErrorIs(t, w.step.AddTree(waits, []uint32{500}, []int{-1}), ErrStep{}, "its prompt comes first")
+	for _, node := range []uint32{500, 600} { // as the prompt goes on, and as it does not
+		require.ErrorIs(t, w.step.AddTree(waits, []uint32{node}, []int{-1}), ErrStep{}, "its prompt comes first")
+	}
 	require.NoError(t, w.step.Add(waits, sequence(500, 5)))
 	require.NoError(t, w.step.AddTree(waits, []uint32{600}, []int{-1}))
 	require.NoError(t, w.step.Reset())

@@ -139,7 +139,7 @@ func TestWindowSizes(t *testing.T) {
 	var size ErrPoolSize
 	require.ErrorAs(t, c.Fits(0, backend.Caps{MaxBuffer: 1 << 16}), &size)
 	require.True(t, size.Recent && size.Layer)
-	require.ErrorContains(t, size, "lower MaxSeqs, Residual or StepTokens")
+	require.ErrorContains(t, size, "lower Memory.MaxSeqs, Storage.Residual or Memory.StepTokens")
 	require.NoError(t, c.Fits(0, backend.Caps{MaxBuffer: 1 << 40}))
 	cfg.Memory.MaxSeqs, cfg.Storage.Residual = 8, 1<<20 // no sequence has more than its capacity
 	c, err = cfg.Resolve()

@@ -3,19 +3,12 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 )
 
 // byteSize is a number of bytes for people: "640.0 KiB".
-func byteSize(n int64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n)/1024, 0
-	for v >= 1024 && unit < 4 {
-		v, unit = v/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", v, "KMGTP"[unit])
-}
+func byteSize(n int64) string { return bytesize.String(n) }
 
 // seconds is a duration for people, with three digits that mean something.
 func seconds(s float64) string {

@@ -231,3 +231,29 @@ func TestConfigWithin(t *testing.T) {
 		require.Equal(t, got.Memory.Blocks, again.Memory.Blocks, c.name)
 	}
 }
+
+// A variable that lookup does not find is not set, whatever it returns with that.
+func TestEnvironmentThatIsNotSet(t *testing.T) {
+	got, err := ParseEnvironment(func(string) (string, bool) { return "1", false })
+	require.NoError(t, err)
+	require.Zero(t, got)
+}
+
+// What made a pool as large as it is are variables where an operator set those, and fields where the program did.
+func TestSizeSettings(t *testing.T) {
+	for want, c := range map[string]struct {
+		memory Memory
+		env    Environment
+	}{
+		"Memory.MaxSeqs or Memory.Capacity":           {},
+		"FERRUM_PAGED_MAX_SEQS or FERRUM_KV_CAPACITY": {Memory{Layout: Paged}, Environment{Capacity: 32768, MaxSeqs: 32}},
+		"FERRUM_PAGED_MAX_SEQS or Memory.Capacity":    {Memory{Layout: Contiguous, Capacity: 100}, Environment{Capacity: 32768, MaxSeqs: 32}},
+		"FERRUM_KV_MAX_BLOCKS":                        {Memory{Layout: Paged, Capacity: 64}, Environment{MaxBlocks: 1000}},
+		"Memory.Blocks":                               {Memory{Layout: Paged, Blocks: 64, Capacity: 64}, Environment{MaxBlocks: 1000}},
+		"Memory.Capacity":                             {Memory{Layout: Paged, Capacity: 64}, Environment{}},
+	} {
+		cfg, err := Config{Model: Model{Layers: 1, KVHeads: 1, HeadDim: 32}, Memory: c.memory}.ResolveWith(c.env)
+		require.NoError(t, err)
+		require.Equal(t, want, cfg.SizeSettings())
+	}
+}

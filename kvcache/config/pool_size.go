@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 )
 
 // ErrPoolSize is a pool that is too large for its device, found before anything was
@@ -18,6 +20,8 @@ type ErrPoolSize struct {
 	MaxBlocks  int // that would fit
 	Contiguous bool
 	Recent     bool // the limit concerns the unquantized blocks of Storage.Residual
+
+	lower string // the settings, or variables, that made it so large
 }
 
 func (e ErrPoolSize) Error() string {
@@ -25,19 +29,20 @@ func (e ErrPoolSize) Error() string {
 	if e.Layer {
 		what, limit = "a layer's buffer", "the device's largest"
 	}
-	size := "blocks; lower Blocks"
+	size, lower := "blocks", cmp.Or(e.lower, "Memory.Blocks")
 	if e.Contiguous {
-		size = "sequences; lower MaxSeqs or Capacity"
+		size, lower = "sequences", cmp.Or(e.lower, "Memory.MaxSeqs or Memory.Capacity")
 	}
 	if e.Recent {
-		size = "blocks of recent tokens; lower MaxSeqs, Residual or StepTokens"
+		size, lower = "blocks of recent tokens", "Memory.MaxSeqs, Storage.Residual or Memory.StepTokens"
 	}
-	return fmt.Sprintf("kvcache: %s of %d bytes does not fit, %d are %s: at most %d of %d %s, or store K and V in fewer bits: %v",
-		what, e.Bytes, e.Max, limit, e.MaxBlocks, e.Blocks, size, backend.ErrOutOfMemory{})
+	return fmt.Sprintf("kvcache: %s of %s does not fit, %s are %s: at most %d of %d %s; lower %s, or store K and V in fewer bits: %v",
+		what, bytesize.String(e.Bytes), bytesize.String(e.Max), limit, e.MaxBlocks, e.Blocks, size, lower, backend.ErrOutOfMemory{})
 }
 
 // Is matches backend.ErrOutOfMemory, and any ErrPoolSize with ErrPoolSize{}.
 func (e ErrPoolSize) Is(target error) bool {
 	t, ok := target.(ErrPoolSize)
+	t.lower, e.lower = "", ""
 	return target == backend.ErrOutOfMemory{} || ok && (t == e || t == ErrPoolSize{})
 }

@@ -1,6 +1,9 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Source is where a setting's value came from.
 type Source uint8
@@ -72,4 +75,33 @@ func (c Config) Settings() []Setting {
 		out = append(out, row(setDiskDir, "disk", EnvDiskDir, d.Dir), row(setDiskBytes, "disk bytes", EnvDiskBytes, d.Bytes))
 	}
 	return out
+}
+
+// SizeSettings are those of a resolved configuration that say how large the pool is, as they were set: fields, or environment
+// variables. Where nothing was set they are the fields that can be.
+func (c Config) SizeSettings() string {
+	var names []string
+	for _, n := range [...]struct {
+		of             setting
+		name, variable string
+	}{
+		{setBlocks, "Memory.Blocks", EnvMaxBlocks}, {setMaxSeqs, "Memory.MaxSeqs", EnvMaxSeqs}, {setCapacity, "Memory.Capacity", EnvCapacity},
+	} {
+		if n.of == setBlocks && c.Memory.Layout != Paged { // which is MaxSeqs there
+			continue
+		}
+		switch c.sources[n.of] {
+		case FromEnvironment:
+			names = append(names, n.variable)
+		case FromOption:
+			names = append(names, n.name)
+		}
+		if n.of == setBlocks && names != nil { // which say it alone
+			break
+		}
+	}
+	if names == nil {
+		return "Memory.MaxSeqs or Memory.Capacity"
+	}
+	return strings.Join(names, " or ")
 }

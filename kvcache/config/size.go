@@ -117,7 +117,7 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 		room = max(free-int64(c.MostBuffers())*(caps.AllocGranularity-1), 0)
 	}
 	blocks := int64(c.Memory.Blocks)
-	size := ErrPoolSize{Blocks: c.Memory.Blocks, MaxBlocks: c.Memory.Blocks, Contiguous: c.Memory.Layout == Contiguous}
+	size := ErrPoolSize{Blocks: c.Memory.Blocks, MaxBlocks: c.Memory.Blocks, Contiguous: c.Memory.Layout == Contiguous, lower: c.SizeSettings()}
 	if most := max(room-fixed, 0) / perBlock; free > 0 && most < blocks {
 		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, room, int(most)
 	}

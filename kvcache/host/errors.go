@@ -1,6 +1,10 @@
 package host
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
+)
 
 // ErrIndex is the number of a token that the cache does not have. errors.Is(err, ErrIndex{})
 // matches any.
@@ -21,7 +25,7 @@ func (e ErrIndex) Is(target error) bool {
 type ErrOversize struct{ Need, Max int64 } // bytes
 
 func (e ErrOversize) Error() string {
-	return fmt.Sprintf("host: an entry of %d bytes exceeds the cache's %d; raise MaxBytes or store a shorter prefix", e.Need, e.Max)
+	return fmt.Sprintf("host: an entry of %s exceeds the cache's %s; raise MaxBytes or store a shorter prefix", bytesize.String(e.Need), bytesize.String(e.Max))
 }
 
 // Is matches the same error and the zero value.

@@ -1,6 +1,10 @@
 package tier
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
+)
 
 // ErrClosed is that of a call to a tier or mover that is closed.
 type ErrClosed struct{ Name string }
@@ -36,7 +40,7 @@ func (e ErrCorrupt) Error() string {
 type ErrBusy struct{ Need, Free, Most int64 } // bytes
 
 func (e ErrBusy) Error() string {
-	return fmt.Sprintf("tier: mover: a job of %d bytes, with room for %d of %d", e.Need, e.Free, e.Most)
+	return fmt.Sprintf("tier: mover: a job of %s, with room for %s of %s", bytesize.String(e.Need), bytesize.String(e.Free), bytesize.String(e.Most))
 }
 
 // ErrHung is a call of a tier that goes on although its context ended some time ago. What it was lent is released when it returns.

@@ -26,8 +26,10 @@ type In[B backend.Buffer] struct {
 	marks   map[*residency.Blocks]int // besides, for states before the last token
 	roomy   bool                      // there is room for those, too
 	keyed   int                       // see keys
-	shared  map[shared][]*target      // that may be those of other sequences, too
-	uses    [][]use                   // by chunk
+	shared  sharing
+	found   [][]src // see planner.find
+	laid    int     // blocks that sequences have: see lays
+	uses    [][]use // by chunk
 	taken   bool
 	stream  backend.Stream
 	fills   []*fill[B]   // by strip of the pool: what is filled next
@@ -88,17 +90,34 @@ func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.
 		return nil, err
 	}
 	in.sort()
-	in.bodies, in.shared = make([][]body, len(in.order)), map[shared][]*target{}
+	in.bodies, in.shared = make([][]body, len(in.order)), newSharing()
 	in.needs, in.marks = map[*residency.Blocks]int{}, map[*residency.Blocks]int{}
-	for _, i := range in.order {
+	for _, i := range in.longest() {
 		if err := in.plan(i); err != nil {
 			return nil, err
 		}
 	}
+	in.own()
 	in.use()
 	in.prepare()
 	in.stream, err = parts.BE.NewStream()
 	return in, err
+}
+
+// own gives targets their owners, which arrive before others that have them.
+func (in *In[B]) own() {
+	for _, i := range in.order {
+		for p := range in.bodies[i] {
+			b := &in.bodies[i][p]
+			for _, list := range [...][]*target{b.kept, b.recent, b.marks} {
+				for _, t := range list {
+					if t.owner == nobody {
+						t.owner = i
+					}
+				}
+			}
+		}
+	}
 }
 
 // use notes who gets what of each chunk.

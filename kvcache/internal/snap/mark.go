@@ -27,7 +27,7 @@ func (p *planner[B]) marks() (all []*target) {
 			continue
 		}
 		if from, ok := p.state(n); ok {
-			all = append(all, p.join(0, &target{home: p.kept, owner: p.i, from: from, mark: n}, p.in.marks))
+			all = append(all, p.join(0, &target{home: p.kept, owner: nobody, from: from, mark: n}, p.in.marks))
 		}
 	}
 	return all

@@ -29,6 +29,27 @@ func (in *In[B]) sort() {
 	slices.SortStableFunc(in.order, func(a, b int) int { return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(all[b].Len, all[a].Len)) })
 }
 
+// longest is the order in which sequences are planned: see sharing.
+func (in *In[B]) longest() []int {
+	order, all := slices.Clone(in.order), in.Head.Sequences
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[b].Len, all[a].Len) })
+	return order
+}
+
+// lays refuses sequences that have far more blocks than the pool and than the stream has bytes to say so with: a few bytes can
+// name a chunk of any length, and each sequence that does has a table of all of its blocks.
+func (in *In[B]) lays(blocks int) error {
+	most := int(in.r.Bytes()) * len(in.homes)
+	for _, h := range in.homes {
+		most += h.of.Blocks.Total()
+	}
+	if in.laid += blocks; in.laid > most {
+		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprintf("%d blocks or more", in.laid), Want: fmt.Sprintf("%d at most", most),
+			Why: "they share chunks and say nothing of their tokens, so that finding their blocks takes far longer than reading the snapshot"}
+	}
+	return nil
+}
+
 // What the keys of items may be made of, as text: so much, and so many times what was read. An item of a few bytes is in the key of each block
 // that it overlaps.
 const (

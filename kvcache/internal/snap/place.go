@@ -21,24 +21,24 @@ type place struct {
 	spans  []prefix.Span
 }
 
-// joins reports whether one of two places is the beginning of the other. Nobody's is with all.
-func (a *place) joins(b *place) bool {
+func (a *place) clone() *place {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	return &c
+}
+
+// begins reports whether b is a, or goes on where a ends. Nobody's does so with all.
+func (a *place) begins(b *place) bool {
 	if a == nil || b == nil {
 		return true
 	}
-	n := min(len(a.tokens), len(b.tokens))
+	n := len(a.tokens)
 	same := func(a, b prefix.Item) bool {
 		return a.Begin == b.Begin && a.End == b.End && bytes.Equal(a.Hash, b.Hash)
 	}
-	return a.before == b.before && slices.Equal(a.tokens[:n], b.tokens[:n]) && slices.EqualFunc(a.items, b.items, same) && slices.Equal(a.spans, b.spans)
-}
-
-// with is the longer of two places that join.
-func (a *place) with(b *place) *place {
-	if a == nil || b != nil && len(b.tokens) > len(a.tokens) {
-		return b
-	}
-	return a
+	return a.before == b.before && n <= len(b.tokens) && slices.Equal(a.tokens, b.tokens[:n]) && slices.EqualFunc(a.items, b.items, same) && slices.Equal(a.spans, b.spans)
 }
 
 // text is that of a sequence, whose places are asked for in their order.
@@ -49,17 +49,18 @@ type text struct {
 	sum   hash.Hash // of what comes before
 	done  int       // tokens in the sum
 	field []byte
+	at    place
 }
 
-// newText is the text of a sequence; nil: nobody may find any of it.
+// newText is the text of a sequence; nil: nobody may find any of it, as of one that is not exact, which does not say since where.
 func newText(h *snapshot.Head, i int) *text {
 	q := &h.Sequences[i]
-	if q.Silent || q.Tokens == nil {
+	if q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact {
 		return nil
 	}
 	t := &text{of: q, items: slices.Clone(q.Items), spans: q.Spans, sum: sha256.New()}
 	slices.SortStableFunc(t.items, func(a, b prefix.Item) int { return cmp.Compare(a.Begin, b.Begin) })
-	t.add(uint32(q.Scope), uint32(q.Fidelity))
+	t.add(uint32(q.Scope))
 	return t
 }
 
@@ -71,7 +72,7 @@ func (t *text) add(numbers ...uint32) {
 	_, _ = t.sum.Write(t.field) // never fails
 }
 
-// place is that of so many tokens from one on.
+// place is that of so many tokens from one on, until the next call.
 func (t *text) place(first, tokens int) *place {
 	if t == nil {
 		return nil
@@ -86,7 +87,8 @@ func (t *text) place(first, tokens int) *place {
 	for ; len(t.spans) > 0 && t.spans[0].Begin < first; t.spans = t.spans[1:] {
 		t.add(uint32(t.spans[0].Begin), uint32(t.spans[0].End))
 	}
-	p := &place{tokens: t.of.Tokens[first : first+tokens]}
+	p := &t.at
+	*p = place{tokens: t.of.Tokens[first : first+tokens]}
 	for n := 0; n < len(t.items) && t.items[n].Begin < first+tokens; n++ {
 		p.items = t.items[:n+1]
 	}

@@ -78,7 +78,9 @@ func (p *planner[B]) body() (b body, err error) {
 		if !ok {
 			return b, p.missing()
 		}
-		return body{len: n, kept: p.targets(p.kept, []int{0}, [][][]src{from}), marks: p.marks()}, nil
+		said := newText(p.in.Head, p.i)
+		last := p.join(0, &target{home: p.kept, owner: nobody, from: from, at: said.place(0, n)}, p.in.needs)
+		return body{len: n, kept: []*target{last}, marks: p.marks()}, nil
 	}
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
 	start, stop := p.extent(p.kept)
@@ -129,26 +131,21 @@ func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error
 	}
 	var all []int
 	stored := 0
-	for i := range end {
-		if i < sinks || i >= sinks+gone {
-			all = append(all, i)
-			if i < kept {
-				stored++
+	for i := 0; i < end; i++ {
+		if i == sinks {
+			if i += gone; i >= end {
+				break
 			}
 		}
+		all = append(all, i)
+		if i < kept {
+			stored++
+		}
+	}
+	if err := p.in.lays(len(all)); err != nil {
+		return b, false, err
 	}
 	b = body{len: n - gone*size, gone: gone}
-	get := func(home int, list []int) (from [][][]src, ok bool, err error) {
-		for _, i := range list {
-			f, ok, err := p.find(home, i*size, min(size, n-i*size))
-			if !ok {
-				return nil, false, err
-			}
-			from = append(from, f)
-		}
-		return from, true, nil
-	}
-	var recent [][][]src
 	if p.fresh < 0 {
 		stored, b.recentGone = len(all), len(all)
 	} else {
@@ -159,16 +156,17 @@ func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error
 		if stored < b.recentGone {
 			return b, false, nil
 		}
-		if recent, ok, err = get(p.fresh, all[b.recentGone:]); !ok {
+		if ok, err := p.has(p.fresh, all[b.recentGone:]); !ok || err != nil {
 			return b, false, err
 		}
 	}
-	old, ok, err := get(p.kept, all[:stored])
-	if !ok {
+	if ok, err := p.has(p.kept, all[:stored]); !ok || err != nil {
 		return b, false, err
 	}
-	b.kept, b.recent = p.targets(p.kept, all[:stored], old), p.targets(p.fresh, all[b.recentGone:], recent)
-	return b, true, nil
+	if b.kept, err = p.targets(p.kept, all[:stored]); err == nil && p.fresh >= 0 {
+		b.recent, err = p.targets(p.fresh, all[b.recentGone:])
+	}
+	return b, err == nil, err
 }
 
 // missing is that tokens which a block would have were given up before they were saved.

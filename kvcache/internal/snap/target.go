@@ -12,7 +12,7 @@ import (
 // target is a block that is filled: each strip of its home has the same tokens for it.
 type target struct {
 	home   int
-	owner  int     // the sequence that takes it
+	owner  int     // the sequence that takes it: the first in Order that has it
 	from   [][]src // by strip of the home's
 	mark   int     // of a state that others may go on from: the tokens that it is after; else 0
 	behind *target // of a tree without groups: the block before it
@@ -20,77 +20,74 @@ type target struct {
 	block  block.Block
 }
 
+// nobody owns a target before all sequences are planned.
+const nobody = -1
+
 // src is tokens of a chunk, from one on, that are those of a block from one on.
 type src struct{ chunk, from, at, tokens int }
 
-// find is where the content of a block is that has tokens of the sequence from one on, by strip of its home's; false: some of it is nowhere.
+// find is where the content of a block is that has tokens of the sequence from one on, by strip of its home's, until the next call; false:
+// some of it is nowhere.
 func (p *planner[B]) find(home, first, tokens int) (from [][]src, ok bool, err error) {
 	h := &p.in.homes[home]
-	for _, f := range h.from {
-		list, ok := p.lines[f].take(nil, first, tokens)
+	if n := len(h.from) - len(p.in.found); n > 0 {
+		p.in.found = append(p.in.found, make([][]src, n)...)
+	}
+	for i, f := range h.from {
+		list, ok := p.lines[f].take(p.in.found[i][:0], first, tokens)
+		p.in.found[i] = list
 		if !ok {
 			return nil, false, nil
 		}
 		if err := p.oneScale(f, h, list); err != nil {
 			return nil, false, err
 		}
-		from = append(from, list)
 	}
-	return from, true, nil
+	return p.in.found[:len(h.from)], true, nil
 }
 
-// targets are the blocks of so many numbers with what was found for them, all of which the sequence gets. Where another one has the same tokens
-// of the same chunks, or one of the two has more of them, they have one block. Who has a block of a tree without groups has those before it.
-func (p *planner[B]) targets(home int, blocks []int, found [][][]src) (all []*target) {
+// has reports whether the content of blocks of these numbers is in the stream.
+func (p *planner[B]) has(home int, blocks []int) (ok bool, err error) {
+	for _, i := range blocks {
+		if _, ok, err := p.find(home, i*p.size(), p.tokensOf(i)); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// size is the tokens of a block, and tokensOf those that the sequence has in one.
+func (p *planner[B]) size() int { return p.st.Config.BlockTokens() }
+
+func (p *planner[B]) tokensOf(block int) int { return min(p.size(), p.tokens-block*p.size()) }
+
+// targets are the blocks of these numbers, whose content is in the stream, and all of which the sequence gets. Where another sequence has the
+// same tokens of the same chunks, or more of them, they have one block. A block of a tree without groups comes after the same blocks.
+func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) {
+	all = make([]*target, 0, len(blocks))
 	said := newText(p.in.Head, p.i)
-	for i, from := range found {
-		t := &target{home: home, owner: p.i, from: from}
-		t.at = said.place(blocks[i]*p.st.Config.BlockTokens(), t.tokens())
-		if i > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
-			t.behind = all[i-1]
+	for _, i := range blocks {
+		from, _, err := p.find(home, i*p.size(), p.tokensOf(i))
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, p.join(blocks[i], t, p.in.needs))
+		t := target{home: home, owner: nobody, from: from, at: said.place(i*p.size(), p.tokensOf(i))}
+		if len(all) > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
+			t.behind = all[len(all)-1]
+		}
+		all = append(all, p.join(i, &t, p.in.needs))
 	}
-	return all
+	return all, nil
 }
 
-// join is the target that another one and t are, or t, which needs a block then.
+// join is the target that t is already, or a new one like t, which needs a block then.
 func (p *planner[B]) join(block int, t *target, needs map[*residency.Blocks]int) *target {
-	key := shared{t.home, block, t.from[0][0].chunk, t.from[0][0].from, t.mark}
-	for _, o := range p.in.shared[key] {
-		if o.behind == t.behind && o.at.joins(t.at) && o.merge(t) {
-			o.at = o.at.with(t.at)
-			return o
-		}
+	o, there := p.in.shared.join(block, t)
+	if !there {
+		p.in.targets = append(p.in.targets, o)
+		needs[p.in.homes[t.home].of.Blocks]++
 	}
-	p.in.shared[key] = append(p.in.shared[key], t)
-	p.in.targets = append(p.in.targets, t)
-	needs[p.in.homes[t.home].of.Blocks]++
-	return t
-}
-
-// shared is what targets have in common that may be one: who shares a block has it in the same place. A sequence has one target for each.
-type shared struct{ home, block, chunk, from, mark int }
-
-// merge gives t what o has more, where one of the two is the beginning of the other.
-func (t *target) merge(o *target) bool {
-	for i, list := range t.from {
-		short, long := list, o.from[i]
-		if len(short) > len(long) {
-			short, long = long, short
-		}
-		for j, s := range short {
-			if l := long[j]; s != l && (s.chunk != l.chunk || s.from != l.from || s.at != l.at || j < len(short)-1 || len(short) < len(long) && s.tokens > l.tokens) {
-				return false
-			}
-		}
-	}
-	for i, list := range o.from {
-		if had := t.from[i]; len(list) > len(had) || len(list) == len(had) && list[len(list)-1].tokens > had[len(had)-1].tokens {
-			t.from[i] = list
-		}
-	}
-	return true
+	return o
 }
 
 // tokens is how many a target has.
@@ -99,6 +96,17 @@ func (t *target) tokens() (n int) {
 		n += s.tokens
 	}
 	return n
+}
+
+// clone is a target like t that stays.
+func (t *target) clone() *target {
+	c := *t
+	c.from = make([][]src, len(t.from))
+	for i, list := range t.from {
+		c.from[i] = slices.Clone(list)
+	}
+	c.at = t.at.clone()
+	return &c
 }
 
 // oneScale checks that rows which share scales, those of a block of a kernel, are of one chunk.

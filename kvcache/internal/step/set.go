@@ -37,8 +37,11 @@ func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
 	}
 }
 
-// Tokens is the number of rows.
-func (b *Set[B]) Tokens() (n int) {
+// Rows is the number of rows: of all places of a step of a fixed shape, sequences in them or not.
+func (b *Set[B]) Rows() (n int) {
+	if b.Size.Seqs > 0 {
+		return b.Size.Seqs * b.Size.Tokens
+	}
 	for i := range b.Steps[0].Entries {
 		n += b.Steps[0].Entries[i].Tokens
 	}

@@ -1,29 +1,21 @@
 package text
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // ErrPrompt is an Add that does not go on where a prompt's tokens in the cache end. The
-// usual cause is the whole prompt, of which Open found a part. Where all tokens of a prompt
-// are equal, pieces of it that are there already are not told from new ones, and an Add of the
-// rest with as many equal tokens after it is taken for the whole.
+// usual cause is the whole prompt, of which Open found a part. A prompt that repeats itself with just the
+// part that is there goes on as it begins: there the whole prompt is its rest and more, and no error.
 type ErrPrompt struct {
 	Have     int    // tokens of the prompt that the sequence has
 	Prompt   int    // tokens of the prompt
-	Position int    // the first token that differs; 0: the whole prompt was added again
+	Position int    // the first token that differs
 	Want     uint32 // the prompt's token there
 	Got      uint32 // the one that was to be added
 }
 
 func (e ErrPrompt) Error() string {
-	what := fmt.Sprintf("token %d is %d, the prompt's is %d", e.Position, e.Got, e.Want)
-	if e.Position == 0 && e.Have > 0 {
-		what = "the whole prompt once more"
-	}
-	return fmt.Sprintf("kvcache: %s: the sequence has the first %d of the %d tokens that it was opened with; after Open add prompt[match.Cached:], now prompt[%d:], or open it with nil",
-		what, e.Have, e.Prompt, e.Have)
+	return fmt.Sprintf("kvcache: token %d is %d, the prompt's is %d: the sequence has the first %d of the %d tokens that it was opened with; after Open add prompt[match.Cached:], now prompt[%d:], or open it with nil",
+		e.Position, e.Got, e.Want, e.Have, e.Prompt, e.Have)
 }
 
 // Is matches the same error and the zero value.
@@ -39,24 +31,17 @@ func (t *Text) Expect(prompt []uint32, have int) {
 	}
 }
 
-// Continues is ErrPrompt unless tokens go on with what is left of the prompt behind the tokens that the
-// sequence has. They may go on behind its end.
+// Continues is ErrPrompt unless tokens go on with what is left of the prompt after the tokens that the
+// sequence has. They may go on after its end. Nothing but that is compared: tokens that are also the beginning of the
+// prompt are its rest where the prompt repeats itself.
 func (t *Text) Continues(tokens []uint32, have int) error {
 	if have >= t.prompt { // or there is none
 		return nil
 	}
-	err := ErrPrompt{Have: have, Prompt: t.prompt}
-	prompt := t.tokens[:t.prompt]
-	for i, want := range prompt[have:min(have+len(tokens), len(prompt))] {
+	for i, want := range t.tokens[have:min(have+len(tokens), t.prompt)] {
 		if tokens[i] != want {
-			err.Position, err.Want, err.Got = have+i, want, tokens[i]
-			return err
+			return ErrPrompt{Have: have, Prompt: t.prompt, Position: have + i, Want: want, Got: tokens[i]}
 		}
-	}
-	// A prompt that repeats itself goes on as it begins: the whole of it is told by its length,
-	// pieces are not told.
-	if have > 0 && len(tokens) >= len(prompt) && slices.Equal(tokens[:len(prompt)], prompt) {
-		return err
 	}
 	return nil
 }

@@ -125,3 +125,39 @@ func TestTextAgainstLists(t *testing.T) {
 		})
 	})
 }
+
+// Of all prompts and tokens of two letters those go on with a prompt that are what is left of it, or begin with that: what
+// they have in common with its beginning says nothing.
+func TestContinuesAsItsTokensSay(t *testing.T) {
+	words := func(longest int) (all [][]uint32) {
+		for n := range longest + 1 {
+			for bits := range 1 << n {
+				word := make([]uint32, n)
+				for i := range word {
+					word[i] = uint32(bits >> i & 1)
+				}
+				all = append(all, word)
+			}
+		}
+		return all
+	}
+	for _, prompt := range words(5) {
+		for have := range prompt {
+			x := New(Origin{}, 4, nil)
+			x.Expect(prompt, have)
+			for _, ids := range words(7) {
+				rest := prompt[have:]
+				n := min(len(rest), len(ids))
+				err := x.Continues(ids, have)
+				if slices.Equal(rest[:n], ids[:n]) {
+					require.NoError(t, err, "%v after %d of %v", ids, have, prompt)
+					continue
+				}
+				var e ErrPrompt
+				require.ErrorAs(t, err, &e)
+				at := e.Position - have
+				require.True(t, at >= 0 && at < n && slices.Equal(rest[:at], ids[:at]) && ids[at] == e.Got && rest[at] == e.Want && e.Got != e.Want, "%v after %d of %v: %v", ids, have, prompt, err)
+			}
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -69,8 +70,8 @@ func Measure(ctx context.Context, o Options) (s Speed, err error) {
 	blocks := noise(int(n), int(o.Payload))
 	s, err = t.measure(ctx, blocks)
 	if err == nil && s.Blocks == 0 {
-		err = tier.ErrConfig{Name: name, What: fmt.Sprintf("%s has no room for %d blocks of %d bytes above the floor of %d bytes; make room, or lower the floor",
-			whole, fewMeasured, o.Payload, t.o.Floor)}
+		err = tier.ErrConfig{Name: name, What: fmt.Sprintf("%s has no room for %d blocks of %s above the floor of %s; make room, or lower the floor",
+			whole, fewMeasured, bytesize.String(o.Payload), bytesize.String(t.o.Floor))}
 	}
 	return s, err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -101,7 +102,7 @@ func (o Options) filled() (Options, error) {
 	case o.Namespace.Group < 0 || o.Namespace.Group > math.MaxUint16:
 		return bad("group %d, must be from 0 to %d", o.Namespace.Group, math.MaxUint16)
 	case o.Bytes < 0 || o.Floor < 0 || o.WriteBudget < 0:
-		return bad("a budget of %d, a floor of %d or a write budget of %d bytes is negative", o.Bytes, o.Floor, o.WriteBudget)
+		return bad("a budget of %d bytes, a floor of %d or a write budget of %d is negative", o.Bytes, o.Floor, o.WriteBudget)
 	case o.Admission != "" && o.Admission != All && o.Admission != SecondUse:
 		return bad("admission %q, must be %q or %q", o.Admission, All, SecondUse)
 	case o.WriteBudget > 0 && o.Admission != SecondUse:
@@ -145,7 +146,7 @@ func (o *Options) limit(stride int64) (int64, error) {
 	}
 	n := (o.Bytes - 3*page) / (stride + entryBytes) // a page for the header, two for meta.json and the lock
 	if n < 1 {
-		return 0, tier.ErrConfig{Name: name, What: fmt.Sprintf("a budget of %d bytes has no room for a block of %d bytes", o.Bytes, stride)}
+		return 0, tier.ErrConfig{Name: name, What: fmt.Sprintf("a budget of %s has no room for a block of %s; raise Bytes", bytesize.String(o.Bytes), bytesize.String(stride))}
 	}
 	return min(n, math.MaxInt32), nil
 }

@@ -1,0 +1,16 @@
+// Package bytesize writes numbers of bytes for people.
+package bytesize
+
+import "fmt"
+
+// String is a number of bytes in the largest unit of 1024 that it has one of: "640.0 KiB".
+func String(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1024 && unit < 4 {
+		v, unit = v/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGTP"[unit])
+}
