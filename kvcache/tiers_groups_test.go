@@ -164,6 +164,7 @@ func (w *grouped) upset(m *moody) {
 		}
 	case 3:
 		m.bad.Store(int32([]int{0, 0, 30, 100}[w.rng.IntN(4)]))
+		m.lies.Store(int32([]int{0, 30}[w.rng.IntN(2)]))
 	case 4:
 		m.bad.Store(0) // else it may have some yet, which Clear says
 		require.NoError(w.t, w.pool.Clear(true))

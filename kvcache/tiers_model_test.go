@@ -22,7 +22,8 @@ import (
 // moody is a tier that fails, panics, is slow, waits for its context's end or returns what is wrong, as often as it is told to.
 type moody struct {
 	tier.Tier
-	bad atomic.Int32 // of 100 calls
+	bad  atomic.Int32 // of 100 calls
+	lies atomic.Int32 // of 100 that read something
 }
 
 func (m *moody) mood(ctx context.Context) error {
@@ -59,7 +60,7 @@ func (m *moody) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 		return 0, err
 	}
 	n, err := m.Tier.Get(ctx, blocks)
-	if n > 0 && rand.Int32N(100) < m.bad.Load() {
+	if n > 0 && rand.Int32N(100) < m.lies.Load() {
 		all := slices.Sorted(maps.Keys(lies))
 		lies[all[rand.IntN(len(all))]](blocks[rand.IntN(n):])
 	}
@@ -231,7 +232,9 @@ func readersAboveTiers(t *testing.T) int {
 				r.forget()
 			},
 			"mood": func(t *rapid.T) {
-				moods[rapid.IntRange(0, 1).Draw(t, "tier")].bad.Store(int32(rapid.SampledFrom([]int{0, 0, 30, 100}).Draw(t, "bad")))
+				mood := moods[rapid.IntRange(0, 1).Draw(t, "tier")]
+				mood.bad.Store(int32(rapid.SampledFrom([]int{0, 0, 30, 100}).Draw(t, "bad")))
+				mood.lies.Store(int32(rapid.SampledFrom([]int{0, 30}).Draw(t, "lies")))
 			},
 			"clear": func(t *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(t, "seldom") > 0 {
