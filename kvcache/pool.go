@@ -86,7 +86,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
-	warn(p.Ignored())
+	p.below.Warn(&p.cfg)
 	return p, nil
 }
 

@@ -2,44 +2,21 @@ package kvcache
 
 import (
 	"context"
-	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.
 func HostTier(device backend.Info) error { return below.HostTier(device) }
 
-// checkScope is ErrConfig where blocks of a scope would be taken for those of other weights by the next process. Where only a variable of the
-// environment asked for what outlives this one, they stay above that instead.
-func (p *Pool[B]) checkScope(s prefix.Scope) error {
-	if err := p.below.Admit(s, p.root); err != nil {
-		return ErrConfig{Name: "Adapter.Version", Value: "", Why: err.(prefix.ErrArgument).Why}
-	}
-	return nil
-}
-
 // Ignored lists the variables of the environment that the pool goes without, and why: those of its Config, and those whose tier could
 // not be opened. NewPool logs each once in a process (log/slog, at the level Warn).
 func (p *Pool[B]) Ignored() []config.Ignored { return append(p.cfg.Ignored(), p.below.Ignored...) }
-
-// warned has what was logged.
-var warned sync.Map
-
-func warn(ignored []config.Ignored) {
-	for _, i := range ignored {
-		if _, again := warned.LoadOrStore(i, true); !again {
-			slog.Warn("kvcache: a variable of the environment is not followed", "variable", i.Variable, "value", i.Value, "why", i.Why)
-		}
-	}
-}
 
 // Tiers says what is below the device, the fastest first; nil: nothing. Match.Tiers and Stats.Tiers are in this order.
 func (p *Pool[B]) Tiers() []tier.Info {

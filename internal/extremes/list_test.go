@@ -150,7 +150,7 @@ var types = []reflect.Type{
 	of[backend.ErrConfig](), of[backend.ErrNonFinite](), of[backend.ErrOutOfMemory](), of[backend.ErrUnavailable](), of[backend.ErrUnsupported](),
 	of[cpu.Backend](), of[cpu.Buffer](), of[quant.Affine](), of[quant.Word](),
 	of[kvcache.Batch[buffer]](), of[kvcache.Pool[buffer]](), of[kvcache.Sequence[buffer]](), of[kvcache.Standalone[buffer]](),
-	of[kvcache.ErrGone](), of[kvcache.ErrLoading](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
+	of[kvcache.ErrDamaged](), of[kvcache.ErrGone](), of[kvcache.ErrLoading](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
 	of[block.BlockAllocator](), of[block.Claim](), of[block.ErrBlock](), of[block.ErrOutOfBlocks](), of[block.ErrRange](),
 	of[config.Config](), of[config.Layout](), of[config.Memory](), of[config.Model](), of[config.Part](), of[config.Tiers](), of[config.Source](), of[config.ErrPoolSize](),
 	of[evict.H2O](), of[evict.PyramidKV](), of[evict.Recency](), of[evict.SlidingWindow](), of[evict.SnapKV](), of[evict.ErrPolicy](),
@@ -161,7 +161,7 @@ var types = []reflect.Type{
 	of[kvquant.CacheManager](), of[kvquant.Layer](), of[kvquant.ErrNotHeld](),
 	of[snapshot.Plane](), of[snapshot.Reader](), of[snapshot.Run](), of[snapshot.Strip](), of[snapshot.Writer](), of[snapshot.Kind](), of[snapshot.Role](),
 	of[snapshot.ErrCorrupt](), of[snapshot.ErrMismatch](), of[zstd.Compressor](),
-	of[tier.Mover](), of[tier.ErrBusy](), of[tier.ErrClosed](), of[tier.ErrConfig](), of[tier.ErrFailed](), of[tier.ErrHung](), of[tier.ErrPanic](), of[tier.ErrRefused](),
+	of[tier.Mover](), of[tier.Block](), of[tier.ErrBusy](), of[tier.ErrCorrupt](), of[tier.ErrClosed](), of[tier.ErrConfig](), of[tier.ErrFailed](), of[tier.ErrHung](), of[tier.ErrPanic](), of[tier.ErrRefused](),
 	of[disk.Tier](), of[disk.Simulation](), of[disk.ErrGone](), of[disk.ErrInUse](), of[memory.Tier](), of[planner.Planner](), of[planner.Choice](),
 }
 
