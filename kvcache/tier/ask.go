@@ -75,7 +75,7 @@ func (m *Mover) Delete(ctx context.Context, keys []Key) error {
 		gone[k] = struct{}{}
 	}
 	return m.forget(ctx, "delete", func(b *Block) bool { _, ok := gone[b.Key]; return ok },
-		func(ctx context.Context, t Tier) error { return t.Delete(ctx, keys) })
+		func(ctx context.Context, t Tier) error { return t.Delete(ctx, slices.Clone(keys)) })
 }
 
 // Clear is Delete of all blocks of a root, or with the zero key of all there are. The caller submits no more of them meanwhile.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,5 +169,24 @@ func TestStoresSum(t *testing.T) {
 		}
 		require.Equal(t, 3, r.put(a).Blocks)
 		require.Equal(t, tier.Result{Blocks: 3, By: []int{3, 0}}, r.get(a))
+	})
+}
+
+// What a tier does to the list that it was called with reaches no other tier: they have, and forget, what they were asked to.
+func TestTiersThatWriteToTheirLists(t *testing.T) {
+	simulated(t, tier.MoverOptions{Promote: true, Workers: 1}, func(r *rig) {
+		a := chain("a", 4)
+		r.fast.greedy = true
+		r.low.set(func(context.Context, string) error { synctest.Wait(); return nil }) // the other one has returned
+		require.Equal(t, []int{4, 4}, r.put(a).By)
+		for _, in := range []*faulty{r.fast, r.low} {
+			n, err := in.Tier.Has(ctx, keys(a))
+			require.NoError(t, err)
+			require.Equal(t, 4, n, in.name)
+		}
+		require.NoError(t, r.Delete(ctx, keys(a)))
+		n, err := r.low.Tier.Has(ctx, keys(a)[1:])
+		require.NoError(t, err)
+		require.Zero(t, n)
 	})
 }

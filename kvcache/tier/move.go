@@ -90,8 +90,9 @@ func (m *Mover) stored(j *job, s *storing) {
 // put puts blocks of a job into a tier.
 func (m *Mover) put(ctx context.Context, g *guard, j *job, blocks []Block, onHang func(error)) (hung bool, err error) {
 	q := request{op: "put", kind: store, limit: len(blocks), onSlow: func() { m.late(j) }, onHang: onHang}
+	own := slices.Clone(blocks) // of which the tier changes what it likes
 	_, hung, err = m.call(ctx, g, q, func(ctx context.Context) (int, error) {
-		return 0, g.tier.Put(ctx, blocks)
+		return 0, g.tier.Put(ctx, own)
 	})
 	if err == nil {
 		m.mu.Lock()

@@ -39,6 +39,7 @@ type faulty struct {
 	calls []string
 
 	forgetful bool // of calls, where there are many
+	greedy    bool // keeps the lists of Put and Delete for itself, and clears them
 }
 
 func (f *faulty) Info() tier.Info {
@@ -102,7 +103,11 @@ func (f *faulty) Put(ctx context.Context, blocks []tier.Block) error {
 	if err := f.begin(ctx, "put"); err != nil {
 		return err
 	}
-	return f.Tier.Put(ctx, blocks)
+	err := f.Tier.Put(ctx, blocks)
+	if f.greedy {
+		clear(blocks)
+	}
+	return err
 }
 
 func (f *faulty) Clear(ctx context.Context, root tier.Key) error {
@@ -116,7 +121,11 @@ func (f *faulty) Delete(ctx context.Context, keys []tier.Key) error {
 	if err := f.begin(ctx, "delete"); err != nil {
 		return err
 	}
-	return f.Tier.Delete(ctx, keys)
+	err := f.Tier.Delete(ctx, keys)
+	if f.greedy {
+		clear(keys)
+	}
+	return err
 }
 
 // rig is a mover over two tiers in simulated time.

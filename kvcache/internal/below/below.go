@@ -44,7 +44,7 @@ func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 		return b, err
 	}
 	b = Below[B]{}
-	for variable := range from {
+	for _, variable := range []string{config.EnvHostBytes, config.EnvDiskDir} {
 		b.ignore(from, variable, err)
 	}
 	return b, nil

@@ -19,6 +19,7 @@ import (
 // What a block is to the tier: the payload, encrypted; its tag, 16 bytes; the nonce, 24; its sum, 4.
 type sealed struct {
 	tier.Tier
+	name   string // of the tier, which is asked for it once
 	sealer *seal.Sealer
 	names  []byte    // makes keys
 	room   sync.Pool // of *[]byte
@@ -37,7 +38,7 @@ func newSealed(t tier.Tier, secret []byte) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sealed{Tier: t, sealer: s, names: mac(secret, []byte(sealedNames)), room: sync.Pool{New: func() any { return new([]byte) }}}, nil
+	return &sealed{Tier: t, name: t.Info().Name, sealer: s, names: mac(secret, []byte(sealedNames)), room: sync.Pool{New: func() any { return new([]byte) }}}, nil
 }
 
 func mac(secret, of []byte) []byte {
@@ -148,7 +149,7 @@ func (s *sealed) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 		tail := from[payload+seal.TagBytes:]
 		sum := binary.LittleEndian.Uint32(tail[seal.NonceBytes:])
 		if _, bad := s.sealer.Open(b.Bytes[:0], (*[seal.NonceBytes]byte)(tail), from[:payload+seal.TagBytes], about(b.Key, sum)); bad != nil {
-			return i, errors.Join(tier.ErrCorrupt{Name: s.Info().Name, Key: b.Key}, s.Tier.Delete(ctx, []tier.Key{own[i].Key}))
+			return i, errors.Join(tier.ErrCorrupt{Name: s.name, Key: b.Key}, s.Tier.Delete(ctx, []tier.Key{own[i].Key}))
 		}
 		b.Sum = sum
 	}

@@ -66,6 +66,12 @@ type seen struct {
 	blocks []tier.Block
 	keys   []tier.Key
 	change func(blocks []tier.Block)
+	infos  int // calls of Info
+}
+
+func (s *seen) Info() tier.Info {
+	s.infos++
+	return s.Tier.Info()
 }
 
 func (s *seen) Put(ctx context.Context, blocks []tier.Block) error {
@@ -182,4 +188,16 @@ func TestSecretsAreApart(t *testing.T) {
 	require.Zero(t, in.Stats().Corrupt)
 	require.NoError(t, all[1].Clear(ctx, a[0].Root))
 	require.Equal(t, int64(6), in.Stats().Blocks)
+}
+
+// What a tier is, it is asked when it is opened, and not where it is found to be wrong: it may not answer.
+func TestSealedTiersAreNotAskedWhatTheyAre(t *testing.T) {
+	in := &seen{Tier: remember(t, 1<<20), change: func(b []tier.Block) { b[0].Bytes[0]++ }}
+	s := sealing(t, in, secret)
+	a := tiertest.Chain("sealed", "a", 1, size)
+	require.NoError(t, s.Put(ctx, a))
+	in.infos = 0
+	_, err := s.Get(ctx, room(a))
+	require.ErrorIs(t, err, tier.ErrCorrupt{Name: "memory", Key: a[0].Key})
+	require.Zero(t, in.infos)
 }

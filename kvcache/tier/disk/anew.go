@@ -4,6 +4,10 @@ package disk
 // written, so that no later sync brings it there; of an earlier process's syncs nothing is known. The caller forgets, so that slots
 // are held, free, bad, or its own, and stay so while nothing is written to them.
 func (t *Tier) writeAnew() error {
+	if t.o.Durable { // a Put that had to wait would keep blocks in writing, for which this waits
+		t.durable.Lock()
+		defer t.durable.Unlock()
+	}
 	done := make(chan struct{})
 	t.mu.Lock()
 	t.anew = done

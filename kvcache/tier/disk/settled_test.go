@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"context"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -181,4 +183,39 @@ func TestDurableKnowsOnlyWhatIsSynced(t *testing.T) {
 	d, _, _ = opened(t, o)
 	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
 	require.Contains(t, found(t, worst(t, o), 1), 1)
+}
+
+// A durable Put of several blocks and a Delete that writes the whole table do not wait for each other.
+func TestDurablePutWhileTheTableIsWrittenAnew(t *testing.T) {
+	o := options(newMemoryFS(), 4)
+	o.Durable = true
+	d, _, _ := opened(t, o)
+	require.NoError(t, d.Put(ctx, []tier.Block{blockOf(1, 0)}))
+	require.NoError(t, d.Close())
+	d, sys, _ := opened(t, o)
+	begun, put, gone := make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	var deleting, putting atomic.Bool
+	sys.pausing(func(o op) {
+		switch {
+		case change("table", "write")(o) && deleting.CompareAndSwap(false, true):
+			go func() { put <- d.Put(life, []tier.Block{blockOf(2, 0), blockOf(3, 2)}) }()
+			<-begun
+		case change("data", "write")(o) && putting.CompareAndSwap(false, true):
+			close(begun)
+			time.Sleep(20 * time.Millisecond) // the Delete goes on as far as it can
+		}
+	})
+	go func() { gone <- d.Delete(ctx, []tier.Key{keyOf(1)}) }()
+	for _, c := range []chan error{gone, put} {
+		select {
+		case err := <-c:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("the calls wait for each other")
+		}
+	}
+	sys.pausing(nil)
+	require.Equal(t, map[int]bool{2: true, 3: true}, found(t, worst(t, o), 3))
 }
