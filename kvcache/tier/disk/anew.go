@@ -32,11 +32,9 @@ func (t *Tier) writeAnew() error {
 		}
 	}
 	t.mu.Unlock()
-	for i := range entries {
-		if err := t.rewrite(int32(i), &entries[i]); err != nil {
-			t.lose(err)
-			return err
-		}
+	if err := t.rewrite(entries); err != nil {
+		t.lose(err)
+		return err
 	}
 	return t.syncTable()
 }
@@ -48,16 +46,27 @@ func (t *Tier) lose(err error) {
 	t.lost = err
 }
 
-// rewrite writes an entry that may be in the table already. A block's is written as it is there, since a part of another one would not be
-// found after a write that failed.
-func (t *Tier) rewrite(i int32, e *entry) error {
-	var b [entryBytes]byte
-	at := page + int64(i)*entryBytes
-	if _, err := t.table.ReadAt(b[:], at); err == nil && e.length > 0 {
-		if is, ok := t.codec.readEntry(b[:], int(i)); ok && is.key == e.key && is.generation == e.generation {
-			_, err = t.table.WriteAt(b[:], at)
+// rewrite writes entries that may be in the table already, a piece of the table at a time. A block's is written as it is there, since a
+// part of another one would not be found after a write that failed.
+func (t *Tier) rewrite(entries []entry) error {
+	b := make([]byte, min(tablePiece, len(entries))*entryBytes)
+	for from := 0; from < len(entries); from += tablePiece {
+		piece := b[:min(tablePiece, len(entries)-from)*entryBytes]
+		at := page + int64(from)*entryBytes
+		n, _ := t.table.ReadAt(piece, at)
+		clear(piece[n:]) // what cannot be read is written as it is known
+		for i := range len(piece) / entryBytes {
+			e, to := &entries[from+i], piece[i*entryBytes:][:entryBytes]
+			if is, ok := t.codec.readEntry(to, from+i); ok && e.length > 0 && is.key == e.key && is.generation == e.generation {
+				continue
+			}
+			if err := t.codec.writeEntry(to, from+i, e); err != nil {
+				return err
+			}
+		}
+		if _, err := t.table.WriteAt(piece, at); err != nil {
 			return err
 		}
 	}
-	return t.writeEntry(i, e)
+	return nil
 }

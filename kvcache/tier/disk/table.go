@@ -9,10 +9,13 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
+// tablePiece is how many entries are read, or written, at a time: 1 MiB.
+const tablePiece = 4096
+
 // readTable reads the entries of all slots, once and in order; dataSize is what there is of payloads.
 func (t *Tier) readTable(dataSize int64) error {
 	x := &t.index
-	b := make([]byte, min(4096, len(x.slots))*entryBytes)
+	b := make([]byte, min(tablePiece, len(x.slots))*entryBytes)
 	x.free = x.free[:0]
 	for from := 0; from < len(x.slots); from += len(b) / entryBytes {
 		part := b[:min(len(b), (len(x.slots)-from)*entryBytes)]
