@@ -56,6 +56,17 @@ func TestScreen(t *testing.T) {
 	require.Error(t, err)
 }
 
+// The line that shows how far work has come names files, too.
+func TestProgressDoesNotSpeakToTerminals(t *testing.T) {
+	var shown strings.Builder
+	p := &progress{out: &shown}
+	p.show("reading %s", evil)
+	harmless(t, strings.TrimPrefix(shown.String(), "\r"), "progress")
+	require.Contains(t, shown.String(), `reading a\u001b]0;pwned`)
+	p.clear()
+	require.True(t, strings.HasSuffix(shown.String(), strings.Repeat(" ", p.width)+"\r"))
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("closed") }

@@ -15,7 +15,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
-	if s, ok := out.(*screen); ok { // what it writes is its own
+	if s, ok := out.(*screen); ok { // show escapes what is not its own
 		out = s.to
 	}
 	if !isTerminal(out) {
@@ -29,7 +29,9 @@ func (p *progress) show(format string, a ...any) {
 	if p.out == nil {
 		return
 	}
-	text := fmt.Sprintf(format, a...)
+	var shown strings.Builder
+	fmt.Fprintf(&screen{to: &shown}, format, a...)
+	text := shown.String()
 	fmt.Fprintf(p.out, "\r%-*s", p.width, text)
 	p.width = len(text)
 }

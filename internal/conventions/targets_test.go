@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -47,6 +48,29 @@ func TestRecipesSayWhatTheyDo(t *testing.T) {
 		}
 	}
 	require.Greater(t, said, 15)
+}
+
+// A signal ends the command, whose status it is, and nothing is said after that.
+func TestAnnounceEnds(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	announce, err := filepath.Abs("../../scripts/announce")
+	require.NoError(t, err)
+	for signal, name := range map[os.Signal]string{os.Interrupt: "INT", os.Kill: "KILL"} {
+		cmd := exec.Command(announce, "60", "building", "sh", "-c", "echo begun; exec sleep 60")
+		cmd.Stderr = new(strings.Builder) // which Wait reads to its end
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		_, err = out.Read(make([]byte, 6))
+		require.NoError(t, err)
+		begin := time.Now()
+		require.NoError(t, cmd.Process.Signal(signal))
+		require.Error(t, cmd.Wait(), name)
+		require.Empty(t, cmd.Stderr.(*strings.Builder).String(), name)
+		require.Less(t, time.Since(begin), 30*time.Second, "%s ends the command, not the script alone", name)
+	}
 }
 
 // What is said comes on stderr, after a time, and not where the command is done by then; its status is the command's.

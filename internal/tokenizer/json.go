@@ -28,7 +28,7 @@ type jsonFile struct {
 		ByteFallback  bool    `json:"byte_fallback"`
 		IgnoreMerges  bool    `json:"ignore_merges"`
 		Vocab         map[string]uint32
-		Merges        []mergePair
+		Merges        json.RawMessage // mergePairs
 	}
 }
 
@@ -133,7 +133,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 // readModel reads the vocabulary, and the text of every token.
 func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 	m := &f.Model
-	r.model = bpe{vocab: m.Vocab, merges: make(map[[2]int]merged, len(m.Merges)), bytes: map[byte]int{},
+	r.model = bpe{vocab: m.Vocab, merges: map[[2]int]merged{}, bytes: map[byte]int{},
 		unk: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges}
 	for text, id := range m.Vocab {
 		if uint64(id) >= uint64(len(r.pieces)) || r.taken[id] {
@@ -141,7 +141,18 @@ func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 		}
 		r.taken[id], r.pieces[id] = true, edited(text, decoders)
 	}
-	for i, pair := range m.Merges {
+	if !given(m.Merges) {
+		m.Merges = json.RawMessage("[]")
+	}
+	merges := json.NewDecoder(bytes.NewReader(m.Merges))
+	if first, err := merges.Token(); err != nil || first != json.Delim('[') {
+		return r.bad("model.merges", "is no list")
+	}
+	for i := 0; merges.More(); i++ { // one after another: what is read of one takes many times its bytes
+		var pair mergePair
+		if err := merges.Decode(&pair); err != nil {
+			return r.bad("model.merges", "%v", err)
+		}
 		left, ok := m.Vocab[pair[0]]
 		right, ok2 := m.Vocab[pair[1]]
 		token, ok3 := m.Vocab[pair[0]+pair[1]]

@@ -12,11 +12,15 @@ import (
 func TestJSONTakesLittleMemory(t *testing.T) {
 	const size = 1 << 20
 	empty := strings.TrimSuffix(strings.Repeat("{},", size/3), ",")
+	texts := strings.TrimSuffix(strings.Repeat(`"a b",`, size/6), ",")
+	lists := strings.TrimSuffix(strings.Repeat(`["a","b"],`, size/10), ",")
 	for name, text := range map[string]string{
 		"normalizer":   `{"normalizer":{"type":"Sequence","normalizers":[` + empty + `]}}`,
 		"post":         `{"post_processor":{"type":"TemplateProcessing","single":[` + empty + `]}}`,
 		"decoder":      `{"decoder":{"type":"Sequence","decoders":[` + empty + `]}}`,
 		"added_tokens": `{"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[` + empty + `]}`,
+		"merges":       `{"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{},"merges":[` + texts + `]}}`,
+		"merge lists":  `{"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{},"merges":[` + lists + `]}}`,
 		"padding":      `{"padding":[` + empty + `]}`,
 		"other":        `{"other":[` + empty + `]}`,
 	} {

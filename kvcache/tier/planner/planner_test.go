@@ -253,7 +253,7 @@ func TestNeverMuchWorseThanComputing(t *testing.T) {
 
 // Numbers that no prompt has are of the longest contexts, or nothing, and take no memory.
 func TestNumbersBeyondPrompts(t *testing.T) {
-	for _, n := range []int{-1, 0, 1, 1 << 39, 1 << 40, math.MaxInt - 1, math.MaxInt} {
+	for _, n := range []int{-1, 0, 1, math.MaxInt >> 24, math.MaxInt >> 23, math.MaxInt - 1, math.MaxInt} {
 		p := New(n)
 		p.Prefilled(n, n, time.Second)
 		p.Prefilled(0, n, time.Second)
