@@ -118,9 +118,9 @@ func TestLoadOfMuch(t *testing.T) {
 // and over is refused by name, and what a pool with as many sequences writes is not.
 func TestLoadOfManyThatShare(t *testing.T) {
 	cfg := signed(small(Paged))
-	cfg.Memory.Capacity, cfg.Memory.Blocks = 400, 220
+	cfg.Memory.Capacity, cfg.Memory.Blocks = 800, 420
 	r := deviceRig(t, cfg)
-	x, _ := r.serve(sequence(1, 397), OpenOptions{})
+	x, _ := r.serve(sequence(1, 797), OpenOptions{})
 	all := []*Sequence[buffer]{x.seq}
 	for range 199 {
 		fork, err := x.seq.Fork()
@@ -140,9 +140,9 @@ func TestLoadOfManyThatShare(t *testing.T) {
 	require.Equal(t, held, o.stats().Held)
 	o.release(got...)
 	require.Equal(t, "sequences", o.mismatch(rewritten(t, stream, func(h *snapshot.Head) {
-		h.Strips[0].Tokens = 396
+		h.Strips[0].Tokens = 796
 		q := h.Sequences[0]
-		q.Tokens, q.Strips = nil, [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: 0, Tokens: 396}, {Chunk: 1, Tokens: 1}}}}}
+		q.Tokens, q.Strips = nil, [][]snapshot.Run{{{Refs: []snapshot.Ref{{Chunk: 0, Tokens: 796}, {Chunk: 1, Tokens: 1}}}}}
 		h.Sequences = slices.Repeat([]snapshot.Sequence{q}, 1000)
 	})))
 	o.close()

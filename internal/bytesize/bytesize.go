@@ -9,7 +9,7 @@ func String(n int64) string {
 		return fmt.Sprintf("%d B", n)
 	}
 	v, unit := float64(n)/1024, 0
-	for v >= 1024 && unit < 4 {
+	for v >= 1023.95 && unit < 4 { // which would be written 1024.0
 		v, unit = v/1024, unit+1
 	}
 	return fmt.Sprintf("%.1f %ciB", v, "KMGTP"[unit])

@@ -35,7 +35,7 @@ type jsonFile struct {
 // section is a part, or parts, of the file. What it is decoded to takes many times its bytes, so that these are limited.
 type section struct{ *part }
 
-const maxSection = 64 << 10 // bytes, more than any tokenizer has
+const maxSection = 64 << 10 // bytes, more than any part has that is supported; the tables of a Precompiled normalizer are larger
 
 func (s *section) UnmarshalJSON(data []byte) error {
 	if len(data) > maxSection {
