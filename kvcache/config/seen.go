@@ -17,10 +17,10 @@ func (c *Config) checkSeen(of int, layers []int) error {
 		for _, f := range [...]struct {
 			name string
 			v    int
-		}{{"Window", mask.Window}, {"Chunk", mask.Chunk}} {
+		}{{"Window", mask.Window}, {"SinkTokens", mask.SinkTokens}, {"Chunk", mask.Chunk}} {
 			if f.v > 0 {
 				return badConfig(fmt.Sprintf("Model.Masks[%d].%s", i, f.name), f.v, fmt.Sprintf("layer %d is in "+
-					"Model.Groups[%d], of kind %v, which says what its queries see; leave it out of the mask, or put the "+
+					"Model.Groups[%d], of kind %v, which says what its queries see (Window, Sinks, Chunk); leave it out of the mask, or put the "+
 					"layer into a group of kind full, where masks hide and nothing is given back", l, of, g.Kind))
 			}
 		}

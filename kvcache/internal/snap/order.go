@@ -45,7 +45,7 @@ func (in *In[B]) lays(blocks int) error {
 	}
 	if in.laid += blocks; in.laid > most {
 		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprintf("%d blocks or more", in.laid), Want: fmt.Sprintf("%d at most", most),
-			Why: "they share chunks and say nothing of their tokens, so that finding their blocks takes far longer than reading the snapshot"}
+			Why: "they share chunks and say nothing of their tokens, so that finding their blocks takes far longer than reading the snapshot; take the block size that they were saved from, or save fewer of them together"}
 	}
 	return nil
 }
