@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -93,7 +94,26 @@ func Open(name string) (Backend[AnyBuffer], error) {
 	if known == nil {
 		return nil, ErrUnavailable{Backend: name, Why: noDriver}
 	}
-	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s; %s", strings.Join(known, ", "), linkAll)}
+	return nil, ErrUnavailable{Backend: name, Why: unknown(kind, known)}
+}
+
+// unknown says what is wrong with the name of a kind, and which there are.
+func unknown(kind string, known []string) string {
+	why := fmt.Sprintf("no backend is registered as %q; registered are %s", kind, strings.Join(known, ", "))
+	if kind == "" {
+		why = "the name says no backend; registered are " + strings.Join(known, ", ")
+	}
+	for _, k := range known {
+		if strings.EqualFold(k, strings.TrimSpace(kind)) {
+			return why + fmt.Sprintf("; write %q", k)
+		}
+	}
+	for _, k := range [...]string{"cpu", "cuda", "metal"} {
+		if !slices.Contains(known, k) {
+			return why + "; " + linkAll
+		}
+	}
+	return why
 }
 
 // List returns every device, best first, and every kind of device that is not available, with the
