@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -45,4 +46,24 @@ func TestCheckDistinctAllocatesNothing(t *testing.T) {
 			t.Fail()
 		}
 	}))
+}
+
+// ends is host memory that is only looked at.
+type ends struct{ backend.HostMemory }
+
+func (ends) Bytes() []byte { return make([]byte, 64) }
+
+// Numbers that no block set has are errors.
+func TestCheckBlocksTakesAnyNumbers(t *testing.T) {
+	require.NoError(t, backend.CheckBlocks("pack", []uint32{0, 1}, 2, 32, ends{}, 0))
+	for _, n := range []int64{0, -1, math.MinInt64, math.MaxInt64, 33} {
+		require.ErrorIs(t, backend.CheckBlocks("pack", []uint32{0, 1}, 2, n, ends{}, 0), backend.ErrArgument{})
+	}
+	for _, at := range []int64{-1, math.MinInt64, math.MaxInt64, 1} {
+		require.ErrorIs(t, backend.CheckBlocks("pack", []uint32{0, 1}, 2, 32, ends{}, at), backend.ErrArgument{})
+	}
+	for _, have := range []int{0, -1, math.MinInt, 1} {
+		require.ErrorIs(t, backend.CheckBlocks("pack", []uint32{0, 1}, have, 32, ends{}, 0), backend.ErrArgument{})
+	}
+	require.ErrorIs(t, backend.CheckBlocks("pack", nil, 1, 32, nil, 0), backend.ErrArgument{})
 }
