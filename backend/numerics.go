@@ -5,5 +5,5 @@ package backend
 // and values. The number is raised when a change alters a stored bit, and for no other reason. It
 // is part of the keys of blocks, so later versions of this library, and other processes, do not
 // find content that was stored with other bits. A golden test in package backend/cpu detects such a
-// change.
+// change. Bits of magnitudes beyond 2^127, some of which used to be read as infinities, are not counted.
 const NumericsVersion = 1
