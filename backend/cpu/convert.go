@@ -100,11 +100,16 @@ func (t *convertTask) part(i int, w *scratch) {
 func (c *conversion) store(to stored, x []float32, saturate bool) {
 	k := c.to.k
 	k.encode[to.dt](to, x, saturate)
-	if to.dt.Quantized() || to.dt == backend.F32 && k.finite(x) || k.finiteHalves(to.dt, to.data) {
+	if to.dt.Quantized() || !c.beyond(to.dt) || to.dt == backend.F32 && k.finite(x) || k.finiteHalves(to.dt, to.data) {
 		return
 	}
 	bound(x, largest(to.dt))
 	k.encode[to.dt](to, x, saturate)
+}
+
+// beyond reports whether rows may leave the range of a type of floats. Scales of their own keep codes within that of bf16.
+func (c *conversion) beyond(to backend.DType) bool {
+	return to == backend.F16 || c.hadamard || c.from.dt.HeadFactors()
 }
 
 // largest is the largest number of a type of floats.
