@@ -20,10 +20,9 @@ template <> __device__ inline float from_float<float>(float x) { return x; }
 template <> __device__ inline half from_float<half>(float x) { return __float2half_rn(x); }
 template <> __device__ inline bfloat from_float<bfloat>(float x) { return __float2bfloat16_rn(x); }
 
-// most_of is the largest number of a type.
-template <class T> __device__ constexpr float most_of() {
-    return std::is_same_v<T, half> ? 65504.f : std::is_same_v<T, bfloat> ? 3.3895313892515355e38f : 3.4028234663852886e38f;
-}
+// MOST_OF is the largest number of a type.
+template <class T>
+constexpr float MOST_OF = std::is_same_v<T, half> ? 65504.f : std::is_same_v<T, bfloat> ? 3.3895313892515355e38f : 3.4028234663852886e38f;
 
 // Vec is 16 bytes of T: one load or store.
 template <class T> struct alignas(16) Vec {

@@ -12,7 +12,7 @@ namespace fkv {
 // share a word, are whole units.
 constexpr int UNIT = 8;
 
-constexpr float MOST = most_of<float>();
+constexpr float MOST = MOST_OF<float>;
 
 // FARTHEST is the largest magnitude that scales cover: they are rounded, and the largest code of a larger one
 // might be worth an infinity.
