@@ -154,7 +154,7 @@ type MoveStats struct {
 	// Missed is, each once, blocks that were not stored: they had left the device before they were copied, or could not be held, or no
 	// tier took them. What came from a tier is below, and does not count.
 	Missed  int64
-	Waiting int   // blocks, with Model.Groups entries of the prefix tree, that are written and not stored yet
+	Waiting int   // blocks that are written, and that no tier was given yet
 	Loaded  int64 // blocks that came back
 	Loading int   // loads under way
 	Planner planner.Stats

@@ -43,6 +43,8 @@ func (o *Offload[B]) storeNext(memory *part) bool {
 	if run == nil {
 		return false
 	}
+	defer func() { o.picked = nil }()
+	o.picked = slices.Clone(run)
 	var err error
 	takes := o.mover.Takes()
 	_ = o.blocks.Lend(func() error {
@@ -59,12 +61,10 @@ func (o *Offload[B]) storeNext(memory *part) bool {
 		o.down.back(memory)
 		return true
 	}
-	o.asked = slices.Clone(run)
 	o.guard.Unlock()
 	lacks := o.missing(run)
 	o.guard.Lock()
-	run = slices.DeleteFunc(o.asked, func(g going) bool { _, lacked := lacks[g.key]; return !lacked })
-	o.asked = nil
+	run = slices.DeleteFunc(o.picked, func(g going) bool { _, lacked := lacks[g.key]; return !lacked })
 	if len(run) == 0 || !o.put(run, memory) {
 		o.down.back(memory)
 	}
@@ -121,7 +121,7 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 			entry := r.order[n]
 			a, ok := tree.Address(entry)
 			if ok && (!a.Whole || o.blocks.Writer(entry) != nil) { // of the last it is told again when they are done
-				delete(r.due, entry)
+				r.take(entry)
 				continue
 			}
 			if ok && len(run) > 0 && (a.Parent != before || bytes+o.shape.bytes > o.down.bytes) {
@@ -135,8 +135,7 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 			for _, g := range run[had:] {
 				bytes += o.shape.parts[o.shape.places[g.at].part].BlockBytes()
 			}
-			o.stats.Missed += int64(max(r.due[entry]-len(run[had:]), 0)) // those that are gone
-			delete(r.due, entry)
+			o.stats.Missed += int64(max(r.take(entry)-len(run[had:]), 0)) // those that are gone
 		}
 		r.order = slices.Delete(r.order, 0, n)
 		if len(run) == 0 {
@@ -148,6 +147,10 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 			continue
 		}
 		o.owned[h] = struct{}{}
+		offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
+		for i := range run {
+			run[i].offset = offsets[i]
+		}
 		return run, h
 	}
 	return nil, nil
@@ -207,10 +210,6 @@ func (o *Offload[B]) missing(run []going) map[tier.Key]struct{} {
 // pack copies blocks to host memory, and waits for that. The guard is not held.
 func (o *Offload[B]) pack(run []going, memory *part) error {
 	l := &o.down
-	offsets, _ := o.shape.offsets(len(run), func(i int) int { return run[i].at })
-	for i := range run {
-		run[i].offset = offsets[i]
-	}
 	err := o.runs(len(run), func(i int) int { return run[i].at }, func(part int, order []int, offset int64) error {
 		l.numbers = l.numbers[:0]
 		for _, i := range order {

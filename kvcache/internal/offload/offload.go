@@ -50,7 +50,7 @@ type Offload[B backend.Buffer] struct {
 
 	// Under the guard:
 	ready   ready
-	asked   []going // copied, and of which the storer asks tiers
+	picked  []going // by the storer, which copies them and asks tiers what they have
 	idle    bool    // the storer waits for more
 	held    *hold   // what it copies
 	still   int     // who wants it to copy nothing
@@ -74,7 +74,7 @@ type Stats struct {
 	Stored    int64   // blocks that were put into tiers
 	There     int64   // blocks that tiers had already
 	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took; each once
-	Waiting   int     // entries of the tree that are not stored yet
+	Waiting   int     // blocks that are written, and that no tier was given yet
 	Loading   int     // loads under way
 	Loaded    int64   // blocks that came back
 	Tokens    []int64 // that sequences got from each tier
@@ -141,7 +141,7 @@ func (o *Offload[B]) Still(do func() error) error {
 // until that is done. root is what Clear gets. The guard is held.
 func (o *Offload[B]) Forget(root tier.Key) {
 	_ = o.drop() // other scopes are as they were
-	o.asked = slices.DeleteFunc(o.asked, func(g going) bool { return root == tier.Key{} || g.root == root })
+	o.picked = slices.DeleteFunc(o.picked, func(g going) bool { return root == tier.Key{} || g.root == root })
 	o.epoch++
 	o.erasing++
 }
@@ -218,7 +218,7 @@ func (o *Offload[B]) give(h *hold) {
 // Stats returns the numbers. The caller holds the guard.
 func (o *Offload[B]) Stats() Stats {
 	s := o.stats
-	s.Waiting, s.There = len(o.ready.order), o.there.Load()
+	s.Waiting, s.There = o.ready.blocks+len(o.picked), o.there.Load()
 	s.Tokens = append([]int64(nil), s.Tokens...)
 	s.Decisions, s.Moves = o.planner.Stats(), o.mover.Stats()
 	return s

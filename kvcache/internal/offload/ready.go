@@ -9,13 +9,28 @@ import (
 // ready is the entries of the tree that can go down, each once, in the order in which they were written. An entry that leaves the
 // device stays here until the storer comes to it, or until there are more than a device can have.
 type ready struct {
-	order []block.Block
-	due   map[block.Block]int // blocks of each that are not below, or on their way
-	begun []block.Block       // by number: the last block that was picked, or that came from a tier
+	order  []block.Block
+	due    map[block.Block]int // blocks of each that are not below, or on their way
+	blocks int                 // the sum of due
+	begun  []block.Block       // by number: the last block that was picked, or that came from a tier
 }
 
 func newReady(blocks int) ready {
 	return ready{due: map[block.Block]int{}, begun: make([]block.Block, blocks)}
+}
+
+// set notes how many blocks of an entry are due.
+func (r *ready) set(entry block.Block, due int) {
+	r.blocks += due - r.due[entry]
+	r.due[entry] = due
+}
+
+// take forgets an entry, and returns how many blocks of it were due.
+func (r *ready) take(entry block.Block) int {
+	due := r.due[entry]
+	r.blocks -= due
+	delete(r.due, entry)
+	return due
 }
 
 // begin notes that a block is on its way, or below, and reports whether that is new.
@@ -44,7 +59,7 @@ func (o *Offload[B]) written(entry block.Block) {
 	if !again {
 		r.order = append(r.order, entry)
 	}
-	r.due[entry] = due
+	r.set(entry, due)
 	if len(r.order) > 2*len(r.begun) {
 		o.sweep()
 	}
@@ -69,8 +84,7 @@ func (o *Offload[B]) drop() (due int) {
 	r.order = slices.DeleteFunc(r.order, func(entry block.Block) bool {
 		known, _ := o.blocks.Tree().Has(entry)
 		if !known {
-			due += r.due[entry]
-			delete(r.due, entry)
+			due += r.take(entry)
 		}
 		return !known
 	})
