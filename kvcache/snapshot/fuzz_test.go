@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/stretchr/testify/require"
 )
 
@@ -93,7 +94,7 @@ func mended(t testing.TB, stream []byte, o Options) []byte {
 		return stream
 	}
 	copy(stream, magic)
-	le.PutUint32(stream[12:], sum(stream[:12]))
+	le.PutUint32(stream[12:], crc32c.Sum(stream[:12]))
 	g, err := o.guard()
 	require.NoError(t, err)
 	parts := [][]byte{stream[:headerBytes]}

@@ -2,8 +2,9 @@ package snapshot
 
 import (
 	"fmt"
-	"hash/crc32"
 	"io"
+
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 )
 
 // maxSection is the most bytes of a payload.
@@ -75,14 +76,14 @@ func (r *Reader) header() error {
 	switch {
 	case string(h[:8]) != magic:
 		return r.corrupt("this is no snapshot: it begins with %q", h[:8])
-	case le.Uint32(h[12:]) != sum(h[:12]):
+	case le.Uint32(h[12:]) != crc32c.Sum(h[:12]):
 		return r.corrupt("the sum of the header is not right")
 	case le.Uint16(h[8:]) != Version:
 		return ErrMismatch{Field: "version", Layer: -1, Have: fmt.Sprint(le.Uint16(h[8:])), Want: fmt.Sprint(Version), Why: "it was written by a later version of the library"}
 	case le.Uint16(h[10:]) != headerBytes:
 		return r.corrupt("a header of %d bytes", le.Uint16(h[10:]))
 	}
-	r.all = crc32.Update(r.all, castagnoli, h[:summedHeader])
+	r.all = crc32c.Update(r.all, h[:summedHeader])
 	return nil
 }
 
@@ -115,7 +116,7 @@ func (r *Reader) section() (section, error) {
 	if err := r.fill(s.length); err != nil {
 		return s, err
 	}
-	if sum(r.stored) != s.sum {
+	if crc32c.Sum(r.stored) != s.sum {
 		return s, r.corrupt("the sum of the payload is not right")
 	}
 	if err := r.decode(&s, &h); err != nil {
@@ -124,7 +125,7 @@ func (r *Reader) section() (section, error) {
 	if s.kind == typeEnd {
 		return s, r.end(&s)
 	}
-	r.all = crc32.Update(r.all, castagnoli, h[:summed])
+	r.all = crc32c.Update(r.all, h[:summed])
 	r.sections++
 	return s, nil
 }

@@ -2,7 +2,8 @@ package snapshot
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 )
 
 // Version is that of the streams that a Writer writes.
@@ -39,10 +40,6 @@ const (
 	summedHeader, summed = headerBytes - 4, sectionBytes - 4
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
 var le = binary.LittleEndian
 
 // header is the first bytes of a stream.
@@ -50,7 +47,7 @@ func header() (h [headerBytes]byte) {
 	copy(h[:], magic)
 	le.PutUint16(h[8:], Version)
 	le.PutUint16(h[10:], headerBytes)
-	le.PutUint32(h[12:], sum(h[:12]))
+	le.PutUint32(h[12:], crc32c.Sum(h[:12]))
 	return h
 }
 
@@ -67,12 +64,12 @@ func (s *section) encode() (h [sectionBytes]byte) {
 	h[4], h[5] = s.flags, s.coding
 	le.PutUint64(h[8:], s.length)
 	le.PutUint32(h[16:], s.sum)
-	le.PutUint32(h[20:], sum(h[:20]))
+	le.PutUint32(h[20:], crc32c.Sum(h[:20]))
 	return h
 }
 
 // decodeSection reports false where the sum or what is reserved is not right.
 func decodeSection(h *[sectionBytes]byte) (section, bool) {
 	s := section{string(h[:4]), h[4], h[5], le.Uint64(h[8:]), le.Uint32(h[16:])}
-	return s, sum(h[:20]) == le.Uint32(h[20:]) && le.Uint16(h[6:]) == 0
+	return s, crc32c.Sum(h[:20]) == le.Uint32(h[20:]) && le.Uint16(h[6:]) == 0
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/stretchr/testify/require"
 )
 
@@ -137,7 +138,7 @@ func put(t testing.TB, h *Head, at int, kind string, flags, coding byte) []byte 
 
 // sectionOf is a section whose sums are right.
 func sectionOf(kind string, flags, coding byte, payload []byte) []byte {
-	s := section{kind, flags, coding, uint64(len(payload)), sum(payload)}
+	s := section{kind, flags, coding, uint64(len(payload)), crc32c.Sum(payload)}
 	head := s.encode()
 	return append(head[:], payload...)
 }
@@ -155,7 +156,7 @@ func endOf(parts [][]byte) []byte {
 		heads = append(heads, p[:summed]...)
 	}
 	payload := le.AppendUint64(nil, uint64(len(bytes.Join(parts, nil))))
-	return le.AppendUint32(le.AppendUint32(payload, uint32(len(parts)-1)), sum(heads))
+	return le.AppendUint32(le.AppendUint32(payload, uint32(len(parts)-1)), crc32c.Sum(heads))
 }
 
 // What a later version adds is skipped or refused, as it says.
@@ -181,7 +182,7 @@ func TestUnknownSections(t *testing.T) {
 	}
 	stream := write(t, h, Options{})
 	le.PutUint16(stream[8:], 2)
-	le.PutUint32(stream[12:], sum(stream[:12]))
+	le.PutUint32(stream[12:], crc32c.Sum(stream[:12]))
 	_, _, err := readAll(bytes.NewReader(stream), Options{})
 	require.ErrorIs(t, err, ErrMismatch{})
 	require.ErrorContains(t, err, "version is 2 in the snapshot, and here 1")
@@ -289,7 +290,7 @@ func TestMemoryComesWithBytes(t *testing.T) {
 			}
 			le.PutUint32(parts[i][sectionBytes+at:], 1<<31-1)
 			s, _ := decodeSection((*[sectionBytes]byte)(parts[i][:sectionBytes]))
-			s.sum = sum(parts[i][sectionBytes:])
+			s.sum = crc32c.Sum(parts[i][sectionBytes:])
 			h := s.encode()
 			copy(parts[i], h[:])
 			stream := ended(parts)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +70,7 @@ func describe(h *Head, rows []Chunk) string {
 		say("note %s: %d bytes", n.Name, len(n.Data))
 	}
 	for _, c := range rows {
-		say("chunk %d: strip %d, %d tokens, %d bytes, sum %08x", c.Number, c.Strip, c.Tokens, len(c.Rows), sum(c.Rows))
+		say("chunk %d: strip %d, %d tokens, %d bytes, sum %08x", c.Number, c.Strip, c.Tokens, len(c.Rows), crc32c.Sum(c.Rows))
 	}
 	return b.String()
 }

@@ -3,10 +3,10 @@ package snapshot
 import (
 	"bufio"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 )
 
 // Writer writes a stream: first Head, then chunks, then Close. After an error all that follows is that error.
@@ -80,11 +80,11 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 		payload = [][]byte{w.sealed}
 	}
 	for _, p := range payload {
-		s.sum = crc32.Update(s.sum, castagnoli, p)
+		s.sum = crc32c.Update(s.sum, p)
 	}
 	h := s.encode()
 	w.write(h[:])
-	w.all = crc32.Update(w.all, castagnoli, h[:summed])
+	w.all = crc32c.Update(w.all, h[:summed])
 	for _, p := range payload {
 		w.write(p)
 	}
@@ -105,7 +105,7 @@ func (w *Writer) Head(h *Head) error {
 	}
 	first := header()
 	w.write(first[:])
-	w.all = crc32.Update(w.all, castagnoli, first[:summedHeader])
+	w.all = crc32c.Update(w.all, first[:summedHeader])
 	section := func(kind string, flags byte, fill func(e *encoder)) {
 		w.payload = w.payload[:0]
 		fill(&w.payload)

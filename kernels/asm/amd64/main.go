@@ -1,11 +1,11 @@
 // amd64 writes the assembly of backend/cpu for amd64: every kernel twice, with the
 // instructions of AVX-512 and with those of AVX2, FMA and F16C.
 //
-//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../internal/product ../../kvcache/tier/memory
+//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../internal/product ../../internal/crc32c
 //
 // writes NAME_amd64.s and, with the declarations of its functions, NAME_asm_amd64.go there,
 // for each name in files. The second folder, which may be left out, gets the probes that
-// kernels are compared with, the third one the products of the sample runner, the fourth one the sums of blocks in host memory.
+// kernels are compared with, the third one the products of the sample runner, the fourth one the sums of bytes.
 package main
 
 import (
@@ -41,7 +41,7 @@ var files = []file{
 var packages = []struct {
 	name  string
 	files []file
-}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", weights}}}, {"memory", []file{{"sum", copySums}}}}
+}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", weights}}}, {"crc32c", []file{{"sum", checksums}}}}
 
 func main() {
 	dirs := os.Args[1:]

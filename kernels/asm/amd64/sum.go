@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // summed is the bytes of a round, in four vectors that are summed apart.
@@ -14,34 +15,44 @@ const (
 	laterHigh = 0xb9e02b86
 )
 
-// copySums writes the copy that makes a CRC32C of what it copies: a product without carries moves what was summed by a round, as in
-// Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), on whole vectors.
+// checksums writes the CRC32C of bytes, and the copies that make one of what they copy: a product without carries moves what was summed by a
+// round, as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), on whole vectors.
 // What is left is 256 bytes with the same CRC32C as all that was read, which are summed by the processor's instruction for it.
-func copySums(g *generator) {
+func checksums(g *generator) {
 	if !g.wide() {
 		return
 	}
-	g.copySum("copySum", false)
-	g.copySum("copySumAround", true)
+	g.sum("sum", false, false)
+	g.sum("copySum", true, false)
+	g.sum("copySumAround", true, true)
 }
 
-func (g *generator) copySum(name string, around bool) {
-	doc := name + g.name + " copies n bytes, a multiple of 256, from src to dst, which is aligned to 64 bytes, and returns the CRC32C of what sum is of, and them behind it."
+func (g *generator) sum(name string, copies, around bool) {
+	doc, signature := name+g.name+" returns the CRC32C of the bytes that sum is of, followed by n bytes of src, n a multiple of 256.", "func(src *byte, n int, sum uint32) uint32"
+	if copies {
+		doc += " It copies them to dst, which is aligned to 64 bytes."
+		signature = "func(dst, src *byte, n int, sum uint32) uint32"
+	}
 	if around {
 		doc += " It writes around the caches."
 	}
 	g.Function(name + g.name)
 	g.Attributes(attr.NOSPLIT)
 	g.Pragma("noescape")
-	g.SignatureExpr("func(dst, src *byte, n int, sum uint32) uint32")
+	g.SignatureExpr(signature)
 	g.Doc(doc)
-	dst, src, n, sum := g.pointer("dst"), g.pointer("src"), g.pointer("n"), g.GP32()
+	var dst reg.GPVirtual
+	if copies {
+		dst = g.pointer("dst")
+	}
+	src, n, sum := g.pointer("src"), g.pointer("n"), g.GP32()
 	rest := g.AllocLocal(summed)
 	sums, lines, low, factor := g.vecs(0, 4), g.vecs(4, 4), g.vec(8), g.vec(9)
 	write := func(i int) {
-		if around {
+		switch {
+		case around:
 			g.VMOVNTDQ(lines[i], at(dst, 64*i))
-		} else {
+		case copies:
 			g.VMOVDQU64(lines[i], at(dst, 64*i))
 		}
 	}
@@ -66,7 +77,9 @@ func (g *generator) copySum(name string, around bool) {
 	}
 	g.Label("next")
 	g.ADDQ(operand.U32(summed), src)
-	g.ADDQ(operand.U32(summed), dst)
+	if copies {
+		g.ADDQ(operand.U32(summed), dst)
+	}
 	g.SUBQ(operand.U32(summed), n)
 	g.JNZ(operand.LabelRef("round"))
 	for i := range sums {

@@ -2,9 +2,9 @@ package store
 
 import (
 	"fmt"
-	"hash/crc32"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
@@ -23,12 +23,10 @@ func (e ErrDamaged) Error() string {
 	return fmt.Sprintf("kvcache: the %d tokens of a suspended sequence have changed in host memory; release it and compute them again", e.Tokens)
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Sound is ErrDamaged where the sequence is suspended and its host memory is not as it was filled. The pool's lock need not be held,
 // as long as nobody resumes or discards it.
 func (s *Bodies[B]) Sound() error {
-	if a := s.Away; a != nil && crc32.Checksum(a.memory.Bytes(), castagnoli) != a.sum {
+	if a := s.Away; a != nil && crc32c.Sum(a.memory.Bytes()) != a.sum {
 		return ErrDamaged{Tokens: a.Tokens}
 	}
 	return nil
@@ -95,7 +93,7 @@ func (s *Bodies[B]) Suspend() error {
 			return err
 		}
 		if err = c.move(moves, a.memory, backend.BlockSet.Pack); err == nil {
-			a.sum = crc32.Checksum(a.memory.Bytes(), castagnoli)
+			a.sum = crc32c.Sum(a.memory.Bytes())
 		}
 		return err
 	})

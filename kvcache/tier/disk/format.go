@@ -2,8 +2,8 @@ package disk
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -14,8 +14,6 @@ const (
 	version    = 2   // 1 had sums of payloads without their keys
 	entryBytes = 256 // a part of a sector, so that one is rarely torn
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // entry is what the table says of a slot.
 //
@@ -87,7 +85,7 @@ func (c *codec) writeEntry(dst []byte, slot int, e *entry) error {
 		}
 		copy(dst[copy(dst, nonce[:]):], sealed)
 	}
-	binary.LittleEndian.PutUint32(dst[entryBytes-4:], crc32.Checksum(dst[:entryBytes-4], castagnoli))
+	binary.LittleEndian.PutUint32(dst[entryBytes-4:], crc32c.Sum(dst[:entryBytes-4]))
 	return nil
 }
 
@@ -96,7 +94,7 @@ func (c *codec) readEntry(src []byte, slot int) (e entry, ok bool) {
 	if allZero(src[:entryBytes]) {
 		return entry{}, true
 	}
-	if crc32.Checksum(src[:entryBytes-4], castagnoli) != binary.LittleEndian.Uint32(src[entryBytes-4:]) {
+	if crc32c.Sum(src[:entryBytes-4]) != binary.LittleEndian.Uint32(src[entryBytes-4:]) {
 		return entry{}, false
 	}
 	plain := src[:plainBytes]

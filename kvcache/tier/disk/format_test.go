@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -44,7 +44,7 @@ func TestFormat(t *testing.T) {
 	got, ok := c.readEntry(b, 7)
 	require.True(t, ok)
 	require.Equal(t, e, got)
-	require.Equal(t, uint32(0xe3069283), crc32.Checksum([]byte("123456789"), castagnoli))
+	require.Equal(t, uint32(0xe3069283), crc32c.Sum([]byte("123456789")))
 	require.Equal(t, "ca1ed5d3", hex.EncodeToString(head[page-4:]))
 	require.Equal(t, "a8499be9", hex.EncodeToString(b[entryBytes-4:]))
 }
@@ -113,7 +113,7 @@ func TestEarlierVersion(t *testing.T) {
 	meta, table := sys.files["/cache/meta.json"], sys.files["/cache/table"].data
 	meta.data = bytes.Replace(meta.data, []byte(`"version": 2`), []byte(`"version": 1`), 1)
 	table[8] = 1
-	binary.LittleEndian.PutUint32(table[page-4:], crc32.Checksum(table[:page-4], castagnoli))
+	binary.LittleEndian.PutUint32(table[page-4:], crc32c.Sum(table[:page-4]))
 	for range 2 { // meta.json says it, and the table
 		_, err := Open(o)
 		require.ErrorAs(t, err, new(tier.ErrConfig))

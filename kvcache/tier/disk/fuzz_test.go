@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"hash/crc32"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -85,7 +85,7 @@ func FuzzTable(f *testing.F) {
 				if at == page-4 {
 					from = 0
 				}
-				binary.LittleEndian.PutUint32(table[at:], crc32.Checksum(table[from:at], castagnoli))
+				binary.LittleEndian.PutUint32(table[at:], crc32c.Sum(table[from:at]))
 			}
 		}
 		fuzzed(t, directory(t, o, table, make([]byte, 5*2*page)), func(e *entry, payload []byte) {

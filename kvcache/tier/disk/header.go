@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 )
 
@@ -41,7 +41,7 @@ func (c *codec) header() ([]byte, error) {
 		}
 		copy(b[72+seal.NonceBytes:], tag)
 	}
-	binary.LittleEndian.PutUint32(b[page-4:], crc32.Checksum(b[:page-4], castagnoli))
+	binary.LittleEndian.PutUint32(b[page-4:], crc32c.Sum(b[:page-4]))
 	return b, nil
 }
 
@@ -57,7 +57,7 @@ func (c *codec) flags() (f uint32) {
 
 // checkHeader says what is wrong with a header; torn: it is not one at all, so that nothing behind it can be used.
 func (c *codec) checkHeader(b []byte) (torn bool, wrong string) {
-	if len(b) < page || crc32.Checksum(b[:page-4], castagnoli) != binary.LittleEndian.Uint32(b[page-4:]) || string(b[:8]) != magic {
+	if len(b) < page || crc32c.Sum(b[:page-4]) != binary.LittleEndian.Uint32(b[page-4:]) || string(b[:8]) != magic {
 		return true, ""
 	}
 	want, err := c.header()

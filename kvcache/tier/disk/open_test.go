@@ -2,7 +2,6 @@ package disk
 
 import (
 	"bytes"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -227,7 +227,7 @@ func TestLarge(t *testing.T) {
 	table, err := os.OpenFile(filepath.Join(o.Dir, "table"), os.O_RDWR, 0)
 	require.NoError(t, err)
 	all := make([]byte, slots*entryBytes)
-	sum := crc32.Checksum(make([]byte, bytes), castagnoli)
+	sum := crc32c.Sum(make([]byte, bytes))
 	for i := range slots {
 		e := entry{key: keyOf(i + 1), length: bytes, sum: (&tier.Block{Key: keyOf(i + 1)}).SummedFrom(sum), generation: 1, use: uint64(i + 1)}
 		if i%100 > 0 {

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 
+	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -37,7 +38,7 @@ func (t *Tier) Get(ctx context.Context, blocks []tier.Block) (n int, err error) 
 			break
 		}
 		b := &blocks[i]
-		if corrupt = b.SummedFrom(copySum(b.Bytes, c.from)) != c.e.sum; corrupt {
+		if corrupt = b.SummedFrom(crc32c.Copy(b.Bytes, c.from)) != c.e.sum; corrupt {
 			break
 		}
 		b.Sum = c.e.sum
@@ -119,7 +120,7 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 		e.copies = 1
 		to := e.at.bytes(e.size)
 		t.mu.Unlock()
-		right := b.SummedFrom(copySum(to, b.Bytes)) == b.Sum
+		right := b.SummedFrom(crc32c.Copy(to, b.Bytes)) == b.Sum
 		err := ctx.Err()
 		t.mu.Lock()
 		e.sum, e.used, e.ready, e.copies = b.Sum, now, right, 0

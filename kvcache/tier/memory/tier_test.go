@@ -174,7 +174,7 @@ func TestSizesShareTheBudget(t *testing.T) {
 // A bit that flips in memory makes a miss, once.
 func TestCorruptPayloadsAreMisses(t *testing.T) {
 	in := open(t, 1<<16)
-	const size = 3*chunk + 5
+	const size = 1541
 	b := tiertest.Chain("corrupt", "a", 3, size)
 	require.NoError(t, in.Put(ctx, b))
 	for _, at := range []int{0, 1000, size - 1} {

@@ -1,4 +1,4 @@
-package memory
+package crc32c
 
 import (
 	"bytes"
@@ -14,14 +14,16 @@ func checkCopy(t testing.TB, src []byte, from, to, n int) {
 	dst := bytes.Repeat([]byte{0x5a}, to+n+300)
 	want := bytes.Clone(dst)
 	copy(want[to:], src[from:from+n])
-	sum := copySum(dst[to:to+n], src[from:from+n])
+	sum := Copy(dst[to:to+n], src[from:from+n])
 	require.True(t, bytes.Equal(want, dst), "%d bytes from %d to %d", n, from, to)
-	require.Equal(t, crc32.Checksum(src[from:from+n], castagnoli), sum, "%d bytes from %d to %d", n, from, to)
+	require.Equal(t, crc32.Checksum(src[from:from+n], table), sum, "%d bytes from %d to %d", n, from, to)
+	before := crc32.Checksum(src[:from], table)
+	require.Equal(t, crc32.Checksum(src[:from+n], table), Update(before, src[from:from+n]), "%d bytes after %d", n, from)
 }
 
 // Copies have the bytes and the CRC32C of what they are copies of, at any length and alignment.
-func TestCopySum(t *testing.T) {
-	require.Equal(t, uint32(0xe3069283), copySum(make([]byte, 9), []byte("123456789")))
+func TestCopy(t *testing.T) {
+	require.Equal(t, uint32(0xe3069283), Copy(make([]byte, 9), []byte("123456789")))
 	rng := rand.NewChaCha8([32]byte{1})
 	src := make([]byte, 1<<20)
 	_, _ = rng.Read(src)
@@ -35,7 +37,7 @@ func TestCopySum(t *testing.T) {
 	}
 }
 
-func FuzzCopySum(f *testing.F) {
+func FuzzCopy(f *testing.F) {
 	f.Add([]byte("123456789"), uint16(700), uint8(3), uint8(5))
 	f.Fuzz(func(t *testing.T, pattern []byte, n uint16, from, to uint8) {
 		src := make([]byte, int(n)+int(from))
