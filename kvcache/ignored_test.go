@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -29,11 +30,15 @@ func TestPoolGoesWithoutVariables(t *testing.T) {
 	on := config.Tiers{Disk: config.Disk{Dir: taken, Bytes: 4 << 20, Floor: 1}}
 	first := tiered(t, 12, on)
 	defer first.close()
+	host := "no room for a block"
+	if below.HostTier(first.be.Info()) != nil {
+		host = "the device's memory is the host's"
+	}
 	for name, c := range map[string]struct {
 		env config.Environment
 		why string
 	}{
-		config.EnvHostBytes:           {config.Environment{HostBytes: 1}, "no room for a block"},
+		config.EnvHostBytes:           {config.Environment{HostBytes: 1}, host},
 		config.EnvDiskDir:             {config.Environment{DiskDir: file}, "no directory"},
 		config.EnvDiskDir + " in use": {config.Environment{DiskDir: taken, DiskBytes: 4 << 20}, "in use"},
 		config.EnvDiskDir + " small":  {config.Environment{DiskDir: t.TempDir(), DiskBytes: 5}, "no room for a block"},
