@@ -1,6 +1,7 @@
 package below
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -66,19 +67,25 @@ func (a *answer) ask(t tier.Tier) <-chan struct{} {
 	return a.asked
 }
 
-// closeAll closes tiers, and waits no longer than CloseWait for them.
+// closeAll closes tiers, all at once, and waits no longer than CloseWait for them.
 func closeAll(tiers []tier.Tier) (err error) {
-	late := time.NewTimer(CloseWait)
-	defer late.Stop()
-	for _, t := range tiers {
-		closed := make(chan error, 1)
-		go func() { closed <- t.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), CloseWait)
+	defer cancel()
+	closed := make([]chan error, len(tiers))
+	for i, t := range tiers {
+		closed[i] = make(chan error, 1)
+		go func() { closed[i] <- t.Close() }()
+	}
+	for i, t := range tiers {
 		select {
-		case e := <-closed:
+		case e := <-closed[i]:
 			err = errors.Join(err, e)
-		case <-late.C:
-			late.Reset(0)
-			err = errors.Join(err, tier.ErrHung{Name: t.Info().Name, Op: "close"})
+		case <-ctx.Done():
+			if len(closed[i]) > 0 {
+				err = errors.Join(err, <-closed[i])
+			} else {
+				err = errors.Join(err, tier.ErrHung{Name: t.Info().Name, Op: "close"})
+			}
 		}
 	}
 	return err
