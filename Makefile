@@ -9,7 +9,7 @@ BIN       := bin/ferrumkv
 # program of its own: no dependency of the module.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# What is silent for long says after two seconds what it does: $(SAY) 'what it does' command
+# Commands that are silent for long are announced after two seconds: $(SAY) 'what it does' command
 SAY := @scripts/announce 2
 
 .DEFAULT_GOAL := help
@@ -24,7 +24,7 @@ run: build ## build, and let the embedded model tell a story
 
 .PHONY: build
 build: ## build bin/ferrumkv
-	$(SAY) 'downloading the modules that $(BIN) is built of' sh -c '$(GO) list -deps ./cmd/ferrumkv >/dev/null 2>&1 || true' # without a line each
+	$(SAY) 'downloading the modules that $(BIN) needs' sh -c '$(GO) list -deps ./cmd/ferrumkv >/dev/null 2>&1 || true' # without a line each
 	$(SAY) 'building $(BIN): the first build compiles the packages of all devices, which takes minutes; later ones take seconds' $(GO) build -o $(BIN) ./cmd/ferrumkv
 
 .PHONY: nvml
@@ -75,7 +75,7 @@ kernels-check: ## the compiled CUDA kernels' machine code against sources, rules
 $(RECORDED):
 	@$(GO) run ./scripts/checks run $@
 
-TOOLCHAIN := 'looking for clang 19 and the run-time libraries, and installing what is not there: minutes' scripts/metal-toolchain
+TOOLCHAIN := 'looking for clang 19 and the run-time libraries, and installing what is missing: minutes' scripts/metal-toolchain
 BUNDLE := 'building build/bundle-cuda: minutes' env GO='$(GO)' scripts/cuda-bundle
 
 .PHONY: metal-toolchain

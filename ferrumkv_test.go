@@ -297,7 +297,7 @@ func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{Made: []any{&ferrumkv.Cache{}, &ferrumkv.Step{}}})
 }
 
-// In steps of one shape rows are those of all places. What empty places have in Q, K and V is ignored, whatever it is, and
+// In steps of one shape there are rows for all places. The Q, K and V of empty places are ignored, and
 // their Out is zero.
 func TestFixedShapeWithEmptyPlaces(t *testing.T) {
 	shapes := [][3]int{{1, 1, 1}, {2, 1, 1}, {4, 1, 3}, {3, 2, 1}, {3, 5, 2}} // places, tokens, sequences

@@ -25,7 +25,7 @@ type Step struct {
 }
 
 // Rows are a layer's rows of one step, those of the step's tokens one after another in the order of Add. They are the
-// caller's and exactly as long as Step.Tokens rows are. Q and Out overlap no other of them.
+// caller's and exactly Step.Tokens rows long. Q and Out overlap none of the others.
 type Rows struct {
 	// Q is the queries [tokens, query heads, head dim], changed in place with Rotate and with Storage.Hadamard.
 	Q []float32
@@ -53,8 +53,8 @@ func (s *Step) Add(seq *Sequence, tokens []uint32) error {
 	return naming("Step.Add", s.batch().Add(seq, tokens))
 }
 
-// Tokens is Batch.Tokens: the number of rows that the step's layers have, one for each new token. Where Batch.FixShape
-// gave the steps one shape, rows of places that no sequence is in come after the others, and count.
+// Tokens is Batch.Tokens: the number of rows that the step's layers have, one for each new token. After Batch.FixShape,
+// rows of empty places come after the others, and count.
 func (s *Step) Tokens() int { return s.batch().Tokens() }
 
 // Plan is Batch.Plan on the step's stream: it takes blocks, and divides the work of all layers.

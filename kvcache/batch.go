@@ -104,8 +104,8 @@ func (b *Batch[B]) shut() error {
 // added to the pool's when LayerIO.Scores is not set.
 func (b *Batch[B]) AccumulateScores(on bool) { b.step.Mass = on }
 
-// Tokens is the number of rows of q, k, v and out: of the step's new tokens, and of its queries without. In steps of a
-// fixed shape (FixShape) it is that of all places, also of those that no sequence is in: seqs times tokens.
+// Tokens is the number of rows of q, k, v and out: the step's new tokens, and its queries without any. In steps of a
+// fixed shape (FixShape) it counts all places, also empty ones: seqs times tokens.
 func (b *Batch[B]) Tokens() int {
 	if b.step.Steps == nil {
 		return 0

@@ -91,8 +91,8 @@
 //     text says what it accepts.
 //   - [ErrPoolSize]: the pool, or one of its layers, does not fit the device. It is a
 //     backend.ErrOutOfMemory, too, and says what would fit; Config.Fits tells beforehand.
-//   - backend.ErrArgument: an argument that the call does not accept, whichever package finds that. What the prefix
-//     tree or the allocator of blocks found is a prefix.ErrArgument or a block.ErrRange, too.
+//   - backend.ErrArgument: an argument that the call does not accept, whichever package detects it. If that is the prefix
+//     tree or the allocator of blocks, it is a prefix.ErrArgument or a block.ErrRange, too.
 //   - [ErrReleased], [ErrClosed], [ErrOtherPool]: the sequence was released, the pool or
 //     batch was closed, or the sequence belongs to another pool.
 //   - prefix.ErrInUse: Clear while sequences, leases or steps on the device use cached

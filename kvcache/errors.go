@@ -51,8 +51,8 @@ func named(call string, err error) error {
 	return err
 }
 
-// refused is an argument that a package below refuses, as backend.ErrArgument, which is that of all calls of this
-// package, and as the error of its own.
+// refused is an argument that a package below refuses: both backend.ErrArgument, like all of this package's, and
+// that package's own error.
 type refused struct {
 	backend.ErrArgument
 	own error

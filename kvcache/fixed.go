@@ -28,8 +28,8 @@ type captured struct {
 //	step.Replay()                 // in every step
 //	step.Commit()
 //
-// A step with fewer sequences is padded with empty ones, after those that are there: q, k, v and out have rows for
-// all seqs in every step, seqs times tokens (Batch.Tokens). The rows of empty places of q, k and v are ignored, those of
+// A step with fewer sequences is padded with empty ones at the end: q, k, v and out have rows for
+// all seqs in every step, seqs times tokens (Batch.Tokens). The rows of empty places in q, k and v are ignored, those of
 // out become zero. Every step must have its q, k, v and out in the buffers of the capture.
 //
 // Index vectors and plans have the size that contexts of Memory.Capacity tokens need, and are uploaded

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cells is a table of what came to be, and what its letters mean.
+// cells is a table of results, and what its letters mean.
 type cells struct {
 	rows  [][]string
 	texts []string // by letter
@@ -20,7 +20,7 @@ const cellsHead = `# What layers that give blocks back compute, beside a mask th
 # 16, in this order; a value like the one before it is left out. TestGivenBack writes this file.
 `
 
-// read takes over the letters of a table.
+// read adopts the letters of a table.
 func (c *cells) read(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if letter, meaning, ok := strings.Cut(line, " = "); ok && letter == letterOf(len(c.texts)) {
@@ -81,7 +81,7 @@ func (c *cells) text() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// among requires every row to stand in a table of all, which may have more values in a cell.
+// among requires every row to be in a complete table, which may have more values in a cell.
 func (c *cells) among(t *testing.T, all string) {
 	t.Helper()
 	lines := map[string][]string{}

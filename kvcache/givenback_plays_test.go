@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play is something that is done with sequences that have given blocks back.
+// play is calls on sequences that have given blocks back.
 type play struct {
 	name   string
 	do     func(s *stage)
-	shares bool // sequences share blocks, which count the scores of all; a pool may find more of them than the other
+	shares bool // sequences share blocks, which count the scores of all; one pool may find more of them than the other
 }
 
-// begun is a sequence that has given blocks back, by several steps.
+// begun is a sequence that has given blocks back over several steps.
 func (s *stage) begun() {
 	s.t.Helper()
 	s.act(func(w *twin) error { w.open(nil); return nil })
 	s.feed(0, 9, 5, 5, 5, 6, 7, 1, 1, 1)
 }
 
-// plays are what is done. Chunks of 12 tokens begin at 36 and 48.
+// plays are all of them. Chunks of 12 tokens begin at 36 and 48.
 func plays() []play {
 	return []play{
 		{name: "a prompt in other pieces", do: func(s *stage) {
@@ -159,7 +159,7 @@ func (w *twin) without(dropped []int, o RetainOptions) error {
 	return err
 }
 
-// shift drops tokens of the first sequence, and turns the keys of others if they are rotated.
+// shift drops tokens of the first sequence, and rotates the remaining keys if keys are rotated.
 func (w *twin) shift(begin, end int) error {
 	seq := w.seqs[0].seq
 	var err error
@@ -174,7 +174,7 @@ func (w *twin) shift(begin, end int) error {
 	return err
 }
 
-// feature is something of layers or storage that goes by places or distances, or is an addition to it.
+// feature is something of layers or storage that depends on places or distances, or adds to one that does.
 type feature struct {
 	name string
 	set  func(c *Config)

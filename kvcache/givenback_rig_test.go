@@ -14,7 +14,7 @@ import (
 )
 
 // twin is one of two pools that do the same: one whose parts give blocks back, and one without groups whose masks hide what
-// those do not see. It remembers the rows that attention gave, by the token, query or node that they are of.
+// those do not see. It keeps the rows that attention returned, by their token, query or node.
 type twin struct {
 	*mixed
 	gave  map[string][]float32
@@ -70,7 +70,7 @@ func (w *twin) run(deals ...deal) error {
 	return w.pool.Check()
 }
 
-// layer appends and attends in a layer, and notes what each row got.
+// layer appends and attends in a layer, and notes the result of each row.
 func (w *twin) layer(layer int, deals []deal) {
 	w.t.Helper()
 	st, _ := w.pool.of(layer)
@@ -113,7 +113,7 @@ func (w *twin) layer(layer int, deals []deal) {
 	w.free(q, k, v, out)
 }
 
-// stage is the two pools, and how what one of them was refused is called.
+// stage is the two pools, and the names of what one of them was refused.
 type stage struct {
 	t            *testing.T
 	gives, hides *twin
@@ -121,7 +121,7 @@ type stage struct {
 	refused      []string
 }
 
-// act does something in both pools, or in none, where the one that gives blocks back is refused it.
+// act does something in both pools, or in neither if the one that gives blocks back is refused it.
 func (s *stage) act(do func(w *twin) error) bool {
 	s.t.Helper()
 	if err := do(s.gives); err != nil {
@@ -132,13 +132,13 @@ func (s *stage) act(do func(w *twin) error) bool {
 	return true
 }
 
-// tokens are n that were not there before.
+// tokens are n new ones.
 func (s *stage) tokens(n int) []uint32 {
 	s.next += uint32(n)
 	return sequence(int(s.next)-n+1, n)
 }
 
-// feed gives a sequence new tokens, each number of them in a step of its own.
+// feed gives a sequence new tokens, each number of them in its own step.
 func (s *stage) feed(seq int, steps ...int) {
 	s.t.Helper()
 	for _, n := range steps {
@@ -147,10 +147,10 @@ func (s *stage) feed(seq int, steps ...int) {
 	}
 }
 
-// same compares what attention gave: in both pools to the same rows, unless some of them were found by one.
+// same compares the results of attention: both pools have the same rows, unless one of them found some.
 func (s *stage) same(found bool) {
 	within := 2e-5
-	if found && s.gives.pool.cfg.Storage.Residual > 0 { // what is found has been quantized, and what is computed again has not
+	if found && s.gives.pool.cfg.Storage.Residual > 0 { // found tokens have been quantized, and those computed again have not
 		within = 5e-3
 	}
 	s.t.Helper()
@@ -169,7 +169,7 @@ func (s *stage) same(found bool) {
 		}
 	}
 	require.Positive(s.t, both)
-	require.True(s.t, found || both == len(s.hides.gave), "rows that only a mask gave")
+	require.True(s.t, found || both == len(s.hides.gave), "rows that only the mask has")
 }
 
 // scores compares those of tokens that the next query sees.
@@ -196,7 +196,7 @@ func (s *stage) scores() {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// refusal is the text of an error that names what is refused, without its numbers.
+// refusal is the text of an error that names what is refused, without numbers.
 func refusal(t *testing.T, err error) string {
 	t.Helper()
 	typed := slices.ContainsFunc([]error{backend.ErrConfig{}, backend.ErrUnsupported{}, backend.ErrArgument{}, ErrView{}, ErrGone{}, ErrResume{}, ErrSpan{}},

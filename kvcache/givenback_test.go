@@ -36,7 +36,7 @@ func givings() []giving {
 	}
 }
 
-// pools are the configurations of a cell: of the pool that gives blocks back, and of that whose mask hides.
+// pools are the configurations of a cell: of the pool that gives blocks back, and of the one whose mask hides.
 func (g *giving) pools(f feature, back int) (gives, hides Config) {
 	of := g.group
 	of.Layers = []int{0}
@@ -58,9 +58,9 @@ func (g *giving) pools(f feature, back int) (gives, hides Config) {
 	return gives, hides
 }
 
-// What a query computes is a function of positions, whether layers give blocks back or a mask hides what they hold: in each
-// cell of testdata/givenback.txt both pools give the same, or the one that gives blocks back refuses something and says what.
-// On a device that is emulated some of the cells are tried.
+// A query's result is a function of positions, whether layers give blocks back or a mask hides what they hold: in each
+// cell of testdata/givenback.txt both pools return the same, or the one that gives blocks back refuses something by name.
+// On an emulated device some of the cells are tried.
 func TestGivenBack(t *testing.T) {
 	caps := testDevice().Caps
 	if !caps.Views || caps.TreeWords == 0 || !caps.Chunk {
@@ -125,7 +125,7 @@ func layerBlock(c Config, layer int) int {
 	return 0
 }
 
-// compared is what a cell comes to: what was refused, if anything; all else was equal.
+// compared is a cell's result: what was refused, if anything; all else was equal.
 func compared(t *testing.T, be backend.Backend[buffer], f feature, p play, g giving, back int) (refused []string) {
 	first, second := g.pools(f, back)
 	gives, err := newTwin(t, be, first)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// under is an edit that has variables say something of tiers.
+// under is an edit that sets variables of tiers.
 func under(t testing.TB, env config.Environment) func(*Config) {
 	return func(c *Config) {
 		var err error
@@ -23,7 +23,7 @@ func under(t testing.TB, env config.Environment) func(*Config) {
 	}
 }
 
-// A pool goes without the tier of a variable that cannot be opened, and says so; what the program asked for is an error.
+// A pool ignores a variable whose tier cannot be opened, and reports it; a tier that the program set is an error.
 func TestPoolGoesWithoutVariables(t *testing.T) {
 	file, taken := filepath.Join(t.TempDir(), "file"), t.TempDir()
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -66,8 +66,8 @@ func TestPoolGoesWithoutVariables(t *testing.T) {
 	}
 }
 
-// Where only a variable asked for the disk, an adapter without a version is served, and what the next process would take for that of
-// other weights does not get there.
+// If only a variable set the disk, an adapter without a version is served, and blocks that the next process would take for those of
+// other weights do not get there.
 func TestAdapterWithoutVersionStaysAboveAVariablesDisk(t *testing.T) {
 	env := config.Environment{DiskDir: t.TempDir(), DiskBytes: 4 << 20}
 	loose := OpenOptions{Scope: prefix.Scope{Adapter: &prefix.Adapter{ID: "x"}}}
@@ -94,7 +94,7 @@ func TestAdapterWithoutVersionStaysAboveAVariablesDisk(t *testing.T) {
 	r.close()
 }
 
-// What a pool goes without is logged once in a process.
+// An ignored variable is logged once in a process.
 func TestIgnoredIsLoggedOnce(t *testing.T) {
 	var text bytes.Buffer
 	was := slog.Default()

@@ -14,7 +14,7 @@ import (
 // TestMain makes property tests run hundreds of histories unless told otherwise, and
 // fewer where each takes long.
 func TestMain(m *testing.M) {
-	findWait, offload.Patience.Ask, offload.Patience.Slow = time.Hour, time.Hour, time.Hour // on a busy machine anything takes its time
+	findWait, offload.Patience.Ask, offload.Patience.Slow = time.Hour, time.Hour, time.Hour // on a busy machine anything may take long
 	switch {
 	case strings.HasPrefix(deviceName(), "cpu") && !race.Enabled:
 		testsize.Histories(300)

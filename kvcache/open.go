@@ -212,8 +212,8 @@ func (p *Pool[B]) root(s prefix.Scope) prefix.Root {
 	return p.model.Root(s)
 }
 
-// checkScope is ErrConfig where blocks of a scope would be taken for those of other weights by the next process. Where only a variable of the
-// environment asked for what outlives this one, they stay above that instead.
+// checkScope is ErrConfig if the next process would take blocks of a scope for those of other weights. If only an environment variable
+// set the tier that outlives this one, they stay above that tier instead.
 func (p *Pool[B]) checkScope(s prefix.Scope) error {
 	if err := p.below.Admit(s, p.root); err != nil {
 		return ErrConfig{Name: "Adapter.Version", Value: "", Why: err.(prefix.ErrArgument).Why}

@@ -93,7 +93,7 @@ func TestPoolCountsPages(t *testing.T) {
 	require.ErrorIs(t, err, ErrPoolSize{Bytes: 3 * 42 * 2 * 4096, Max: room, Blocks: 42, MaxBlocks: room / (3 * 2 * 4096)})
 }
 
-// What is too large is said in units for people, with the fields that were set.
+// Sizes that are too large are reported in readable units, with the fields that were set.
 func TestPoolThatDoesNotFitSaysWhatWasSet(t *testing.T) {
 	be, err := cpu.Open(cpu.Options{MaxBytes: 1 << 20})
 	require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Mistake adds any tokens to a sequence: they are accepted if they go on with its prompt, and else are an
-// ErrPrompt that says where they differ.
+// Mistake adds any tokens to a sequence: they are accepted if they continue its prompt, and otherwise are an
+// ErrPrompt with the place where they differ.
 // Nothing is computed.
 func (m *reuseMachine[B]) Mistake(t *rapid.T) {
 	x := m.pick(t)

@@ -70,8 +70,8 @@ func (r *rig[B]) feed2(seq *Sequence[B], ids []uint32) error {
 	return cmp.Or(cmp.Or(r.step.Reset(), r.feed(feed[B]{seq, ids})), r.step.Reset())
 }
 
-// The rest of a prompt and more go into one call, and into pieces, also where the prompt repeats itself, so that its rest
-// begins as the whole of it does. The same tokens as guesses, a tree after them and spans among them are no other case.
+// The rest of a prompt and more can be added in one call or in pieces, also if the prompt repeats itself, so that its rest
+// begins like the whole. The same holds for tokens as guesses, with a tree after them and with spans among them.
 func TestRestOfRepetitivePromptAndMore(t *testing.T) {
 	cfg := small(Paged)
 	cfg.Memory.Blocks = 40
@@ -89,7 +89,7 @@ func TestRestOfRepetitivePromptAndMore(t *testing.T) {
 		seq, match, err := r.pool.Open(prompt, OpenOptions{})
 		require.NoError(t, err)
 		found[match.Cached] = true
-		all := slices.Concat(prompt, letters.Draw(t, "more")) // often the prompt goes on as it repeats itself
+		all := slices.Concat(prompt, letters.Draw(t, "more")) // often the prompt repeats itself further
 		if rapid.Bool().Draw(t, "whole") {
 			all = slices.Concat(prompt, prompt[:min(match.Cached, 8)])
 		}

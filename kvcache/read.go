@@ -7,7 +7,7 @@ import (
 
 // Gather copies a layer of the sequence into dense buffers of the caller: keys [heads, Len, head dim]
 // and values [heads, Len, value head dim], in the storage type or in f32; quantized types are
-// dequantized to f32. Len is KvCache.Len of the layer: of one that has given tokens back, what is left. The buffers may be
+// dequantized to f32. Len is KvCache.Len of the layer: what is left, if it has given tokens back. The buffers may be
 // longer than needed. With Storage.Residual they must be f32, and tokens in the residual window are exact.
 func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err error) {
 	defer naming("Sequence.Gather", &err)
@@ -26,7 +26,7 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err erro
 // Scores reads the attention scores that the sequence's tokens got since they were written, or
 // since ClearScores, in layers from first on: dst is [layers, KV heads, Len], each the sum over
 // the queries and the heads of the group (H2O, arXiv:2306.14048). The length of dst decides the number
-// of layers. Tokens that a layer has given back (Model.Groups) have 0 there. It waits for the stream and needs
+// of layers. Tokens that a layer has given back (Model.Groups) count as 0. It waits for the stream and needs
 // Attention.Scores.
 //
 // A shared block has the sum of the scores of all its sequences, including abandoned steps and dropped
@@ -91,9 +91,9 @@ type KvCache[B backend.Buffer] struct {
 	K, V B
 	// KScales and VScales are the scales of quantized K and V: see backend.DType.Scales.
 	KScales, VScales backend.Opt[B]
-	// Len is the tokens that the layer has. One that has given some back (Model.Groups) has fewer than the sequence: first
-	// the blocks of its sinks, then the last Len − those, whatever was between them. So tables and lengths say how far
-	// tokens after the sinks are from each other, and not at which positions they are.
+	// Len is the tokens that the layer has. One that has given some back (Model.Groups) has fewer than the sequence: the
+	// blocks of its sinks, then the last tokens, with nothing between them. So tables and lengths give the distances
+	// between tokens after the sinks, but not their positions.
 	Len, Capacity       int
 	NumKVHeads, HeadDim int
 	// VHeadDim is the elements of a value. With Latent there is no V, and they are the first ones of a key (Model.Latent).

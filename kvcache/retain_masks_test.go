@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After Retain windows, chunks, sinks and ALiBi count the tokens that remain: queries see what they would had no other been
+// After Retain, windows, chunks, sinks and ALiBi count the tokens that remain: queries see what they would if no others had been
 // computed.
 func TestRetainCountsWhatRemains(t *testing.T) {
 	alibi := []float32{0.25, -0.125, 0.0625, 0}

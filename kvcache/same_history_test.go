@@ -18,7 +18,7 @@ type sameHistory struct {
 	rng      *rand.Rand
 	readings []*reading
 	shaped   bool // steps have one shape
-	exact    bool // tokens are stored in few bits once they are some way back: who goes back finds them so
+	exact    bool // older tokens are stored in few bits: a sequence that goes back finds them so
 	done     []string
 }
 
@@ -92,7 +92,7 @@ func (h *sameHistory) begin() {
 // back cuts a sequence.
 func (h *sameHistory) back(s *reading) {
 	most := 20
-	if h.exact { // what is certain to be there as it was
+	if h.exact { // what is certain to be unchanged
 		most = h.cfg.Memory.BlockSize
 		if len(h.cfg.Model.Groups) > 0 {
 			most = min(most, max(h.rig.pool.cfg.Memory.Rollback, 0))
@@ -116,7 +116,7 @@ func (h *sameHistory) ask(s *reading) {
 	p := piece{s, 1 + h.rng.IntN(min(s.have, 5)), true}
 	got, err := h.compute(h.rig, p)
 	if err != nil {
-		return // a state, or what a window has given up
+		return // a state, or tokens that a window has given up
 	}
 	h.note("%p asks for %d before %d", s, p.n, s.have)
 	h.check(got, p)

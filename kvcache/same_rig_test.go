@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bitwise is a model, texts, and the bits that every query of them has on a CPU whose bits are reproducible: those of a
-// pool that computes a text in one step of one thread, and gives nothing back.
+// bitwise is a model, texts, and the bits of each of their queries on a CPU with Reproducible: those of a
+// pool that computes a text in one step on one thread, and gives nothing back.
 type bitwise struct {
 	t     testT
-	cfg   Config // but for Memory, and what does not change bits
+	cfg   Config // without Memory, and what does not change bits
 	cpu   cpu.Options
 	long  bool // texts that are cut into parts
 	texts [][]uint32
@@ -55,7 +55,7 @@ func (p *piece) views() (all []View) {
 	return all
 }
 
-// on is a pool of the model, with memory as one has it.
+// on is a pool of the model, with the memory of cfg.
 func (x *bitwise) on(threads int, cfg Config) (*rig[*cpu.Buffer], error) {
 	x.cpu.Threads = threads
 	be, err := cpu.Open(x.cpu)
@@ -92,7 +92,7 @@ func (x *bitwise) compute(r *rig[*cpu.Buffer], pieces ...piece) ([]answers, erro
 		require.NoError(x.t, r.step.Reset())
 		return nil, err
 	}
-	for of := r.step.step.Size; len(ids) < of.Seqs*of.Tokens; { // of sequences that there are not
+	for of := r.step.step.Size; len(ids) < of.Seqs*of.Tokens; { // of empty places
 		ids, marks = append(ids, 0), append(marks, 0)
 	}
 	all := make([]answers, r.pool.cfg.Model.Layers)
@@ -158,7 +158,7 @@ func cutRows(r *rig[*cpu.Buffer], b *cpu.Buffer, n int) (all [][]uint32) {
 	return all
 }
 
-// learn computes what is wanted.
+// learn computes the wanted bits.
 func (x *bitwise) learn(cfg Config) error {
 	r, err := x.on(1, cfg)
 	if err != nil {
@@ -175,7 +175,7 @@ func (x *bitwise) learn(cfg Config) error {
 	return nil
 }
 
-// differs says which of a step's answers are not the wanted ones; "": none.
+// differs names the first of a step's answers that is not as wanted; "": none.
 func (x *bitwise) differs(got []answers, pieces ...piece) string {
 	for layer := range got {
 		row := 0
@@ -201,8 +201,8 @@ func (x *bitwise) differs(got []answers, pieces ...piece) string {
 	return ""
 }
 
-// pick is one of some.
+// pick is one of several values.
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-// chance is true once in so many times.
+// chance is true once in of times.
 func chance(rng *rand.Rand, of int) bool { return rng.IntN(of) == 0 }

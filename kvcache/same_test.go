@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On a CPU with Reproducible a query's bits depend on nothing but the query and what it sees: random models, of groups
+// On a CPU with Reproducible a query's bits depend only on the query and what it sees: random models, with groups
 // of every kind, masks and formats, read random texts in random pieces, in pools of every layout and block size.
 func TestBitsDependOnNothingElse(t *testing.T) {
 	n := 60
@@ -52,7 +52,7 @@ var sameFormats = []format{
 	{backend.F32, backend.Int8, backend.Int4, true}, {backend.F16, backend.Int4Channel, backend.Int4, true}, {backend.F32, backend.FP8E4M3, backend.FP8E4M3, true},
 }
 
-// draw is a random model with texts, and what is wanted of it.
+// draw is a random model with texts, and its wanted bits.
 func draw(rng *rand.Rand, t testT) *bitwise {
 	for {
 		x := &bitwise{t: t, cpu: cpu.Options{Reproducible: true}, long: chance(rng, 5)}
@@ -80,19 +80,19 @@ func draw(rng *rand.Rand, t testT) *bitwise {
 	}
 }
 
-// drawModel draws a model, and of its memory what has to be alike in all pools.
+// drawModel draws a model, and the settings of memory that are the same in all pools.
 func (x *bitwise) drawModel(rng *rand.Rand) {
 	m, st, f := &x.cfg.Model, &x.cfg.Storage, pick(rng, sameFormats...)
 	m.KVHeads, m.HeadDim = pick(rng, 1, 2, 3), pick(rng, 8, 16, 32, 64)
 	m.QHeads, m.VHeadDim = m.KVHeads*pick(rng, 1, 2, 4, 5), pick(rng, m.HeadDim, 16)
-	if x.long { // and soon done
+	if x.long { // to be done soon
 		m.KVHeads, m.HeadDim, m.QHeads = 1, 16, pick(rng, 1, 2)
 	}
 	m.Act, st.K, st.V = f.act, f.k, f.v
 	st.Hadamard = f.k.Quantized() && chance(rng, 3)
 	x.cfg.Attention.Int8Query = f.k == backend.Int8 && chance(rng, 3)
 	switch {
-	case f.residual: // what is stored depends on blocks
+	case f.residual: // stored bytes depend on blocks
 		st.Residual, x.cfg.Memory.StepTokens = pick(rng, 1, 6, 24, 70), pick(rng, 8, 40, 500)
 		x.cfg.Memory.Layout, x.cfg.Memory.BlockSize = Paged, pick(rng, 1, 3, 4, 16, 24)
 	case chance(rng, 6):
@@ -107,14 +107,14 @@ func (x *bitwise) drawModel(rng *rand.Rand) {
 		if g.Kind == group.State && !m.Latent {
 			st.V, m.VHeadDim = f.k, m.HeadDim
 		}
-		// In the other layout there are no states, and a chunk is a mask: tokens count from the sequence's beginning.
+		// The other layout has no states, and a chunk is a mask there: tokens count from the sequence's beginning.
 		if g.Kind == group.State || g.Chunk%64 > 0 {
 			x.cfg.Memory.Layout = Paged
 		}
 	}
 }
 
-// drawLayers draws the groups of a model, or its masks alone.
+// drawLayers draws the groups of a model, or only its masks.
 func (x *bitwise) drawLayers(rng *rand.Rand) {
 	m := &x.cfg.Model
 	m.Layers = 1 + rng.IntN(3)

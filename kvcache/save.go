@@ -131,7 +131,7 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	}
 	return p.parts.Fences.Apart(func() error {
 		for _, s := range seqs {
-			if err := s.body.Sound(); err != nil { // it would be written with a sum that is right
+			if err := s.body.Sound(); err != nil { // it would be written with a valid sum
 				return err
 			}
 		}

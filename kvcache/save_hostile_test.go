@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What others could find is found whichever sequence comes first: one that shares the beginning of a block, or that nobody finds, too.
+// Blocks that others could find are found whichever sequence comes first, even one that shares the beginning of a block, or is unpublished.
 func TestLoadedIsFoundInAnyOrder(t *testing.T) {
 	prompt := sequence(1, 23)
 	r := savedRig(t, 60)
@@ -114,8 +114,8 @@ func TestLoadOfMuch(t *testing.T) {
 	r.close()
 }
 
-// A stream may say once and for all that sequences share a chunk, and has to say of each which tokens it has: what a few bytes name over
-// and over is refused by name, and what a pool with as many sequences writes is not.
+// A stream may name a chunk that sequences share once, but has to list each one's tokens: a few bytes that repeat a chunk over
+// and over are refused by name, and what a pool with as many sequences writes is not.
 func TestLoadOfManyThatShare(t *testing.T) {
 	cfg := signed(small(Paged))
 	cfg.Memory.Capacity, cfg.Memory.Blocks = 800, 420
@@ -127,7 +127,7 @@ func TestLoadOfManyThatShare(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, fork)
 	}
-	require.NoError(t, all[1].Retain(r.s, [][]int{{0, 3, 9}}, RetainOptions{Reposition: true})) // it says no tokens, and no positions
+	require.NoError(t, all[1].Retain(r.s, [][]int{{0, 3, 9}}, RetainOptions{Reposition: true})) // it has no tokens, and no positions
 	for range 100 {
 		fork, err := all[1].Fork()
 		require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestLoadOfManyThatShare(t *testing.T) {
 	r.close()
 }
 
-// What comes after a Shift is found by nobody, and the blocks before it are shared as they were.
+// Blocks after a Shift are not found, and the blocks before it are shared as before.
 func TestLoadedSharesWhatIsNotExact(t *testing.T) {
 	r := savedRig(t, 60)
 	x, _ := r.serve(sequence(1, 23), OpenOptions{})

@@ -141,7 +141,7 @@ func (p *Pool[B]) Check() (err error) {
 // TierStats are the numbers of a tier below the pool's device.
 type TierStats struct {
 	tier.Info
-	Stats  tier.Stats     // what it has, and did for all that use it; if it does not answer soon, as it last said
+	Stats  tier.Stats     // of all that use it; the last known ones if it does not answer soon
 	Moves  tier.TierMoves // what it did for this pool, and how it failed
 	Tokens int64          // of prompts that sequences got from it
 }
@@ -151,14 +151,14 @@ type MoveStats struct {
 	BlockBytes int64 // of a block, as tiers have it
 	Stored     int64 // blocks that were put into tiers
 	There      int64 // blocks that tiers had already
-	// Missed is, each once, blocks that were not stored: they had left the device before they were copied, or could not be held, or no
-	// tier took them. What came from a tier is below, and does not count.
+	// Missed counts blocks that were not stored, each once: they left the device before they were copied, or could not be held, or no
+	// tier took them. Blocks that were loaded from a tier do not count.
 	Missed  int64
-	Waiting int   // blocks that are written, and that no tier was given yet
+	Waiting int   // blocks written, but not yet given to a tier
 	Loaded  int64 // blocks that came back
 	Loading int   // loads under way
 	Planner planner.Stats
-	Reason  string // why the last load loaded as much as it did
+	Reason  string // why the last load loaded that much
 }
 
 // belowStats are the numbers of an offload, but for what the tiers say.

@@ -31,8 +31,8 @@ func (s *Sequence[B]) Suspend() (err error) {
 }
 
 // Resume brings a suspended sequence back to the device. Like a step it waits for blocks that the device still uses before it
-// returns ErrOutOfBlocks; the sequence stays suspended then. Where others have the same blocks in the cache it shares them again. It is
-// ErrDamaged where the host memory is not as Suspend filled it.
+// returns ErrOutOfBlocks; the sequence stays suspended then. Where others have the same blocks in the cache it shares them again. It
+// returns ErrDamaged if the host memory is not as Suspend filled it.
 func (s *Sequence[B]) Resume() (err error) {
 	defer naming("Sequence.Resume", &err)
 	return s.pool.retry(func() error {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A suspended sequence whose host memory changed is neither resumed nor saved, in every layout, and can be released; with the bytes
-// that were there it goes on.
+// A suspended sequence whose host memory changed is neither resumed nor saved, in every layout, and can be released; with the original
+// bytes it goes on.
 func TestSuspendedDamage(t *testing.T) {
 	for _, layout := range []Layout{Contiguous, Paged} {
 		cfg := small(layout)

@@ -137,8 +137,8 @@ func TestErrorsNameTheCall(t *testing.T) {
 	}
 }
 
-// An argument that a call of this package does not accept is a backend.ErrArgument, whichever package finds it, and what a package below
-// says of it is there as well.
+// An argument that a call of this package does not accept is a backend.ErrArgument, whichever package detects it, and wraps the
+// error of a package below.
 func TestArgumentsAreOneFamily(t *testing.T) {
 	r := newRig(t, openCPU(t), signed(small(Paged)))
 	seq := r.open()

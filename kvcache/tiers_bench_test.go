@@ -56,8 +56,8 @@ func BenchmarkTiersBringBlocks(b *testing.B) {
 	require.NoError(b, m.Close())
 }
 
-// Prompts of 8 blocks, one after another, that cost nothing to compute: how many of their blocks are below in the end, where the pool has room for
-// one or for four of them, and the runner goes on at once, after a while, or when all is below.
+// Prompts of 8 blocks, one after another, that cost nothing to compute: how many of their blocks are below in the end, if the pool has room for
+// one or for four of them, and the runner goes on at once, after a pause, or when all blocks are below.
 func BenchmarkTiersKeepUp(b *testing.B) {
 	for name, model := range map[string]Model{"16KiB": {Layers: 2, KVHeads: 1, HeadDim: 64}, "4MiB": {Layers: 32, KVHeads: 8, HeadDim: 128}} {
 		for _, prompts := range []int{1, 4} {

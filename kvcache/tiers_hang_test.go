@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hung is a tier of which calls of one kind do not return until they are let go, whatever their context does.
+// hung is a tier whose calls of one kind do not return until they are released, whatever their context does.
 type hung struct {
 	tier.Tier
 	mu     sync.Mutex
@@ -82,7 +82,7 @@ func (h *hung) Clear(ctx context.Context, root tier.Key) error {
 	return h.Tier.Clear(ctx, root)
 }
 
-// impatient has calls of tiers hang soon, until the test ends.
+// impatient makes calls of tiers count as hung soon, until the test ends.
 func impatient(t *testing.T) {
 	patience, find, stats, closing := offload.Patience, findWait, below.StatsWait, below.CloseWait
 	t.Cleanup(func() { offload.Patience, findWait, below.StatsWait, below.CloseWait = patience, find, stats, closing })
@@ -103,7 +103,7 @@ func aboveHung(t *testing.T, n int) (r *rig[buffer], tiers []*hung) {
 	return tiered(t, 12, c), tiers
 }
 
-// within fails a test whose call does not return: what hangs here hangs as long as it is not let go.
+// within fails a test whose call does not return: what hangs here hangs until it is released.
 func within(t *testing.T, what string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -116,7 +116,7 @@ func within(t *testing.T, what string, do func()) {
 	}
 }
 
-// evict has all that is cached leave the device.
+// evict makes all cached blocks leave the device.
 func (r *rig[B]) evict() {
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
@@ -174,8 +174,8 @@ func (r *rig[B]) tryFlush() {
 	}
 }
 
-// Tiers that hang, in any call, one, three or all of them, above and below one that does not, hold nothing that others need: prompts
-// go down to it and come back from it, sequences and steps go on, host memory is bounded, and what hung is used again when its calls return.
+// Tiers that hang in any call, one, three or all of them, above and below one that does not, hold nothing that others need: prompts
+// go down to that one and come back, sequences and steps go on, host memory is bounded, and a tier is used again when its calls return.
 func TestTiersThatHang(t *testing.T) {
 	impatient(t)
 	before := runtime.NumGoroutine()
@@ -261,7 +261,7 @@ func TestTiersThatHang(t *testing.T) {
 	nothingRuns(t, before)
 }
 
-// Close returns above tiers that hang, and what their calls have is let go when they return.
+// Close returns above tiers that hang, and what their calls hold is freed when they return.
 func TestCloseAboveTiersThatHang(t *testing.T) {
 	impatient(t)
 	before := runtime.NumGoroutine()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lies are what a tier may do to blocks, one or more, that it says it has read.
+// lies are what a tier may do to blocks, one or more, that it claims to have read.
 var lies = map[string]func(blocks []tier.Block){
 	"a flipped bit": func(b []tier.Block) { b[0].Bytes[len(b[0].Bytes)-1] ^= 1 },
 	"another sum":   func(b []tier.Block) { b[0].Sum ^= 1 << 31 },
@@ -31,7 +31,7 @@ var lies = map[string]func(blocks []tier.Block){
 	"a key of its own": func(b []tier.Block) { b[0].Key[0]++; b[0].Bytes[0]++; b[0].Sum = b[0].Summed() },
 }
 
-// forgery is a lie with a sum that is right, which only a secret tells from the truth.
+// forgery is a lie with a valid sum, which only a secret detects.
 func forgery(b []tier.Block) {
 	b[0].Bytes[0]++
 	b[0].Sum = b[0].Summed()
@@ -39,7 +39,7 @@ func forgery(b []tier.Block) {
 
 func scribble(b []byte) { copy(b, bytes.Repeat([]byte{0x3c}, len(b))) }
 
-// exchange exchanges payloads and sums, and makes another one of a block that is the only one.
+// exchange exchanges payloads and sums, or changes the block if there is only one.
 func exchange(a, b *tier.Block) {
 	if a == b || len(a.Bytes) != len(b.Bytes) {
 		a.Bytes[0]++
@@ -51,7 +51,7 @@ func exchange(a, b *tier.Block) {
 	a.Sum, b.Sum = b.Sum, a.Sum
 }
 
-// liar is a tier that, when it is told to, does something to what it reads.
+// liar is a tier that, on request, does something to what it reads.
 type liar struct {
 	tier.Tier
 	lie     atomic.Pointer[func(blocks []tier.Block)]
@@ -110,8 +110,8 @@ func eachLie(t *testing.T, test func(t *testing.T, above bool, secret []byte, li
 	}
 }
 
-// What a tier returns wrong does not get into the pool, nor into another tier: it comes from another one, or is computed. The tier is
-// counted and has to forget it, and what it has right later is used.
+// A wrong block from a tier gets neither into the pool nor into another tier: it comes from another one, or is computed. It is
+// counted and deleted from the tier, whose right blocks are used later.
 func TestTiersThatLie(t *testing.T) {
 	eachLie(t, func(t *testing.T, above bool, secret []byte, lie func(blocks []tier.Block)) {
 		on, l, honest, at := lying(t, above, secret)
@@ -120,7 +120,7 @@ func TestTiersThatLie(t *testing.T) {
 		r.below(prompt, OpenOptions{})
 		l.lie.Store(&lie)
 		want := 20
-		if !above { // who has it is the liar alone
+		if !above { // only the liar has it
 			require.NoError(t, honest.Clear(context.Background(), tier.Key{}))
 			want = 8
 		}
@@ -155,7 +155,7 @@ func TestTiersThatLie(t *testing.T) {
 	})
 }
 
-// Nor where several pools share it, above a tier of each: what one of them reads there does not get into its own.
+// Nor if several pools share it, each with a tier above: what one of them reads there does not get into its own.
 func TestSharedTierThatLies(t *testing.T) {
 	eachLie(t, func(t *testing.T, above bool, secret []byte, lie func(blocks []tier.Block)) {
 		if above {
@@ -215,7 +215,7 @@ func TestTiersThatLieBelowAWindow(t *testing.T) {
 	}
 }
 
-// Nor on a device that is behind.
+// Nor on a device that lags.
 func TestTiersThatLieToALateDevice(t *testing.T) {
 	eachLie(t, func(t *testing.T, above bool, secret []byte, lie func(blocks []tier.Block)) {
 		cfg := small(LayoutUnset)

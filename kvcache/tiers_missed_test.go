@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every full block that is computed goes down, is below already, or is missed, once: Stats say of how many each is true, however fast prompts
-// follow each other. The naive model is the keys of what was computed, and what the tier, which has room for all of it, has of them.
+// Every full block that is computed goes down, is below already, or is missed, once: Stats count each case, however fast prompts
+// follow each other. The naive model is the keys of what was computed, and those in the tier, which has room for all.
 func TestMissedIsCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := memory.Open(memory.Options{Bytes: 16 << 20})
@@ -30,7 +30,7 @@ func TestMissedIsCountedOnce(t *testing.T) {
 			}
 			prompt := sequence(first, rapid.IntRange(1, 35).Draw(t, "tokens")) // few of them end with a full block
 			x, match := r.read(prompt, OpenOptions{NoReuse: rapid.Bool().Draw(t, "anew")})
-			if match.Loading > 0 { // else some of what comes all the same takes the place of what is computed
+			if match.Loading > 0 { // else loaded blocks may displace computed ones
 				x.wait(r)
 			}
 			had := x.seq.Len()
@@ -46,7 +46,7 @@ func TestMissedIsCountedOnce(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
 				r.flush()
 			}
-			if repeats { // what is on the device would take the place of what is computed anew
+			if repeats { // blocks on the device would displace those computed again
 				r.flush()
 				r.evict()
 			}
@@ -72,7 +72,7 @@ func TestMissedIsCountedOnce(t *testing.T) {
 	})
 }
 
-// Blocks that no tier takes are missed, also where none is asked, and what was cleared is not.
+// Blocks that no tier takes are missed, also if none is asked, and cleared ones are not.
 func TestMissedWhereNoTierTakes(t *testing.T) {
 	m, err := memory.Open(memory.Options{Bytes: 16 << 20})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestMissedWhereNoTierTakes(t *testing.T) {
 	require.NoError(t, r.pool.Clear(true))
 	require.Equal(t, []int64{5, 0}, []int64{r.stats().Moves.Stored, r.stats().Moves.Missed})
 	top.refuses.Store(true)
-	for i := range 5 { // of which the last ones find the tier left alone
+	for i := range 5 { // the last ones find the tier paused
 		r.cache(sequence(1000*(i+1), 23), OpenOptions{})
 		r.flush()
 	}
@@ -92,7 +92,7 @@ func TestMissedWhereNoTierTakes(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// refusing is a tier to which nothing can be put for a while.
+// refusing is a tier that takes nothing for a while.
 type refusing struct {
 	tier.Tier
 	refuses atomic.Bool

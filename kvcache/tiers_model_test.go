@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moody is a tier that fails, panics, is slow, waits for its context's end or returns what is wrong, as often as it is told to.
+// moody is a tier that fails, panics, is slow, waits for its context's end or returns wrong blocks, as often as it is set to.
 type moody struct {
 	tier.Tier
 	bad  atomic.Int32 // of 100 calls

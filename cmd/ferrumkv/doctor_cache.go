@@ -157,7 +157,7 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 		s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), source, set.Variable})
 	}
 	for _, i := range cfg.Ignored() {
-		s.Settings = append(s.Settings, settingStatus{"not followed", i.Value + ": " + i.Why, config.FromEnvironment.String(), i.Variable})
+		s.Settings = append(s.Settings, settingStatus{"ignored", i.Value + ": " + i.Why, config.FromEnvironment.String(), i.Variable})
 	}
 	if s.BytesPerToken, err = cfg.BytesPerToken(); err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func TestDoctorDiskRefuses(t *testing.T) {
 	require.NotContains(t, r.stdout, "warning")
 	if runtime.GOOS != "windows" {
 		require.NoError(t, os.Chmod(dir, 0o770))
-		r = fails(t, []string{"doctor", "--json", "--disk", dir}, "may be written to by others")
+		r = fails(t, []string{"doctor", "--json", "--disk", dir}, "can be written to by others")
 		out := jsonLines(t, r.stdout)[0]
 		require.Contains(t, out["disk"], "error")
 		require.Len(t, out["problems"], 1)

@@ -118,9 +118,9 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 		env, args string
 		want      string
 	}{
-		{"", "--layout contiguous --disk " + dir, "--layout contiguous: blocks go to tiers (--disk) from the paged layout only"},
-		{"", "--layout contiguous --host-bytes 1MiB --disk " + dir, "--layout contiguous: blocks go to tiers (--host-bytes, --disk) from the paged layout only"},
-		{"", "--prefix off --disk " + dir, "--prefix off: what nobody finds is not kept in tiers (--disk)"},
+		{"", "--layout contiguous --disk " + dir, "--layout contiguous: tiers (--disk) need the paged layout"},
+		{"", "--layout contiguous --host-bytes 1MiB --disk " + dir, "--layout contiguous: tiers (--host-bytes, --disk) need the paged layout"},
+		{"", "--prefix off --disk " + dir, "--prefix off: tiers (--disk) need prefix reuse"},
 		{"", "--host-bytes 0", "--host-bytes 0: accepts bytes such as 1048576, 64MiB, auto"},
 		{"", "--host-bytes 5", "--host-bytes 5: has no room for a block, which takes 32768 bytes"},
 		{"", "--host-bytes lots", "--host-bytes lots: accepts"},
@@ -128,7 +128,7 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 		{"", "--disk-bytes 10GiB", "--disk-bytes 10GiB: is for --disk"},
 		{"", "--disk-admission all", "--disk-admission all: is for --disk"},
 		{"", "--disk-admission some --disk " + dir, "--disk-admission some: accepts all and second-use"},
-		{"", "--disk " + file, "tier: disk: " + file + " is a file and no directory"},
+		{"", "--disk " + file, "tier: disk: " + file + " is a file, not a directory"},
 	} {
 		t.Run(c.env+" "+c.args, func(t *testing.T) {
 			cmd := program(t, []string{c.env}, append([]string{"generate"}, strings.Fields(c.args)...)...)
@@ -143,7 +143,7 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 	}
 }
 
-// A variable that does not go with the flags, or the machine, is not followed, and a line on stderr says so.
+// A variable that conflicts with the flags, or does not suit the machine, is ignored, and a line on stderr says so.
 func TestGenerateWithoutVariables(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -162,7 +162,7 @@ func TestGenerateWithoutVariables(t *testing.T) {
 			require.NoError(t, err, &stderr)
 			require.NotEmpty(t, out)
 			require.Contains(t, stderr.String(), c.want)
-			require.Equal(t, 1, strings.Count(stderr.String(), "not followed"))
+			require.Equal(t, 1, strings.Count(stderr.String(), "variable is ignored"))
 		})
 	}
 	require.NoDirExists(t, filepath.Join(dir, "d"))
@@ -179,14 +179,14 @@ func TestDoctorTiers(t *testing.T) {
 		{"FERRUM_KV_DISK_DIR=" + dir, "", `layout +paged +tiers `},
 		{"FERRUM_KV_DISK_DIR=" + dir, "--layers 2", `disk +` + dir + ` +environment +FERRUM_KV_DISK_DIR\n`},
 		{"FERRUM_KV_DISK_DIR=" + dir, "--layout paged", `layout +paged +option `},
-		{"FERRUM_KV_DISK_DIR=" + dir, "--layout contiguous", `not followed +` + dir + `: blocks go to tiers from the paged layout only.* FERRUM_KV_DISK_DIR
+		{"FERRUM_KV_DISK_DIR=" + dir, "--layout contiguous", `ignored +` + dir + `: tiers need the paged layout.* FERRUM_KV_DISK_DIR
 `},
 	} {
 		out, err := program(t, []string{c.env}, append([]string{"doctor"}, strings.Fields(c.args)...)...).Output()
 		require.NoError(t, err)
 		require.Regexp(t, c.want, string(out))
 	}
-	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--layout", "contiguous"}, "--layout contiguous: blocks go to tiers (--host-bytes)")
+	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--layout", "contiguous"}, "--layout contiguous: tiers (--host-bytes) need the paged layout")
 	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--config", "x.json"}, "--host-bytes goes without --config")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what the program writes to, for people and for programs that read JSON. What a file, a model or an error brings
-// along may be commands to a terminal: control characters other than new lines and tabs, and those that change the direction
-// of text, are written as JSON escapes them, and bytes that are no UTF-8 as Go does.
+// screen is what the program writes to, for people and for programs that read JSON. Text from a file, a model or an error
+// may contain commands to a terminal: control characters other than new lines and tabs, and those that change the direction
+// of text, are escaped as in JSON, and invalid UTF-8 as in Go.
 type screen struct {
 	to   io.Writer
 	rest []byte // the beginning of a character whose end is in the next piece
@@ -41,12 +41,12 @@ func (s *screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// command reports whether a terminal may do something else with a character than show it.
+// command reports whether a terminal may do more with a character than show it.
 func command(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// asItIs is an output for text that is data: to a terminal it is escaped like everything, and elsewhere it stays as it is.
+// asItIs is an output for text that is data: escaped if it goes to a terminal, and unchanged elsewhere.
 func asItIs(out io.Writer) io.Writer {
 	if s, ok := out.(*screen); ok && !isTerminal(s.to) {
 		return s.to

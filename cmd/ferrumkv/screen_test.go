@@ -18,7 +18,7 @@ import (
 // evil is what a terminal would act on: a title, colours, the cursor, eight-bit controls, text from right to left.
 const evil = "a\x1b]0;pwned\x07\x1b[31m\rb\x08\x7f\u009b2J\u202egnp.exe\u2066\x00\u2028"
 
-// harmless fails where a text has what a terminal acts on.
+// harmless fails if a terminal would act on a text.
 func harmless(t *testing.T, text string, what string) {
 	t.Helper()
 	require.NotEmpty(t, text, what)
@@ -33,7 +33,7 @@ func TestScreen(t *testing.T) {
 	require.Equal(t, len(evil), n)
 	require.Equal(t, `a\u001b]0;pwned\u0007\u001b[31m\u000db\u0008\u007f\u009b2J\u202egnp.exe\u2066\u0000\u2028`, out.String())
 
-	// Characters in pieces, and bytes that are none.
+	// Characters in pieces, and invalid bytes.
 	const text = "größer ▁ 🙂\tà\n"
 	out.Reset()
 	for _, b := range []byte(text + "\x9b\xff\n") {
@@ -51,12 +51,12 @@ func TestScreen(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
 	require.Equal(t, evil, read["text"])
 
-	require.Equal(t, &out, asItIs(s), "what is no terminal gets a model's text as it is")
+	require.Equal(t, &out, asItIs(s), "without a terminal a model's text is unchanged")
 	_, err = (&screen{to: failing{}}).Write([]byte("x"))
 	require.Error(t, err)
 }
 
-// The line that shows how far work has come names files, too.
+// The progress line names files, too.
 func TestProgressDoesNotSpeakToTerminals(t *testing.T) {
 	var shown strings.Builder
 	p := &progress{out: &shown}
@@ -71,7 +71,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
-// Whatever a file says, in its content, its names or what is wrong with it, no command sends it to a terminal as it is.
+// No command sends text from a file to a terminal unescaped, be it its content, its names or its errors.
 func TestFilesDoNotSpeakToTerminals(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {

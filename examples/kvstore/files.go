@@ -69,7 +69,7 @@ func makeFolder(path string) error {
 	return err
 }
 
-// regular refuses what is no file, as a pipe, which would be waited for, or a link, which leads elsewhere. What is not there is no error.
+// regular refuses anything but a regular file, such as a pipe, which would block, or a link, which leads elsewhere. A missing file is no error.
 func regular(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -78,7 +78,7 @@ func regular(path string) error {
 	case err != nil:
 		return fmt.Errorf("kvstore: %w", err)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("kvstore: %s is no regular file (%v); remove it", path, info.Mode().Type())
+		return fmt.Errorf("kvstore: %s is not a regular file (%v); remove it", path, info.Mode().Type())
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pipe or a link in the place of a file is refused by name: it is not waited for, nor followed.
+// A pipe or a link in the place of a file is refused by name: it is neither waited for nor followed.
 func TestPlanted(t *testing.T) {
 	for _, name := range []string{"lock", "lists/x"} {
 		for what, plant := range map[string]func(path string) error{

@@ -1,9 +1,9 @@
-// Package bytesize writes numbers of bytes for people.
+// Package bytesize formats byte counts for people.
 package bytesize
 
 import "fmt"
 
-// String is a number of bytes in the largest unit of 1024 that it has one of: "640.0 KiB".
+// String is a number of bytes in the largest binary unit of which it is at least one: "640.0 KiB".
 func String(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

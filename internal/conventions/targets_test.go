@@ -35,7 +35,7 @@ func TestMakeTargets(t *testing.T) {
 	require.Greater(t, used, 30)
 }
 
-// A recipe that make does not print says what it does if that takes long, but for those that print by themselves.
+// A recipe that make does not print is announced if it takes long, except those that print by themselves.
 func TestRecipesSayWhatTheyDo(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestRecipesSayWhatTheyDo(t *testing.T) {
 	require.Greater(t, said, 15)
 }
 
-// A signal ends the command, whose status it is, and nothing is said after that.
+// A signal ends the command and is its status, and nothing is printed after that.
 func TestAnnounceEnds(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)
@@ -73,7 +73,7 @@ func TestAnnounceEnds(t *testing.T) {
 	}
 }
 
-// What is said comes on stderr, after a time, and not where the command is done by then; its status is the command's.
+// The announcement comes on stderr after a time, unless the command is done by then; the status is the command's.
 func TestAnnounce(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)

@@ -21,7 +21,7 @@ const (
 	large = 256 << 10
 )
 
-// nativeUpdate sums the first n bytes of b by vector instructions.
+// nativeUpdate sums the first n bytes of b with vector instructions.
 func nativeUpdate(sum uint32, b []byte) (_ uint32, n int) {
 	if n = len(b) / round * round; !native || n == 0 {
 		return sum, 0
@@ -29,7 +29,7 @@ func nativeUpdate(sum uint32, b []byte) (_ uint32, n int) {
 	return sumAVX512(&b[0], n, sum), n
 }
 
-// nativeCopy copies and sums the first n bytes of src by vector instructions.
+// nativeCopy copies and sums the first n bytes of src with vector instructions.
 func nativeCopy(dst, src []byte) (sum uint32, n int) {
 	if !native || len(src) < round+line {
 		return 0, 0

@@ -31,10 +31,10 @@ const (
 
 var only = flag.String("only", "", "part of the names of the functions to call")
 
-// Whatever a function or method is called with, it returns, in time and without much memory; an error is one of the
-// library's types; and what was there before works as it did.
+// Every function and method returns whatever its arguments, in time and without much memory; an error is one of the
+// library's types; and existing objects work as before.
 func TestExtremes(t *testing.T) {
-	t.Chdir(t.TempDir()) // for what takes names of files
+	t.Chdir(t.TempDir()) // for arguments that name files
 	for _, name := range []string{"FERRUM_KV_HOST_BYTES", "FERRUM_KV_DISK_DIR"} {
 		t.Setenv(name, "")
 		os.Unsetenv(name)
@@ -93,8 +93,8 @@ func (r *run) watch() (stop func()) {
 	return func() { close(done) }
 }
 
-// all calls a function with each value of each argument, the others being what a program means, and with values of
-// all arguments at random. The first argument of a method is its receiver, which is not nil.
+// all calls a function with each value of each argument, the others being ordinary, and with random values of
+// all arguments. The first argument of a method is its receiver, which is not nil.
 func (r *run) all(name string, fn reflect.Value, receiver reflect.Type) {
 	rng := rand.New(rand.NewPCG(1, uint64(len(name))))
 	var choices [][]value
@@ -167,12 +167,12 @@ func (r *run) call(name string, fn reflect.Value, args []value) {
 	if panicked != "" && !isKnown(r.known, name, labels) {
 		fail("panics: %s", panicked)
 	}
-	if n := allocated() - before; n > mostBytes && !race.Enabled { // there the memory of the device is Go's, too
+	if n := allocated() - before; n > mostBytes && !race.Enabled { // there the device's memory is Go's, too
 		fail("allocates %d bytes", n)
 	}
 	for _, result := range results {
 		if err, ok := result.Interface().(error); ok && result.Type() == of[error]() && !typed(err) {
-			fail("returns an error of no type: %v (%T)", err, err)
+			fail("returns an untyped error: %v (%T)", err, err)
 		}
 	}
 	if err := damage(in); err != nil && broken == nil && !errors.Is(err, backend.ErrClosed) {
@@ -181,13 +181,13 @@ func (r *run) call(name string, fn reflect.Value, args []value) {
 	r.world.tidy(results)
 	if err := r.world.check(r.calls.Load()%8 == 0); err != nil {
 		if !strings.HasSuffix(name, ".Close") {
-			fail("breaks what was there: %v", err)
+			fail("breaks existing objects: %v", err)
 		}
 		r.world = newWorld(r.t)
 	}
 }
 
-// damage is what a call's receiver finds to be wrong with itself.
+// damage is what a call's receiver reports about itself.
 func damage(in []reflect.Value) error {
 	if len(in) == 0 || in[0].Kind() != reflect.Pointer || in[0].IsNil() {
 		return nil
@@ -224,8 +224,8 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// typed tells whether an error is, or wraps, one that a program can tell apart from others: an exported type or variable
-// of the library, the end of a context, or what the system or an argument returned.
+// typed reports whether an error is, or wraps, one that a program can identify: an exported type or variable
+// of the library, the end of a context, or an error of the system or an argument.
 func typed(err error) bool {
 	if err == nil {
 		return true
@@ -234,7 +234,7 @@ func typed(err error) bool {
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
-	if slices.Contains(types, of) { // all that are exported are there, or TestNothingIsLeftOut fails
+	if slices.Contains(types, of) { // has all exported ones, or TestNothingIsLeftOut fails
 		return true
 	}
 	for _, known := range sentinels {

@@ -7,18 +7,18 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
-// exceptions are calls that are left out: of a function whose name begins so, with such arguments.
+// exceptions are calls that are left out: of functions with a prefix of their name, with arguments that match.
 var exceptions = []struct {
 	name, args string
 	why        string
 }{
-	// Programs that are wrong, and that Go's own packages answer so, too.
+	// Wrong programs, which panic in Go's own packages, too.
 	{"backend.StorageTypes", `^nil`, "calls a function that is nil"},
 	{"kvcache/group.Cache.Leased", `nil`, "calls a function that is nil"},
 	{"kvcache/prefix.Tree.Leased", `nil`, "calls a function that is nil"},
 	{"kvcache/snapshot.WriteFile", `nil$`, "calls a function that is nil"},
 
-	// Calls that take memory because they are asked for it, as their comments say; what the machine lacks is refused where memory
+	// Calls that take as much memory as they are asked for, as documented; more than the machine has is refused where memory
 	// is counted in bytes.
 	{"kvcache/block.New", `^2147483648$`, "takes 16 bytes for each block"},
 	{"kvcache/block.BlockAllocator.Grow", `2147483648$`, "takes 16 bytes for each block"},
@@ -35,19 +35,19 @@ var exceptions = []struct {
 	{"kvcache/snapshot/zstd.Compressor.Decompress", ``, "an error of a codec"},
 }
 
-// known are panics that the test found and that are not mended yet.
+// known are panics that the test found and that are not fixed yet.
 var known = []struct{ name, args, what string }{
 	{"backend.AllocFrom", `^nil`, "a backend that is nil"},
 	{"backend.Download", `^nil`, "a backend that is nil"},
 	{"backend.Upload", `^nil`, "a backend that is nil"},
 	{"backend.CheckBlocks", `, 0, `, "divides by blocks of no bytes"},
-	{"backend/quant.", ``, "slices that are too short, types that are no such codec, and shifts by less than nothing"},
+	{"backend/quant.", ``, "slices that are too short, types that are not codecs, and negative shifts"},
 }
 
-// expected says why a call is left out.
+// expected is why a call is left out.
 func expected(name string, labels []string) string {
 	if race.Enabled && name == "backend.HostAlloc" {
-		return "takes Go's own memory there, of which too much ends the process"
+		return "takes Go's own memory there, and too much of it ends the process"
 	}
 	args := strings.Join(labels, ", ")
 	for _, e := range exceptions {

@@ -29,7 +29,7 @@ func zeroed[T any]() value {
 	return boxed("&zero", func(*world) *T { return new(T) })
 }
 
-// makers are the values of types that constructors make: live ones, closed ones, those of another device, zeros and nil.
+// makers are the values of types with constructors: live ones, closed ones, those of another device, zeros and nil.
 var makers = map[reflect.Type][]value{
 	of[backend.Stream](): {boxed("live", func(w *world) backend.Stream { return w.live.stream }), boxed("foreign", func(w *world) backend.Stream { return w.other.stream }),
 		boxed("closed", func(w *world) backend.Stream { return w.closed.stream }), null[backend.Stream]()},
@@ -130,7 +130,7 @@ var makers = map[reflect.Type][]value{
 	of[evict.Policy]():                {boxed("window", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1, Window: 2} }), boxed("h2o", func(*world) evict.Policy { return evict.H2O{} }), boxed("snapkv", func(*world) evict.Policy { return evict.SnapKV{} }), boxed("pyramid", func(*world) evict.Policy { return evict.PyramidKV{} }), boxed("far", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1 << 62, Window: 1 << 62} }), boxed("negative", func(*world) evict.Policy { return evict.SnapKV{Window: -1, Sinks: -1 << 63, Kernel: -3} }), boxed("steep", func(*world) evict.Policy { return evict.PyramidKV{Beta: 1 << 62} }), null[evict.Policy]()},
 }
 
-// given are the values of a type that the test has, or nil.
+// given are the test's values of a type, or nil.
 func given(t reflect.Type) []value {
 	if known := makers[t]; known != nil {
 		return known
@@ -138,7 +138,7 @@ func given(t reflect.Type) []value {
 	return general(t)
 }
 
-// meant is a struct as a program fills it in, or nil where that is zero.
+// meant is a struct as a program fills it in, or nil for the zero value.
 func meant(t reflect.Type) func(w *world) reflect.Value {
 	f := fillings[t]
 	if f == nil {

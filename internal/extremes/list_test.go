@@ -165,7 +165,7 @@ var types = []reflect.Type{
 	of[disk.Tier](), of[disk.Simulation](), of[disk.ErrGone](), of[disk.ErrInUse](), of[memory.Tier](), of[planner.Planner](), of[planner.Choice](),
 }
 
-// sentinels are the exported errors that are no types.
+// sentinels are the exported errors that are variables.
 var sentinels = map[string]error{
 	"backend.ErrClosed": backend.ErrClosed, "backend.ErrFreed": backend.ErrFreed, "backend.ErrLost": backend.ErrLost, "backend.ErrOtherDevice": backend.ErrOtherDevice,
 	"kvcache.ErrBusy": kvcache.ErrBusy, "kvcache.ErrClosed": kvcache.ErrClosed, "kvcache.ErrOtherPool": kvcache.ErrOtherPool, "kvcache.ErrReleased": kvcache.ErrReleased,
@@ -175,14 +175,14 @@ var sentinels = map[string]error{
 	"kvcache/prefix.ErrDetached": prefix.ErrDetached, "kvcache/prefix.ErrLeaseEnded": prefix.ErrLeaseEnded,
 }
 
-// without are what the test leaves out.
+// without is what the test leaves out.
 var without = map[string]string{
 	"backend/backendtest": "for tests", "backend/backendtest/gputest": "for tests", "kvcache/tier/tiertest": "for tests",
 	"backend/cuda": "needs a device", "backend/cuda/driver": "needs a device", "backend/metal": "needs a device", "backend/metal/mtl": "needs a device",
-	"backend.Register": "for the init of a driver: a name twice is a program that is wrong, and panics",
+	"backend.Register": "for the init of a driver: a duplicate name is a mistake, and panics",
 }
 
-// short is a type's name with its package, as docs/api.txt names it: of one that is an alias for an internal package's, with the
+// short is a type's name with its package, as in docs/api.txt: an alias of an internal package's type has the
 // package that exports it.
 func short(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.Name(), "[")

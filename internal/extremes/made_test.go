@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// must is what a constructor made.
+// must returns what a constructor made.
 func must[T any](w *world) func(T, error) T {
 	return func(made T, err error) T {
 		require.NoError(w.t, err)
@@ -221,7 +221,7 @@ func (w *world) planner() *planner.Planner {
 	return p
 }
 
-// fillings are the structs of which a zero says little.
+// fillings are the structs whose zero value tests little.
 var fillings = map[reflect.Type]func(w *world) any{
 	of[kvcache.Config]():         func(*world) any { return tiny() },
 	of[group.Config]():           func(*world) any { return groupConfig() },

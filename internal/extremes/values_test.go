@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// value makes an argument anew for each call, and has a name for it.
+// value makes a new argument for each call, and names it.
 type value struct {
 	label string
 	make  func(w *world) reflect.Value
@@ -28,7 +28,7 @@ var (
 	texts    = []string{"x", "", "cpu", "lru", "f16", "paged", "8GiB", "\x00\xff", "a/../b", "/dev/null/x", strings.Repeat("long ", 1<<12), "99999999999999999999"}
 )
 
-// values are what arguments of a type can be; the first is what a program means.
+// values are the possible arguments of a type; the first is an ordinary one.
 func values(t reflect.Type, rng *rand.Rand, depth int) (out []value) {
 	if known := given(t); known != nil {
 		return known
@@ -80,13 +80,13 @@ func values(t reflect.Type, rng *rand.Rand, depth int) (out []value) {
 		out = append(out, value{"nil", zero.make})
 	case reflect.Func:
 		out = []value{{"func", func(w *world) reflect.Value { return answers(t, w, rng) }}, {"nil", zero.make}}
-	default: // interfaces of which the test has none, channels
+	default: // interfaces that the test has no values of, channels
 		out = []value{{"nil", zero.make}}
 	}
 	return out
 }
 
-// answers is a function that returns zeros, or what a program would return.
+// answers is a function that returns zeros, or ordinary values.
 func answers(t reflect.Type, w *world, rng *rand.Rand) reflect.Value {
 	var results []reflect.Value
 	for i := range t.NumOut() {
@@ -99,7 +99,7 @@ func answers(t reflect.Type, w *world, rng *rand.Rand) reflect.Value {
 	return reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value { return results })
 }
 
-// slicesOf are slices of several lengths, of what a program means and of anything.
+// slicesOf are slices of several lengths, of ordinary and of any values.
 func slicesOf(t reflect.Type, rng *rand.Rand, depth int) []value {
 	elems := values(t.Elem(), rng, depth+1)
 	some := func(n int, first bool) value {
@@ -129,7 +129,7 @@ func slicesOf(t reflect.Type, rng *rand.Rand, depth int) []value {
 			out = append(out, some(1+n, false))
 		}
 	}
-	for _, v := range elems[1:min(len(elems), 24)] { // one that is not like the others
+	for _, v := range elems[1:min(len(elems), 24)] { // one that differs from the others
 		out = append(out, value{"[… " + v.label + "]", func(w *world) reflect.Value {
 			s := reflect.MakeSlice(t, 3, 3)
 			for i := range 2 {
@@ -142,7 +142,7 @@ func slicesOf(t reflect.Type, rng *rand.Rand, depth int) []value {
 	return out
 }
 
-// filled is an array of anything.
+// filled is an array of any values.
 func filled(t reflect.Type, rng *rand.Rand, depth int) value {
 	elems := values(t.Elem(), rng, depth+1)
 	return value{"filled", func(w *world) reflect.Value {
@@ -154,7 +154,7 @@ func filled(t reflect.Type, rng *rand.Rand, depth int) value {
 	}}
 }
 
-// structs are what a program means, or zero, with one field that is not so, or all of them.
+// structs are ordinary or zero, with one or all fields changed.
 func structs(t reflect.Type, zero value, rng *rand.Rand, depth int) []value {
 	base, out := zero, []value{zero}
 	if known := meant(t); known != nil {
@@ -221,7 +221,7 @@ func boxed[T any](label string, make func(w *world) T) value {
 	}}
 }
 
-// general are values of types that are not the library's.
+// general are values of types outside the library.
 func general(t reflect.Type) []value {
 	switch t {
 	case of[context.Context]():

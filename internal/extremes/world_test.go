@@ -55,7 +55,7 @@ func (d *device) close() error {
 	return errors.Join(d.pool.Close(), d.stream.Close(), d.be.Close())
 }
 
-// world is what arguments are made of: a device, another one, and one that is closed; and a sequence whose bits must stay.
+// world is what arguments are made of: a device, another one, and a closed one; and a sequence whose bits must stay.
 type world struct {
 	t                   *testing.T
 	live, other, closed *device
@@ -194,7 +194,7 @@ func (d *device) attend(bits []float32) ([]float32, error) {
 	return out, err
 }
 
-// check checks that everything that no call was about works as before; its attention, which takes longer, only if asked to.
+// check checks that objects outside the call work as before; their attention, which takes longer, only if asked to.
 func (w *world) check(attention bool) error {
 	for _, d := range []*device{w.live, w.other} {
 		if err := errors.Join(d.stream.Sync(), d.pool.Check()); err != nil {
@@ -209,9 +209,9 @@ func (w *world) check(attention bool) error {
 	return nil
 }
 
-// sequence returns a sequence with tokens; one without tokens where the sequences of a call fill the pool.
+// sequence returns a sequence with tokens, or without if a call's sequences fill the pool.
 func (w *world) sequence(d *device) *kvcache.Sequence[buffer] {
-	if race.Enabled { // a step adds to the scores of shared blocks that are being copied to tiers: whole words, which no sum has seen yet
+	if race.Enabled { // a step adds to the scores of shared blocks that are being copied to tiers: whole words, not summed yet
 		require.NoError(w.t, d.pool.Flush(background))
 	}
 	s, m, err := d.pool.Open([]uint32{1, 2, 3, 4, 5, 6}, kvcache.OpenOptions{})

@@ -130,7 +130,7 @@ func (d *naiveDisk) touch(b uint32) {
 	d.blocks[b] = naiveBlock{d.blocks[b].parent, d.clock}
 }
 
-// put reports whether the block is there then. One whose parent was declined by the same call is declined, but seen.
+// put reports whether the block is there afterwards. One whose parent was declined by the same call is declined, but seen.
 func (d *naiveDisk) put(b, parent uint32, orphan bool) bool {
 	if len(d.blocks) < d.room {
 		if orphan {
@@ -169,13 +169,13 @@ func TestTiersModel(t *testing.T) {
 	})
 }
 
-// A block that was put twice is not written where the one before it is declined: 2 of {1, 2} at its second use, as 1, which was
+// A block that was put twice is not written if the one before it is declined: 2 of {1, 2} at its second use, because 1, which was
 // written and given up, is put a second time only now.
 func TestTiersDeclineOrphans(t *testing.T) {
 	replayNaively(t, traceOf(t, [][]uint64{{1}, {0}, {1, 2}, {0}, {3}, {1, 2}, {0}}), 2, 1, true)
 }
 
-// replayNaively replays a trace, and compares the hits of each request, and what a disk of some blocks has after them, with what is naive.
+// replayNaively replays a trace, and compares the hits of each request, and the blocks on a disk after them, with a naive model.
 func replayNaively(t require.TestingT, trace *Trace, capacity, room int, second bool) {
 	d := &naiveDisk{room: room, second: second, blocks: map[uint32]naiveBlock{}, seen: map[uint32]bool{}}
 	tiers := Tiers{Disk: Room{blocks: room}, TokenBytes: 1}

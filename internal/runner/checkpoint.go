@@ -23,7 +23,7 @@ func parseSafetensors(f file) *archive {
 	// Decoding into a map would not see a name that is there twice.
 	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
 	first, err := header.Token()
-	a.need(err == nil && first == json.Delim('{'), "header", "is no JSON object")
+	a.need(err == nil && first == json.Delim('{'), "header", "is not a JSON object")
 	for header.More() {
 		var entry struct {
 			DType   string  `json:"dtype"`
@@ -71,7 +71,7 @@ func weightMap(data []byte, visit func(file string)) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return cmp.Or(err, errors.New("is no JSON object"))
+		return cmp.Or(err, errors.New("is not a JSON object"))
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -87,10 +87,10 @@ func weightMap(data []byte, visit func(file string)) error {
 	return nil
 }
 
-// eachString calls visit with the values of an object of strings, and keeps none.
+// eachString calls visit with each value of an object of strings, and keeps none.
 func eachString(d *json.Decoder, visit func(value string)) error {
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return cmp.Or(err, errors.New("cannot unmarshal it into an object of strings"))
+		return cmp.Or(err, errors.New("is not an object of strings"))
 	}
 	for d.More() {
 		_, err := d.Token()
@@ -108,10 +108,10 @@ func eachString(d *json.Decoder, visit func(value string)) error {
 	return err
 }
 
-// numbers is a list of few numbers: the dimensions of a tensor, or its offsets.
+// numbers is a short list of numbers: the dimensions of a tensor, or its offsets.
 type numbers []int
 
-// UnmarshalJSON takes no memory for long lists.
+// UnmarshalJSON allocates nothing for lists that are too long.
 func (n *numbers) UnmarshalJSON(data []byte) error {
 	const most = 8
 	if count := 1 + bytes.Count(data, []byte(",")); count > most {

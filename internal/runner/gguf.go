@@ -20,7 +20,7 @@ var ggmlTypes = map[uint32]string{
 
 const ggufString, ggufArray = 8, 9
 
-// More entries no model has. What is known of one takes several times the bytes that the shortest have in a file.
+// No model has more entries. In memory an entry takes several times the bytes of the shortest in a file.
 const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
 
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:

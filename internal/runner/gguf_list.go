@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// ggufNumber is a type of numbers of GGUF's metadata.
+// ggufNumber is a numeric type of GGUF's metadata.
 type ggufNumber struct {
 	bytes int
 	read  func(b []byte) float64
@@ -21,7 +21,7 @@ var ggufNumbers = map[uint32]ggufNumber{
 	12: {8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }},
 }
 
-// ggufList is an array of the metadata where it lies in the file: elements that nobody asks for take no memory.
+// ggufList is an array of the metadata, in place in the file: elements that are not used take no memory.
 type ggufList struct {
 	kind     uint32
 	n        int
@@ -56,7 +56,7 @@ func ggufFloats(meta *settings, key string, n int) []float64 {
 	return all
 }
 
-// Format prints the elements, of which some are enough for an error.
+// Format prints some of the elements, enough for an error.
 func (l ggufList) Format(s fmt.State, _ rune) {
 	const most = 8
 	var some []any

@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
-// taken is the bytes that a call allocates, for each byte of its input. Nothing else runs meanwhile.
+// taken is the bytes that a call allocates per byte of its input. Nothing else runs meanwhile.
 func taken(input int, call func()) float64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,7 +23,7 @@ func taken(input int, call func()) float64 {
 	return float64(after.TotalAlloc-before.TotalAlloc) / float64(input)
 }
 
-// ggufArrayFile is a file with an array of one kind, of so many bytes of elements.
+// ggufArrayFile is a GGUF file whose metadata is one array, of n elements of a kind.
 func ggufArrayFile(kind uint32, n uint64, elements []byte) []byte {
 	b := append([]byte("GGUF"), 3, 0, 0, 0)
 	b = le.AppendUint64(b, 0)
@@ -34,8 +34,8 @@ func ggufArrayFile(kind uint32, n uint64, elements []byte) []byte {
 	return append(le.AppendUint64(b, n), elements...)
 }
 
-// An array of any kind that nobody asks for takes next to no memory, whatever its length says; one that is asked for takes
-// no more than numbers of 8 bytes, or its texts.
+// An unused array of any kind takes next to no memory, whatever its length; one that is used takes
+// no more than 8 bytes a number, or its texts.
 func TestGGUFArraysTakeLittleMemory(t *testing.T) {
 	const size = 4 << 20
 	for kind, number := range ggufNumbers {
@@ -68,7 +68,7 @@ func TestGGUFArraysTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// Entries of metadata and of tensors are bounded by their number.
+// The numbers of metadata entries and of tensors are bounded.
 func TestGGUFEntriesAreBounded(t *testing.T) {
 	for _, counts := range [][2]uint64{{maxGGUFTensors + 1, 0}, {0, maxGGUFKeys + 1}, {math.MaxUint64, math.MaxUint64}} {
 		b := append([]byte("GGUF"), 3, 0, 0, 0)
@@ -82,7 +82,7 @@ func TestGGUFEntriesAreBounded(t *testing.T) {
 	}
 }
 
-// Headers, indexes and configurations in JSON take no more than some times their bytes, or are refused where lists are longer
+// Headers, indexes and configurations in JSON take at most a few times their bytes, or are refused if lists are longer
 // than any model has.
 func TestJSONTakesLittleMemory(t *testing.T) {
 	const size = 1 << 20
@@ -104,7 +104,7 @@ func TestJSONTakesLittleMemory(t *testing.T) {
 		"config":   {[]byte(`{"a":[` + list + `]}`), func(f file) { parseConfig(f) }, 1},
 	} {
 		var err error
-		if race.Enabled { // which has the decoder allocate more
+		if race.Enabled { // the decoder allocates more then
 			c.times *= 2
 		}
 		require.Less(t, taken(len(c.data), func() {

@@ -113,7 +113,7 @@ var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word
 // larger are the models whose text models are those of a family, which may have their names.
 var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
 
-// maxSettings is the bytes of a configuration, of which decoded lists of numbers take many times the memory.
+// maxSettings limits the bytes of a configuration: decoded lists of numbers take many times as much memory.
 const maxSettings = 1 << 20
 
 // parseSettings reads a JSON object.
@@ -122,7 +122,7 @@ func parseSettings(f file, section string) *settings {
 	f.need(len(f.data) <= maxSettings, section, "has %d bytes, at most %d are accepted", len(f.data), maxSettings)
 	err := json.Unmarshal(f.data, &s.values)
 	f.need(err == nil, section, "%v", err)
-	f.need(s.values != nil, section, "is no JSON object")
+	f.need(s.values != nil, section, "is not a JSON object")
 	return s
 }
 

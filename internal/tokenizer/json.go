@@ -32,10 +32,10 @@ type jsonFile struct {
 	}
 }
 
-// section is a part, or parts, of the file. What it is decoded to takes many times its bytes, so that these are limited.
+// section is a part, or parts, of the file. Decoded, it takes many times its bytes, which are therefore limited.
 type section struct{ *part }
 
-const maxSection = 64 << 10 // bytes, more than any part has that is supported; the tables of a Precompiled normalizer are larger
+const maxSection = 64 << 10 // bytes, more than any supported part has; the tables of a Precompiled normalizer are larger
 
 func (s *section) UnmarshalJSON(data []byte) error {
 	if len(data) > maxSection {
@@ -44,13 +44,13 @@ func (s *section) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &s.part)
 }
 
-// addedTokens are decoded one after another: of one without a text nothing follows.
+// addedTokens are decoded one after another: one without a text has no effect.
 type addedTokens []addedToken
 
 func (all *addedTokens) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if first, err := d.Token(); err != nil || first != json.Delim('[') {
-		return cmp.Or(err, json.Unmarshal(data, (*[]addedToken)(all))) // null, or what is no list
+		return cmp.Or(err, json.Unmarshal(data, (*[]addedToken)(all))) // null, or not a list
 	}
 	for d.More() {
 		var t addedToken
@@ -146,9 +146,9 @@ func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 	}
 	merges := json.NewDecoder(bytes.NewReader(m.Merges))
 	if first, err := merges.Token(); err != nil || first != json.Delim('[') {
-		return r.bad("model.merges", "is no list")
+		return r.bad("model.merges", "is not a list")
 	}
-	for i := 0; merges.More(); i++ { // one after another: what is read of one takes many times its bytes
+	for i := 0; merges.More(); i++ { // one after another: decoded, one takes many times its bytes
 		var pair mergePair
 		if err := merges.Decode(&pair); err != nil {
 			return r.bad("model.merges", "%v", err)

@@ -269,7 +269,7 @@ func TestDamagedFiles(t *testing.T) {
 		{"model.vocab", "number -1", []byte(`{"model":{"vocab":{"a":-1}}}`)},
 		{"model.merges", "has 3 tokens, need 2", crafted([]string{"a"}, list("a b c"), nil)},
 		{"model.merges", "has 1 tokens, need 2", crafted([]string{"a"}, list(list("a")), nil)},
-		{"model.merges", "is no list", crafted([]string{"a"}, object{}, nil)},
+		{"model.merges", "is not a list", crafted([]string{"a"}, object{}, nil)},
 		{"model.vocab", "beyond the model's 400", crafted(make([]string, 0), nil, object{"model.vocab": object{"a": 400}})},
 		{"model.vocab", "is token 5", crafted(nil, nil, object{"model.vocab": object{"a": 5, "b": 5}})},
 		{"model.merges", `"a" and "c" of merge 0`, crafted([]string{"a", "c"}, list("a c"), nil)},

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What no tokenizer has takes little memory, and is refused: parts in great number, added tokens without texts, other settings.
+// Content that no tokenizer has takes little memory, and is refused: very many parts, added tokens without texts, other settings.
 func TestJSONTakesLittleMemory(t *testing.T) {
 	const size = 1 << 20
 	empty := strings.TrimSuffix(strings.Repeat("{},", size/3), ",")

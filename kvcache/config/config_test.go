@@ -232,14 +232,14 @@ func TestConfigWithin(t *testing.T) {
 	}
 }
 
-// A variable that lookup does not find is not set, whatever it returns with that.
+// A variable that lookup does not find is unset, whatever value it returns.
 func TestEnvironmentThatIsNotSet(t *testing.T) {
 	got, err := ParseEnvironment(func(string) (string, bool) { return "1", false })
 	require.NoError(t, err)
 	require.Zero(t, got)
 }
 
-// What made a pool as large as it is are variables where an operator set those, and fields where the program did.
+// SizeSettings names variables where an operator set the size, and fields where the program did.
 func TestSizeSettings(t *testing.T) {
 	for want, c := range map[string]struct {
 		memory Memory

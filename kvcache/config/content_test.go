@@ -111,7 +111,7 @@ var otherFields = map[string]struct {
 	"Config.stride":       {"follows from groups", variation{nil, func(_ *rapid.T, c *Config) {}}},
 	"Memory.Prefix":       {"policy", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.Prefix = prefix.LRU }}},
 	"Config.sources":      {"where values came from", variation{nil, func(_ *rapid.T, c *Config) { c.sources[setScale] = FromOption }}},
-	"Config.ignored":      {"which variables are not followed", variation{nil, func(_ *rapid.T, c *Config) { c.ignored = []Ignored{{Variable: EnvDiskDir}} }}},
+	"Config.ignored":      {"which variables are ignored", variation{nil, func(_ *rapid.T, c *Config) { c.ignored = []Ignored{{Variable: EnvDiskDir}} }}},
 	"Config.resolved":     {"whether they are filled in", variation{nil, func(_ *rapid.T, c *Config) { *c, _ = c.Resolve() }}},
 }
 
@@ -141,7 +141,7 @@ func full() Config {
 // residual is without what does not go with a window of exact tokens.
 func residual(c *Config) { c.Model.Masks, c.Memory.Prefix, c.Storage.Residual = nil, prefix.Off, 5 }
 
-// unmasked leaves it to groups what queries see.
+// unmasked leaves what queries see to groups.
 func unmasked(c *Config) { c.Model.Masks[0].Window, c.Model.Masks[0].SinkTokens = 0, 0 }
 
 func plainMasks(c *Config) { c.Model.Masks[0].ALiBi, c.Model.Masks[0].SinkLogits = nil, nil }

@@ -16,8 +16,8 @@ type Group struct {
 	Kind   group.Kind `json:"kind,omitzero"`
 	Layers []int      `json:"layers"` // in rising order
 	// Window is how many tokens a query of a window group sees, its own included, and Sinks the first tokens of the
-	// sequence that it sees besides. Memory of other tokens is given back; with Sinks that of the last Storage.Residual stays, too.
-	// In the paged layout Sinks do not go with Mask.ALiBi: the distance to them is not known once blocks were given back.
+	// sequence that it also sees. Memory of other tokens is given back; with Sinks that of the last Storage.Residual stays, too.
+	// The paged layout refuses Sinks with Mask.ALiBi: the distance to them is not known once blocks were given back.
 	Window int `json:"window,omitzero"`
 	Sinks  int `json:"sinks,omitzero"`
 	// Chunk is the tokens of a chunk of a chunked group: a query sees those of its own chunk up to itself. It is a multiple
@@ -45,8 +45,8 @@ type Group struct {
 // attends reports whether the group's layers have keys and values.
 func (g *Group) attends() bool { return g.Kind < group.State }
 
-// rule is what the group's layers read, of blocks of so many tokens. Of residual tokens, the last ones, a query reads what was
-// computed, and of sinks before them what is stored in few bits: where its residual begins can be said of tokens that are there.
+// rule is what the group's layers read, in blocks of block tokens. A query reads the last residual tokens as they were computed,
+// and sinks before them as stored in few bits: only tokens that are kept say where its residual begins.
 func (g *Group) rule(block, back, residual int) group.Rule {
 	r := group.Rule{Kind: g.Kind, Block: block, Window: g.Window, Sinks: g.Sinks, Chunk: g.Chunk, Back: back}
 	if g.Sinks > 0 {

@@ -8,19 +8,19 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Ignored is a variable of the environment that is set and not followed, for what the program asks for, or the machine has, leaves no
-// room for it. A variable that says something that it does not accept is an error instead.
+// Ignored is an environment variable that is set but ignored, because it conflicts with the program's settings or does not suit
+// the machine. A value that the variable does not accept is an error instead.
 type Ignored struct{ Variable, Value, Why string }
 
-// Ignored lists the variables that a resolved configuration goes without. Pool.Ignored has those of the pool, too.
+// Ignored lists the variables that a resolved configuration ignores. Pool.Ignored adds those that the pool ignores.
 func (c Config) Ignored() []Ignored { return slices.Clone(c.ignored) }
 
-// ignore notes a variable that is not followed.
+// ignore notes an ignored variable.
 func (c *Config) ignore(variable, value, why string) {
 	c.ignored = append(slices.Clip(c.ignored), Ignored{variable, value, why})
 }
 
-// without is an environment without what an earlier Resolve has ignored.
+// without is the environment minus what an earlier Resolve ignored.
 func (env Environment) without(ignored []Ignored) Environment {
 	for _, i := range ignored {
 		switch i.Variable {
@@ -37,8 +37,8 @@ func (env Environment) without(ignored []Ignored) Environment {
 	return env
 }
 
-// reconcile has tiers and what they need agree where a variable asks for one of them: what the program asks for stays, and where variables ask
-// for both, the pool has no tiers. It returns what is left of the environment.
+// reconcile resolves conflicts between tiers and their requirements where a variable sets one of them: the program's settings win, and between
+// variables the pool has no tiers. It returns the rest of the environment.
 func (c *Config) reconcile(env Environment) Environment {
 	if err := c.Persistable(); err != nil {
 		c.dropDisk(err.Error())
@@ -50,24 +50,24 @@ func (c *Config) reconcile(env Environment) Environment {
 	}
 	if cmp.Or(c.Memory.Layout, env.Layout) == Contiguous {
 		if own && c.Memory.Layout == LayoutUnset {
-			c.ignore(EnvPaged, "0", "the program has tiers, to which blocks go from the paged layout only")
+			c.ignore(EnvPaged, "0", "the program sets tiers, which need the paged layout")
 			env.Layout = LayoutUnset
 		} else {
-			c.dropTiers("blocks go to tiers from the paged layout only, and this is contiguous")
+			c.dropTiers("tiers need the paged layout, and this is contiguous")
 		}
 	}
 	if policy == prefix.Off {
 		if own && c.Memory.Prefix == 0 && !c.Model.NonCausal {
-			c.ignore(EnvPrefix, policy.String(), "the program has tiers, in which nothing is kept that nobody finds")
+			c.ignore(EnvPrefix, policy.String(), "the program sets tiers, which need prefix reuse")
 			env.Prefix = 0
 		} else {
-			c.dropTiers("what nobody finds is not kept in tiers, and prefixes are not reused here")
+			c.dropTiers("tiers need prefix reuse, which is off")
 		}
 	}
 	return env
 }
 
-// dropTiers leaves out the tiers of variables.
+// dropTiers leaves out the tiers that variables set.
 func (c *Config) dropTiers(why string) {
 	if t := &c.Tiers; t.HostBytes != 0 && c.sources[setHostBytes] == FromEnvironment {
 		value := "auto"

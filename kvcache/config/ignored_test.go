@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a variable asks for breaks no configuration that is right without it: the variable is not followed, and the configuration says so.
+// A variable does not break a configuration that is right without it: it is ignored, and the configuration lists it.
 func TestVariablesBreakNothing(t *testing.T) {
 	tiers := Environment{HostBytes: 1 << 20, DiskDir: "/there"}
 	both := []string{EnvHostBytes, EnvDiskDir}
@@ -27,7 +27,7 @@ func TestVariablesBreakNothing(t *testing.T) {
 		"no prefixes":                          {func(c *Config) { c.Memory.Prefix = prefix.Off }, tiers, both, Contiguous, Tiers{}},
 		"not causal":                           {func(c *Config) { c.Model.NonCausal = true }, tiers, both, Contiguous, Tiers{}},
 		"variables that contradict each other": {nil, Environment{Layout: Contiguous, HostBytes: HostAuto, DiskDir: "/there"}, both, Contiguous, Tiers{}},
-		"so do these":                          {nil, Environment{Prefix: prefix.Off, HostBytes: 1}, both[:1], Contiguous, Tiers{}},
+		"as do these":                          {nil, Environment{Prefix: prefix.Off, HostBytes: 1}, both[:1], Contiguous, Tiers{}},
 		"tiers of the program, and a contiguous variable": {func(c *Config) { c.Tiers.HostBytes = 5 }, Environment{Layout: Contiguous}, []string{EnvPaged}, Paged, Tiers{HostBytes: 5}},
 		"tiers of the program, and no prefixes by a variable": {func(c *Config) { c.Tiers.Disk.Dir = "/mine" }, Environment{Prefix: prefix.Off, DiskDir: "/there"},
 			[]string{EnvPrefix}, Paged, Tiers{Disk: Disk{Dir: "/mine"}}},
@@ -85,7 +85,7 @@ func TestVariablesGoWithConfigurations(t *testing.T) {
 	}
 }
 
-// No variable counts that lookup says is not set, whatever value it comes with.
+// A variable that lookup reports as unset does not count, whatever its value.
 func TestUnsetVariables(t *testing.T) {
 	for _, value := range []string{"1", "x", "64MiB", "lru", "int8"} {
 		env, err := ParseEnvironment(func(string) (string, bool) { return value, false })

@@ -16,7 +16,7 @@ type Mask struct {
 	// Window > 0 is how many tokens a query sees, its own included: the sliding_window of
 	// Hugging Face and vLLM, and 1 more than the left window of FlashAttention, which does
 	// not count the query's own token. It is at most 1<<31 − 1, as the numbers below are; 0: all. Layers of a group of kind window
-	// or chunked have no Window, SinkTokens or Chunk here: their group says it.
+	// or chunked have no Window, SinkTokens or Chunk here: their group sets them.
 	Window int `json:"window,omitzero"`
 	// SinkTokens is, with Window, the first tokens that every query sees, too. Without one queries see them anyway: then it is
 	// 0 in a model that is NonCausal, and means nothing in others.

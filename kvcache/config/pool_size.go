@@ -21,7 +21,7 @@ type ErrPoolSize struct {
 	Contiguous bool
 	Recent     bool // the limit concerns the unquantized blocks of Storage.Residual
 
-	lower string // the settings, or variables, that made it so large
+	lower string // the settings or variables that made it so large
 }
 
 func (e ErrPoolSize) Error() string {

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
-// checkSeen checks what the masks of some layers of a group say beside it.
+// checkSeen checks the masks of a group's layers against the group.
 func (c *Config) checkSeen(of int, layers []int) error {
 	g := &c.Model.Groups[of]
 	if g.Kind != group.Window && g.Kind != group.Chunked {
@@ -20,7 +20,7 @@ func (c *Config) checkSeen(of int, layers []int) error {
 		}{{"Window", mask.Window}, {"SinkTokens", mask.SinkTokens}, {"Chunk", mask.Chunk}} {
 			if f.v > 0 {
 				return badConfig(fmt.Sprintf("Model.Masks[%d].%s", i, f.name), f.v, fmt.Sprintf("layer %d is in "+
-					"Model.Groups[%d], of kind %v, which says what its queries see (Window, Sinks, Chunk); leave it out of the mask, or put the "+
+					"Model.Groups[%d], of kind %v, which sets what its queries see (Window, Sinks, Chunk); leave it out of the mask, or put the "+
 					"layer into a group of kind full, where masks hide and nothing is given back", l, of, g.Kind))
 			}
 		}

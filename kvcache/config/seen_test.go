@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seen is a configuration of two layers, of which the first is in a group.
+// seen is a configuration of two layers, the first of them in a group.
 func seen(g Group, masks ...Mask) Config {
 	g.Layers = []int{0}
 	return Config{Model: Model{Layers: 2, QHeads: 2, KVHeads: 2, HeadDim: 64, Groups: []Group{g, {Layers: []int{1}}}, Masks: masks},
 		Memory: Memory{Layout: Paged, BlockSize: 4, Capacity: 256}}
 }
 
-// What layers of a group see is said by the group where that gives blocks back: not by their masks, too, which would count what
-// is left.
+// What layers of a group that gives blocks back see is set by the group, not by their masks as well, which would count only
+// what is left.
 func TestGroupsSayWhatIsSeen(t *testing.T) {
 	window, chunk := Group{Kind: group.Window, Window: 8}, Group{Kind: group.Chunked, Chunk: 8}
 	sinks, slopes := Group{Kind: group.Window, Window: 8, Sinks: 2}, []float32{0.5, 0}

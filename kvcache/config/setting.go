@@ -77,8 +77,8 @@ func (c Config) Settings() []Setting {
 	return out
 }
 
-// SizeSettings are those of a resolved configuration that say how large the pool is, as they were set: fields, or environment
-// variables. Where nothing was set they are the fields that can be.
+// SizeSettings names the settings of a resolved configuration that decide the pool's size, as they were set: fields or environment
+// variables. If none was set, it names the fields that could be.
 func (c Config) SizeSettings() string {
 	var names []string
 	for _, n := range [...]struct {

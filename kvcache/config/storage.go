@@ -101,7 +101,7 @@ func (c Config) blockBytes(p plane) (perBlock, fixed int64, ok bool) {
 	return bytes + 4*int64(scales-heads), 4 * int64(heads), true
 }
 
-// KeyScales are the scales of a layer's keys [KV heads], ValueScales those of its values; nil where there is no such layer.
+// KeyScales are the scales of a layer's keys [KV heads], ValueScales those of its values; nil if there is no such layer.
 func (c Config) KeyScales(layer int) []float32   { return c.headScales(c.Storage.KScales, layer) }
 func (c Config) ValueScales(layer int) []float32 { return c.headScales(c.Storage.VScales, layer) }
 
@@ -122,7 +122,7 @@ func (c Config) headScales(list []float32, layer int) []float32 {
 			out[h] = list[layer]
 		case layer < n/c.Model.KVHeads:
 			out[h] = list[layer*c.Model.KVHeads+h]
-		default: // no list that Resolve accepts
+		default: // not a list that Resolve accepts
 			return nil
 		}
 	}

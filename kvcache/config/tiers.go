@@ -17,13 +17,13 @@ type Tiers struct {
 	// HostBytes is how much host memory blocks may take; HostAuto: half of what the machine, or the container's limit, leaves
 	// beside the pool. 0: none.
 	HostBytes int64 `json:"host_bytes,omitzero"`
-	// Disk keeps blocks in files, also for the next process. It needs Model.Digest; where only a variable asks for it, see Ignored.
+	// Disk keeps blocks in files, also for the next process. It needs Model.Digest; if only a variable sets it, see Ignored.
 	Disk Disk `json:"disk,omitzero"`
 	// More are tiers of the program's own, asked after those above. They stay the program's, which closes them after the pool.
 	More []tier.Tier `json:"-"`
-	// Secret encrypts and authenticates what Disk and More have: 32 random bytes that the owner keeps elsewhere. A tier of More sees neither
-	// payloads nor keys then, and pools that share it need the same one. What it changed is a miss. nil: nothing is encrypted, and sums
-	// find faults, not forgeries.
+	// Secret encrypts and authenticates what Disk and More store: 32 random bytes that the owner keeps elsewhere. A tier of More then sees
+	// neither payloads nor keys, and pools that share it need the same secret. A changed block is a miss. nil: nothing is encrypted, and
+	// sums detect faults, not forgeries.
 	Secret []byte `json:"-"`
 }
 
@@ -85,17 +85,17 @@ func (c *Config) checkTiers() error {
 	}
 	switch {
 	case c.Memory.Layout == Contiguous:
-		return backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "blocks go to tiers (" + c.tierNames() + ") from the paged layout only; leave the layout unset, or have no tiers"}
+		return backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "tiers (" + c.tierNames() + ") need the paged layout; leave the layout unset, or set no tiers"}
 	case c.Memory.Prefix == prefix.Off:
-		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "what nobody finds is not kept in tiers (" +
-			c.tierNames() + "); choose a policy, or have no tiers"}
+		return backend.ErrConfig{Name: "Memory.Prefix", Value: c.Memory.Prefix.String(), Why: "tiers (" +
+			c.tierNames() + ") need prefix reuse; choose a policy, or set no tiers"}
 	case c.Tiers.outlive():
 		return c.Persistable()
 	}
 	return nil
 }
 
-// tierNames are the settings by which there are tiers.
+// tierNames are the settings that make tiers.
 func (c *Config) tierNames() string {
 	t := &c.Tiers
 	var names []string

@@ -31,8 +31,8 @@ func TestTiersChooseTheLayout(t *testing.T) {
 	bad := c
 	bad.Memory.Layout, bad.Tiers = Contiguous, Tiers{HostBytes: 1, Disk: Disk{Dir: "/there"}}
 	_, err = bad.ResolveWith(Environment{})
-	require.ErrorIs(t, err, backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "blocks go to tiers (Tiers.HostBytes, " +
-		"Tiers.Disk.Dir) from the paged layout only; leave the layout unset, or have no tiers"})
+	require.ErrorIs(t, err, backend.ErrConfig{Name: "Memory.Layout", Value: "contiguous", Why: "tiers (Tiers.HostBytes, " +
+		"Tiers.Disk.Dir) need the paged layout; leave the layout unset, or set no tiers"})
 	bad = c
 	bad.Memory.Prefix, bad.Tiers.HostBytes = prefix.Off, 1
 	_, err = bad.ResolveWith(Environment{})

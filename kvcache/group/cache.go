@@ -110,8 +110,8 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	return c, err
 }
 
-// Tree finds entries. Who changes it directly knows what is with them. That of a cache that New did not make has nothing,
-// as its allocators.
+// Tree finds entries. A caller that changes it directly has to know what is with them. That of a cache that New did not make is
+// empty, like its allocators.
 func (c *Cache) Tree() *prefix.Tree { return cmp.Or(c.tree, &noTree) }
 
 // Entries is the allocator of entries.
@@ -124,7 +124,7 @@ var (
 	noBlocks block.BlockAllocator
 )
 
-// row is the blocks of a part that are with an entry, of which there is none where that is not the cache's.
+// row is the blocks of a part that are with an entry, none if the entry is not the cache's.
 func (c *Cache) row(entry block.Block, part int) []block.Block {
 	if part < 0 || part >= len(c.parts) || uint(entry.ID) >= uint(len(c.names)) {
 		return nil

@@ -25,8 +25,8 @@ func (k Kind) String() string {
 type Rule struct {
 	Kind  Kind
 	Block int // tokens of a block
-	// Window is the tokens that a query sees, its own included, or more of them that have to stay, and Sinks the first tokens
-	// that every query sees besides.
+	// Window is the tokens that a query sees, its own included, or more that have to stay, and Sinks the first tokens,
+	// which every query also sees.
 	Window, Sinks int
 	// Chunk is the tokens of a chunk: the query at position p sees those from p − p%Chunk on.
 	Chunk int
@@ -60,7 +60,7 @@ func (r *Rule) First(n int) int {
 
 func (r *Rule) blocks(tokens int) int { return (tokens + r.block() - 1) / r.block() }
 
-// block is the tokens of a block, and 1 of a rule that nobody filled in.
+// block is the tokens of a block, and 1 of a zero rule.
 func (r *Rule) block() int { return max(r.Block, 1) }
 
 // Gone is the number of blocks that a sequence of n tokens does without: those between the sinks and First.

@@ -136,7 +136,7 @@ func (c *Cache) Fits(part int, path []block.Block, n int) int {
 	return c.fits(part, path, c.within(path, n))
 }
 
-// within is a number of tokens that the entries of a path have.
+// within limits a number of tokens to those that the entries of a path have.
 func (c *Cache) within(path []block.Block, n int) int {
 	tokens := 0
 	for _, e := range path {
@@ -182,7 +182,7 @@ func (c *Cache) retain(b block.Block) error {
 // Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
 // other owner are cached, the others free. Either all are released or, with an error, none.
 func (c *Cache) Release(bs []block.Block) error {
-	if err := c.blocks().RetainN(bs); err != nil { // each can be given up: and so it can twice
+	if err := c.blocks().RetainN(bs); err != nil { // each can be given up, so it can twice
 		return err
 	}
 	for _, again := range [...]bool{false, true} {

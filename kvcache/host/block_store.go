@@ -14,10 +14,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
-// maxStoreBytes is the memory that a store can have: that of the machine, where it is known.
+// maxStoreBytes is the most memory of a store: the machine's, if known.
 var maxStoreBytes = int(min(math.MaxInt, cmp.Or(hostmemory.Physical(), 1<<46)))
 
-// blockBytes is what the books and tables have of a block, at most.
+// blockBytes bounds the bookkeeping of a block.
 const blockBytes = 32
 
 // BlockStore is host memory [blocks, block size, dim] that several PagedKvCaches

@@ -30,7 +30,7 @@ func (t *Tree) Address(b block.Block) (Address, bool) {
 	return a, true
 }
 
-// Whole is Address.Whole, without what keys cost; false also where the tree does not have the block.
+// Whole is Address.Whole, without the cost of keys; false also if the tree does not have the block.
 func (t *Tree) Whole(b block.Block) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -80,7 +80,7 @@ func (t *Tree) first(m Match, tokens int) Match {
 	if tokens < max(t.minPrefix, 1) { // not worth it
 		tokens = 0
 	}
-	if m.end == nil { // no match of a tree
+	if m.end == nil { // not a match of a tree
 		return Match{}
 	}
 	m.Tokens, m.Blocks, m.Tail = tokens, tokens/t.blockSize, tokens%t.blockSize

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// WriteFile has a file written as a whole or not at all: under another name in its directory, which the file takes when write is done and
-// the disk has it. Its owner alone may read it (0600; on Windows it has the rights of the folder). A file that was there is replaced, and
-// stays as it was after an error, but for that of the last step, which is to have the disk keep the file's place in the directory: the new file is
-// there then, and a crash may bring the old one back. Where path is a link, that is the file behind it. What is no file, as a device, is an error.
+// WriteFile writes a file as a whole or not at all: under a temporary name in its directory, and renamed when write is done and the
+// content is synced. Only its owner may read it (0600; on Windows it has the rights of the folder). An existing file is replaced, and
+// unchanged after an error, except one of the last step, the sync of the directory: then the new file is
+// there, but a crash may bring the old one back. A link is followed. Anything but a regular file, such as a device, is an error.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if behind, err := filepath.EvalSymlinks(path); err == nil {
 		path = behind
@@ -44,7 +44,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-var errNoFile = errors.New("it is no regular file; give the name of one, or of none that is there")
+var errNoFile = errors.New("it is not a regular file; name one, or a path that does not exist")
 
 func ignore(err, known error) error {
 	if errors.Is(err, known) {
@@ -53,11 +53,11 @@ func ignore(err, known error) error {
 	return err
 }
 
-// syncFile is Sync, but in tests.
+// syncFile is Sync, except in tests.
 var syncFile = (*os.File).Sync
 
-// syncDir has the disk keep the entries of a directory, where the system can do that for who uses it: a directory may be one that he may not
-// read, and those of Windows and of some file systems take no sync.
+// syncDir syncs the entries of a directory, where possible: the process may not have the right to read the
+// directory, and Windows and some file systems do not sync directories.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -65,10 +65,10 @@ func TestWriteFile(t *testing.T) {
 	require.ErrorIs(t, say("x", nil), os.ErrNotExist)
 }
 
-// The disk has the file before it takes the name, and its place in the directory before WriteFile returns nil.
+// The file is synced before it is renamed, and its directory before WriteFile returns nil.
 func TestWriteFileSyncs(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("directories take no sync there")
+		t.Skip("directories cannot be synced there")
 	}
 	was := syncFile
 	defer func() { syncFile = was }()

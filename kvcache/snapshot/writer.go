@@ -92,8 +92,8 @@ func (w *Writer) section(kind string, flags byte, payload ...[]byte) error {
 	return w.err
 }
 
-// errNotMade is a Writer or Reader that no constructor made, or of nothing.
-var errNotMade = fmt.Errorf("snapshot: not made by NewWriter or NewReader, or of nil: %w", backend.ErrClosed)
+// errNotMade is a Writer or Reader that no constructor made, or that was made of nil.
+var errNotMade = fmt.Errorf("snapshot: not made by NewWriter or NewReader, or made of nil: %w", backend.ErrClosed)
 
 // Head begins the stream.
 func (w *Writer) Head(h *Head) error {

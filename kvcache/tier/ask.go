@@ -12,8 +12,8 @@ import (
 type Place struct{ Tier, Blocks int }
 
 // Has says where the longest beginning of a list that the tiers have together is: each part in the first tier that has
-// its first block. Tiers that fail or are left alone have nothing; Stats count it. So has one that does not answer within its share of
-// the time that the context leaves, which is the same for all that are still to be asked. The error is that of the context, or ErrClosed.
+// its first block. Tiers that fail or are paused have nothing; Stats count it. Nor has one that does not answer within its share of
+// the time that the context leaves, which is equal for all tiers still to be asked. The error is that of the context, or ErrClosed.
 func (m *Mover) Has(ctx context.Context, keys []Key) ([]Place, error) {
 	if err := m.enter(ctx); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (m *Mover) forget(ctx context.Context, op string, match func(*Block) bool, 
 	}
 	errs := make([]error, len(m.tiers))
 	var all sync.WaitGroup
-	for i, g := range m.tiers { // at once: one that hangs does not keep others from it
+	for i, g := range m.tiers { // at once: one that hangs does not delay others
 		all.Go(func() {
 			_, errs[i] = m.ask(context.WithoutCancel(ctx), g, request{op: op, kind: forgetting}, func(ctx context.Context) (int, error) { return 0, do(ctx, g.tier) })
 		})
@@ -144,7 +144,7 @@ func (m *Mover) enter(ctx context.Context) error {
 const opHas = "has"
 
 // ask calls a tier and waits no longer than for a call that hangs, and where the tier is only asked what it has, than its context lives: it
-// has nothing then. While a call hangs by which it is to forget something, it is not called by others: they fail in the same way at once.
+// has nothing then. While such a call hangs in a tier, others are not made to it: they fail at once in the same way.
 func (m *Mover) ask(ctx context.Context, g *guard, q request, fn func(context.Context) (int, error)) (int, error) {
 	type answer struct {
 		n   int

@@ -13,9 +13,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/tiertest"
 )
 
-// What sums cost: a block of 2 MiB into a tier of host memory and back, by a mover and by the tier alone, by
-// turns. A mover sums what it stores; what it loads it checks (Get), or the tier does in its copy (GetChecked). The metrics are the
-// mover's rate, of the median, and the fraction that it is of the tier's.
+// The cost of sums: a block of 2 MiB into a tier of host memory and back, alternately by a mover and by the tier
+// alone. A mover sums what it stores; what it loads, it checks (Get), or the tier does in its copy (GetChecked). The metrics are the
+// mover's median rate, and its ratio to the tier's.
 func BenchmarkSums(b *testing.B) {
 	const payload, n = 2 << 20, 1
 	for _, op := range []string{"Put", "Get", "GetChecked"} {

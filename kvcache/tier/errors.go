@@ -26,7 +26,7 @@ type ErrConfig struct{ Name, What string }
 
 func (e ErrConfig) Error() string { return fmt.Sprintf("tier: %s: %s", e.Name, e.What) }
 
-// ErrCorrupt is a payload that a tier returned and that is not what was stored under its key. It is a miss.
+// ErrCorrupt is a payload that a tier returned and that differs from what was stored under its key. It is a miss.
 type ErrCorrupt struct {
 	Name string // of the tier
 	Key  Key
@@ -56,9 +56,9 @@ type ErrPanic struct {
 
 func (e ErrPanic) Error() string { return fmt.Sprintf("tier: panic: %v", e.Value) }
 
-// ErrRefused is a tier that is not called for a while: it failed some times in a row, or a call of it goes on for long.
+// ErrRefused is a tier that is not called for a while: it failed several times in a row, or a call of it takes long.
 type ErrRefused struct{ Name string }
 
 func (e ErrRefused) Error() string {
-	return fmt.Sprintf("tier: %s: not called, as it failed before or a call of it has not returned", e.Name)
+	return fmt.Sprintf("tier: %s: not called, because it failed before or a call has not returned", e.Name)
 }

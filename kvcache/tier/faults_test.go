@@ -283,7 +283,7 @@ func TestNobodyWaitsForATierThatHangs(t *testing.T) {
 			n, err := r.low.Has(ctx, keys(a))
 			require.NoError(t, err)
 			require.Equal(t, op == "has", n == 2, "the other tier did it")
-			require.ErrorAs(t, r.Drain(ctx), &tier.ErrHung{}, "that does not wait for it either")
+			require.ErrorAs(t, r.Drain(ctx), &tier.ErrHung{}, "which does not wait for it either")
 			open()
 			synctest.Wait()
 			require.NoError(t, r.Drain(ctx))

@@ -18,21 +18,21 @@ type guard struct {
 	until    time.Time     // no calls before
 	trial    bool          // a call is in progress that decides whether the pause is over
 	hung     int           // calls that hang
-	late     [kinds]int    // calls that go on after MoverOptions.Slow
-	slow     [2]bool       // the last call took that long: what it was lent is not waited for the next time
+	late     [kinds]int    // calls that run longer than MoverOptions.Slow
+	slow     [2]bool       // the last call took that long: the next one counts as late at once
 	asking   int           // calls of Has
 	stats    TierMoves
 }
 
-// open says whether a call of a kind may be made now. The lock is held.
+// open reports whether a call of a kind may be made now. The lock is held.
 func (g *guard) open(k kind) bool {
 	return g.hung == 0 && !g.trial && g.late[k] == 0 && g.asking < mostAsking && !time.Now().Before(g.until)
 }
 
-// mostAsking is how many calls of Has a tier gets at a time: each has a goroutine, and callers that do not wait for it may be many.
+// mostAsking is how many calls of Has a tier gets at a time: each has a goroutine, which its caller may not wait for.
 const mostAsking = 256
 
-// allow says whether the tier may be called now, and counts it where not.
+// allow reports whether the tier may be called now, and counts a refusal.
 func (m *Mover) allow(g *guard, k kind) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ type request struct {
 	op    string
 	kind  kind
 	limit int
-	// Both run on another goroutine, at most once: when the call goes on after MoverOptions.Slow, and when it hangs. onSlow may be nil.
+	// Both run on another goroutine, at most once: when the call runs longer than MoverOptions.Slow, and when it hangs. onSlow may be nil.
 	onSlow func()
 	onHang func(error)
 }
@@ -80,7 +80,7 @@ type watch struct {
 }
 
 // call calls a tier. A panic is an error. When the context has ended and the call goes on beyond the grace, it hangs: onHang
-// runs, and when the call returns at last, call says so. fn returns how many of limit blocks it did.
+// runs, and call returns when the call does. fn returns how many of limit blocks it did.
 func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.Context) (int, error)) (n int, hung bool, err error) {
 	inner, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
@@ -130,7 +130,7 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 	case n < 0 || n > limit:
 		g.stats.Wrong++
 		m.failed(g)
-		n, err = 0, ErrFailed{Name: g.name, Op: op, Err: fmt.Errorf("it says %d of %d blocks", n, limit)}
+		n, err = 0, ErrFailed{Name: g.name, Op: op, Err: fmt.Errorf("it returned %d of %d blocks", n, limit)}
 	case err == nil:
 		g.failures, g.pause, g.until, g.trial = 0, 0, time.Time{}, false
 	case errors.As(err, &panicked):
@@ -149,8 +149,8 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 	return n, false, err
 }
 
-// watchFor marks a call that goes on after MoverOptions.Slow: no other one of its kind is made then until it returns, and the job that it
-// is for holds nothing that others wait for. Where the last call took that long this one is marked at once.
+// watchFor marks a call that runs longer than MoverOptions.Slow: no other one of its kind is made until it returns, and its job
+// holds nothing that others wait for. If the last call took that long, this one is marked at once.
 func (m *Mover) watchFor(g *guard, w *watch, q *request) *time.Timer {
 	mark := func() {
 		m.mu.Lock()

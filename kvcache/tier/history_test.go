@@ -46,7 +46,7 @@ func TestHistories(t *testing.T) {
 			})
 			h.fast.set(nil)
 			h.low.set(nil)
-			if err := h.Drain(ctx); err != nil { // that does not wait for calls that hang
+			if err := h.Drain(ctx); err != nil { // which does not wait for calls that hang
 				require.ErrorAs(rt, err, &tier.ErrHung{})
 				after(10 * time.Second)
 				require.NoError(rt, h.Drain(ctx))

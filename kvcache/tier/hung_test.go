@@ -12,7 +12,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// A call that goes on has its worker for a second and no longer. Its tier gets no other of its kind, and what it was lent is said to be late, once.
+// A slow call holds its worker for a second at most. Its tier gets no other of its kind, and what it was lent is reported as late, once.
 func TestLateCallsKeepNoWorker(t *testing.T) {
 	for _, op := range []string{"get", "put"} {
 		simulated(t, tier.MoverOptions{Workers: 2, Timeout: time.Minute}, func(r *rig) {
@@ -27,7 +27,7 @@ func TestLateCallsKeepNoWorker(t *testing.T) {
 			second := r.submitJob(op == "get", a, say)
 			next := r.submit(ctx, op == "get", 0, b[:2]) // waits for a worker
 			res := next.result()
-			require.Equal(t, 2, res.Blocks, "by the other tier")
+			require.Equal(t, 2, res.Blocks, "from the other tier")
 			require.Equal(t, time.Second, time.Since(begin))
 			if op == "put" {
 				require.ErrorAs(t, res.Err, &tier.ErrRefused{})
@@ -52,7 +52,7 @@ func TestLateCallsKeepNoWorker(t *testing.T) {
 	}
 }
 
-// A tier whose last call was late gets one at a time, and nobody waits for that, until one is in time.
+// A tier whose last call was late gets one at a time, for which nothing waits, until one is in time.
 func TestSlowTiersKeepNobody(t *testing.T) {
 	simulated(t, tier.MoverOptions{Workers: 1}, func(r *rig) {
 		a := chain("a", 3)
@@ -81,7 +81,7 @@ func TestSlowTiersKeepNobody(t *testing.T) {
 	})
 }
 
-// A store goes into all tiers at once: one that hangs keeps nothing from those after it.
+// A store goes into all tiers at once: one that hangs does not delay those after it.
 func TestStoresAreNotHeldUpByATier(t *testing.T) {
 	simulated(t, tier.MoverOptions{Timeout: time.Minute, Grace: time.Second}, func(r *rig) {
 		a := chain("a", 3)
@@ -99,7 +99,7 @@ func TestStoresAreNotHeldUpByATier(t *testing.T) {
 		open()
 		<-m.released
 	})
-	simulated(t, tier.MoverOptions{Timeout: time.Minute, Grace: time.Second}, func(r *rig) { // all of them, and Close leaves them
+	simulated(t, tier.MoverOptions{Timeout: time.Minute, Grace: time.Second}, func(r *rig) { // all of them, and Close abandons them
 		hook, open := stubborn("put")
 		r.fast.set(hook)
 		r.low.set(hook)
@@ -119,7 +119,7 @@ func TestStoresAreNotHeldUpByATier(t *testing.T) {
 	})
 }
 
-// What Has found is read where it is: a tier that hangs, and does not have it, is not asked. What is gone there is looked for in the others.
+// Blocks are read where Has found them: a tier that hangs, and does not have them, is not asked. One that is gone there is looked for in the others.
 func TestLoadsAreReadWhereTheyAre(t *testing.T) {
 	simulated(t, tier.MoverOptions{}, func(r *rig) {
 		a := chain("a", 4)
@@ -142,7 +142,7 @@ func TestLoadsAreReadWhereTheyAre(t *testing.T) {
 	})
 }
 
-// Calls by which a tier is to forget something hang one at a time: others fail at once, and say so.
+// Calls of Delete and Clear hang one at a time: others fail at once, with an error.
 func TestForgettingHangsOnce(t *testing.T) {
 	simulated(t, tier.MoverOptions{Timeout: time.Minute, Grace: time.Second}, func(r *rig) {
 		a := chain("a", 2)
@@ -164,7 +164,7 @@ func TestForgettingHangsOnce(t *testing.T) {
 	})
 }
 
-// Questions that nobody waits for any more are bounded.
+// Abandoned calls of Has are bounded.
 func TestQuestionsAreBounded(t *testing.T) {
 	simulated(t, tier.MoverOptions{Slow: time.Hour, Timeout: time.Hour, Grace: time.Hour}, func(r *rig) {
 		a := chain("a", 1)

@@ -17,11 +17,11 @@ type Job struct {
 	Wait bool
 	// Done is called once, on another goroutine, when the result is known. The first Result.Blocks of a load may be read from then on. It must not block.
 	Done func(Result)
-	// Places is, of a load, what Has said of Blocks: they are read there first, and other tiers are asked for what is not there any more.
+	// Places is, for a load, what Has returned for Blocks: they are read there first, and other tiers are asked for those no longer there.
 	// nil: all tiers are asked in their order.
 	Places []Place
-	// Late is called at most once, on another goroutine, when a call of a tier goes on after MoverOptions.Slow, or to a tier whose last one
-	// did: Release may be a while, or never. It may come after Release. May be nil.
+	// Late is called at most once, on another goroutine, when a tier's call runs longer than MoverOptions.Slow, or at once if the tier's
+	// last one did: Release may come much later, or never. It may be called after Release. May be nil.
 	Late func()
 	// Release is called once, after Done, when the mover and its tiers do not touch Blocks any more. It must not block. May be nil.
 	Release func()
@@ -150,7 +150,7 @@ func (m *Mover) run(j *job) {
 	m.release(j)
 }
 
-// late has others go on without what a job has.
+// late lets others go on without what a job holds.
 func (m *Mover) late(j *job) {
 	m.mu.Lock()
 	first := !j.late

@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/tiertest"
 )
 
-// lies are what a tier may do to blocks that it read: the first n of four are right before.
+// lies are what a tier may do to blocks that it read: before, the first n of four are right.
 var lies = map[string]func(blocks []tier.Block, n int) int{
 	"a flipped bit":            func(b []tier.Block, n int) int { b[1].Bytes[size-1] ^= 0x80; return n },
 	"another sum":              func(b []tier.Block, n int) int { b[1].Sum++; return n },
@@ -29,18 +29,18 @@ var lies = map[string]func(blocks []tier.Block, n int) int{
 	"half of it":            func(b []tier.Block, n int) int { clear(b[1].Bytes[size/2:]); return n },
 	"nothing":               func(b []tier.Block, n int) int { clear(b[1].Bytes); b[1].Sum = 0; return n },
 	"what was there before": func(b []tier.Block, n int) int { copy(b[1].Bytes, bytes.Repeat([]byte{7}, size)); return n },
-	"a sum of its own": func(b []tier.Block, n int) int { // of what it says it has, elsewhere
+	"a sum of its own": func(b []tier.Block, n int) int { // of what it claims to have, elsewhere
 		b[1].Bytes = bytes.Repeat([]byte{7}, size)
 		b[1].Sum = b[1].Summed()
 		return n
 	},
-	"under another key": func(b []tier.Block, n int) int { // right, of a block that nobody asked for
+	"under another key": func(b []tier.Block, n int) int { // right, but of a block that was not asked for
 		b[1] = tiertest.Chain("mover", "other", 1, size)[0]
 		return n
 	},
 }
 
-// right checks that all that a tier has is what was stored.
+// right checks that a tier has only what was stored.
 func right(t *testing.T, in tier.Tier, blocks []tier.Block) {
 	for _, b := range blocks {
 		got := tier.Block{Key: b.Key, Bytes: make([]byte, size)}
@@ -52,8 +52,8 @@ func right(t *testing.T, in tier.Tier, blocks []tier.Block) {
 	}
 }
 
-// Whatever a tier returns, a wrong block is a miss: it comes from another tier, or not at all, goes into no tier, is counted, and the
-// tier has to forget it.
+// Whatever a tier returns, a wrong block is a miss: it comes from another tier, or not at all, goes into no tier, is counted, and
+// deleted from the tier.
 func TestTiersThatLie(t *testing.T) {
 	for name, lie := range lies {
 		for _, upper := range []bool{true, false} {
@@ -91,7 +91,7 @@ func TestTiersThatLie(t *testing.T) {
 	}
 }
 
-// A tier that goes on lying is left alone, as one that fails is; what is right of it counts as before.
+// A tier that keeps lying is paused like one that fails; its right blocks count as before.
 func TestLiesAreFailures(t *testing.T) {
 	simulated(t, tier.MoverOptions{Failures: 3}, func(r *rig) {
 		r.low.lie = lies["a flipped bit"]
@@ -109,7 +109,7 @@ func TestLiesAreFailures(t *testing.T) {
 	})
 }
 
-// A tier that cannot forget what it has wrong, or hangs at it, does not keep the job, nor its worker.
+// A tier that cannot delete a wrong block, or hangs in that, holds up neither the job nor its worker.
 func TestLiesThatStay(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		simulated(t, tier.MoverOptions{Workers: 1, Failures: 10}, func(r *rig) {
@@ -145,7 +145,7 @@ func TestLiesThatStay(t *testing.T) {
 	}
 }
 
-// A tier that the program says checks its payloads is not checked once more.
+// A tier within MoverOptions.Checked is not checked again.
 func TestCheckedTiers(t *testing.T) {
 	simulated(t, tier.MoverOptions{Checked: 1}, func(r *rig) {
 		a := chain("a", 2)
@@ -160,7 +160,7 @@ func TestCheckedTiers(t *testing.T) {
 	})
 }
 
-// A store sums what it is given, whatever its blocks say.
+// A store sums what it is given, whatever sums its blocks have.
 func TestStoresSum(t *testing.T) {
 	simulated(t, tier.MoverOptions{}, func(r *rig) {
 		a := slices.Clone(chain("a", 3))
@@ -172,7 +172,7 @@ func TestStoresSum(t *testing.T) {
 	})
 }
 
-// What a tier does to the list that it was called with reaches no other tier: they have, and forget, what they were asked to.
+// A tier's changes of the list that it was called with reach no other tier: they store, and delete, what they were asked to.
 func TestTiersThatWriteToTheirLists(t *testing.T) {
 	simulated(t, tier.MoverOptions{Promote: true, Workers: 1}, func(r *rig) {
 		a := chain("a", 4)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// storing is a store in progress, into all tiers at once: one that hangs keeps nothing from the others. The mover's lock guards it.
+// storing is a store in progress, into all tiers at once: one that hangs delays no other. The mover's lock guards it.
 type storing struct {
 	by     []int
 	errs   []error // of each tier
-	due    int     // tiers whose result is not known
+	due    int     // tiers without a result
 	inside int     // calls that have the blocks
 }
 
@@ -43,7 +43,7 @@ func (m *Mover) store(j *job) {
 	m.storeInto(j, s, into[0])
 }
 
-// storeInto puts the blocks of a job into one tier. The last call has them released.
+// storeInto puts the blocks of a job into one tier. The last call releases them.
 func (m *Mover) storeInto(j *job, s *storing, i int) {
 	end := func(n int, err error) {
 		m.mu.Lock()
@@ -77,7 +77,7 @@ func (m *Mover) storeInto(j *job, s *storing, i int) {
 	}
 }
 
-// stored tells the result of a store.
+// stored delivers the result of a store.
 func (m *Mover) stored(j *job, s *storing) {
 	r := Result{By: s.by, Err: errors.Join(s.errs...)}
 	for _, n := range s.by {
@@ -90,7 +90,7 @@ func (m *Mover) stored(j *job, s *storing) {
 // put puts blocks of a job into a tier.
 func (m *Mover) put(ctx context.Context, g *guard, j *job, blocks []Block, onHang func(error)) (hung bool, err error) {
 	q := request{op: "put", kind: store, limit: len(blocks), onSlow: func() { m.late(j) }, onHang: onHang}
-	own := slices.Clone(blocks) // of which the tier changes what it likes
+	own := slices.Clone(blocks) // which the tier may change
 	_, hung, err = m.call(ctx, g, q, func(ctx context.Context) (int, error) {
 		return 0, g.tier.Put(ctx, own)
 	})
@@ -113,7 +113,7 @@ func (m *Mover) stick(j *job, err error) {
 	}
 }
 
-// abandon is what is done when a call for a load hangs: it is done with the result so far.
+// abandon ends a load whose call hangs, with the result so far.
 func (m *Mover) abandon(j *job, r Result) func(error) {
 	return func(err error) {
 		r.Err = errors.Join(r.Err, err)
@@ -182,7 +182,7 @@ func (m *Mover) load(j *job) {
 	}
 }
 
-// order is that in which tiers are asked for a block: the one that it was in first.
+// order is the order in which tiers are asked for a block: first the one that Has found it in.
 func (j *job) order(block, tiers int) (order []int) {
 	for _, p := range j.Places {
 		if block -= p.Blocks; block < 0 {
@@ -200,12 +200,12 @@ func (j *job) order(block, tiers int) (order []int) {
 	return order
 }
 
-// get reads blocks from a tier and checks them. The tier has to forget one that is wrong.
+// get reads blocks from a tier and checks them. A wrong one is deleted from the tier.
 func (m *Mover) get(j *job, g *guard, i int, blocks []Block, r Result) (n int, hung bool, err error) {
 	begin := time.Now()
 	q := request{op: "get", kind: load, limit: len(blocks), onSlow: func() { m.late(j) }, onHang: m.abandon(j, r)}
 	n, hung, err = m.call(j.ctx, g, q, func(ctx context.Context) (int, error) {
-		asked := slices.Clone(blocks) // of which the tier changes what it likes
+		asked := slices.Clone(blocks) // which the tier may change
 		n, err := g.tier.Get(ctx, asked)
 		if n < 0 || n > len(blocks) {
 			return n, err

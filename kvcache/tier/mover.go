@@ -28,12 +28,12 @@ type MoverOptions struct {
 	Workers int   // jobs that run at once; one of them is kept free for loads, if there are several
 	Promote bool  // what a load found in a lower tier is put into those above it
 
-	// Checked is how many of the first tiers compare payloads with their Sum where they copy them, as those of packages memory and
-	// disk do. What they return is not read once more for that.
+	// Checked is how many of the first tiers compare payloads with their Sum as they copy them, like those of packages memory and
+	// disk. The mover does not check these again.
 	Checked int
 
-	// Slow is how long a call has what others wait for, a worker and the memory of its job. When it goes on, no other call of its kind is
-	// made to the tier until it returns, the worker goes on with other jobs, and Job.Late says that the memory may be a while.
+	// Slow is how long a call may hold what others wait for, a worker and the memory of its job. If it runs longer, no other call of its kind
+	// is made to the tier until it returns, the worker goes on with other jobs, and Job.Late reports that the memory may be out for long.
 	Slow     time.Duration
 	Timeout  time.Duration // of a tier's call, if its context has no earlier end
 	Grace    time.Duration // after the end of its context, until a call counts as hanging
@@ -41,7 +41,7 @@ type MoverOptions struct {
 	Pause    time.Duration // the first one; each one after a failed trial is twice as long
 	Longest  time.Duration // pause
 
-	// Observe is told of each call that read payloads: how many bytes of which tier, and how long it took. It must not block.
+	// Observe receives each call that read payloads: the tier, how many bytes, and how long it took. It must not block.
 	Observe func(tier int, bytes int64, took time.Duration)
 }
 
@@ -49,9 +49,9 @@ type MoverOptions struct {
 // first. They stay the caller's, who closes them after the mover. It is safe for concurrent use.
 //
 // A tier that fails, panics or hangs costs the jobs that used it, and nothing else: other jobs run on, each failure is
-// counted, and after some in a row the tier is left alone for a while. Other jobs wait for one that hangs no longer than
-// MoverOptions.Slow, once; what it was lent is its until it returns, and then it is called again. A tier that returns a payload which is
-// not what was stored under its key has failed, too: the payload is a miss, is not promoted, and the tier has to forget it.
+// counted, and after some in a row the tier is not called for a while. Other jobs wait for one that hangs no longer than
+// MoverOptions.Slow, once; it keeps what it was lent until it returns, and then it is called again. A tier that returns a payload
+// other than was stored under its key has failed, too: the payload is a miss, is not promoted, and is deleted from the tier.
 type Mover struct {
 	o     MoverOptions
 	tiers []*guard
@@ -61,15 +61,15 @@ type Mover struct {
 	mu      sync.Mutex
 	changed sync.Cond // jobs, hung or closed
 	closed  bool
-	jobs    int // goroutines of jobs, jobs that wait, and calls of Has, Delete and Clear, of which something may still be in use
-	hung    int // of those, in a call that hangs
+	jobs    int // goroutines of jobs, jobs that wait, and calls of Has, Delete and Clear that may still use something
+	hung    int // those in a call that hangs
 	lanes   [2]lane
 	live    map[*job]struct{}
 	tails   map[uint64]*job // the last job of each sequence that has some
 	stats   MoverStats
 }
 
-// kind is what a job does, which has a lane of its own, or a call.
+// kind is what a job, in a lane of its own, or a call does.
 type kind int
 
 const (
@@ -169,7 +169,7 @@ func (m *Mover) grant(l *lane) {
 	}
 }
 
-// Drain waits until nothing is on its way, or ctx ends. It does not wait for calls that hang, and says so by ErrHung.
+// Drain waits until no job is left, or ctx ends. It does not wait for calls that hang: then it returns ErrHung.
 func (m *Mover) Drain(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, m.wake)
 	defer stop()
@@ -221,7 +221,7 @@ func (m *Mover) Close() error {
 
 // MoverStats is what a mover does and did.
 type MoverStats struct {
-	Jobs     int   // that wait, run, or have a call that hangs, a store once for each tier that it is put into now
+	Jobs     int   // that wait, run, or have a call that hangs; a store counts once for each tier that it is being put into
 	InFlight int64 // bytes of payloads that callers lend
 
 	Stores, Loads int64 // jobs that ended
@@ -244,13 +244,13 @@ type TierMoves struct {
 	Errors, Panics      int64         // calls that failed, by cause:
 	Timeouts, Hung      int64         // longer than MoverOptions.Timeout; beyond the grace too, or after their context's end
 	Wrong               int64         // counts that cannot be
-	Corrupt             int64         // payloads that were not what was stored
+	Corrupt             int64         // payloads that differ from what was stored
 	Cancelled           int64         // calls whose context ended, no failures
 	Refused             int64         // calls that were not made, in pauses
 	Pauses              int64
 	Paused              bool // now
 	Hanging             int  // calls that hang now
-	Late                int  // calls that go on after MoverOptions.Slow now, those that hang among them
+	Late                int  // calls that run longer than MoverOptions.Slow now, those that hang included
 	ConsecutiveFailures int
 }
 

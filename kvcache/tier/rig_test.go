@@ -39,7 +39,7 @@ type faulty struct {
 	calls []string
 
 	forgetful bool // of calls, where there are many
-	greedy    bool // keeps the lists of Put and Delete for itself, and clears them
+	greedy    bool // keeps the lists of Put and Delete, and clears them
 }
 
 func (f *faulty) Info() tier.Info {
@@ -188,7 +188,7 @@ type move struct {
 	ended    atomic.Int32
 }
 
-// try submits a job of a sequence, which others may say more of.
+// try submits a job of a sequence, with fields that more sets.
 func (r *rig) try(ctx context.Context, load bool, sequence uint64, blocks []tier.Block, wait bool, more ...func(*tier.Job)) (*move, error) {
 	m := &move{t: r.t, load: load, done: make(chan tier.Result, 1), released: make(chan struct{})}
 	m.blocks = append(m.blocks, blocks...)
@@ -238,7 +238,7 @@ func (r *rig) submit(ctx context.Context, load bool, sequence uint64, blocks []t
 	return m
 }
 
-// submitJob is submit of a job of no sequence that says more.
+// submitJob is submit of a job without a sequence, and with fields that say sets.
 func (r *rig) submitJob(load bool, blocks []tier.Block, say func(*tier.Job)) *move {
 	r.t.Helper()
 	m, err := r.try(ctx, load, 0, blocks, false, say)

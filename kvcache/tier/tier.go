@@ -4,7 +4,7 @@
 // the block as they lie in the pool. It knows nothing of tokens, sequences or devices.
 //
 // Calls block, and a tier may be used by any number of goroutines. What is asynchronous, bounded and ordered is in one Mover above all
-// tiers. The mover sums each payload before any tier has it, and checks each one that a tier returns: a wrong byte is never handed
+// tiers. The mover sums each payload before any tier gets it, and checks each one that a tier returns: a wrong byte is never handed
 // out, whatever a tier does. A payload of another length is a miss, too.
 package tier
 
@@ -56,14 +56,14 @@ type Tier interface {
 	// Has returns how many of the first keys are there. It reads no payload, and may be asked for each prompt.
 	Has(ctx context.Context, keys []Key) (int, error)
 
-	// Get copies the payloads of the first blocks, which have a Key and Bytes, into these and sets their Sum, as far as they are there and
-	// have the length of Bytes, and returns how many. The rest of Bytes may have been written to. An error comes with what was read
-	// before it. A tier need not check payloads: the mover does. One that does leaves out what is wrong, and counts it as Corrupt.
+	// Get copies the payloads of the first blocks, which have a Key and Bytes, into Bytes and sets their Sum, up to the first that is not
+	// there or has another length, and returns how many. The other Bytes may have been written to. An error comes with what was read
+	// before it. A tier need not check payloads: the mover does. A tier that does omits wrong ones, and counts them as Corrupt.
 	Get(ctx context.Context, blocks []Block) (int, error)
 
-	// Put keeps blocks, with their Sum, parents before their children; it gives up others for them. A block is there whole or not at all. One
-	// that is there already is used once more, and not written again. A tier may decline a block, which is no error: Stats count it.
-	// It declines the zero key, a payload of no bytes and one that it has no room for, and may decline one whose Sum is wrong.
+	// Put stores blocks with their Sum, parents before their children, and evicts others for them. A block is there whole or not at all. One
+	// that is already there counts as used, and is not written again. A tier may decline a block, which is not an error: Stats count it.
+	// It declines the zero key, an empty payload and one that it has no room for, and may decline one whose Sum is wrong.
 	Put(ctx context.Context, blocks []Block) error
 
 	// Delete forgets blocks; those that are not there are no error.

@@ -294,7 +294,7 @@ func TestOperations(t *testing.T) {
 			w.root = w.chains[0][0].Root
 			all = append(all, w)
 		}
-		var loaded, evicted, lied int64 // by the disk, and the tier that lies, in all rounds: one may do without
+		var loaded, evicted, lied int64 // by the disk, and the tier that lies, in all rounds: one may have none
 		for range rounds {
 			s := openStack(t, dir, 16, 40, slots, payload)
 			failed := make(chan error, 2*workers)

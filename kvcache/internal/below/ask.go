@@ -9,17 +9,17 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// StatsWait is how long Stats waits for tiers: those that do not answer are as they last said. Tests change it.
+// StatsWait is how long Stats waits for tiers: one that does not answer has its last statistics. Tests change it.
 var StatsWait = 100 * time.Millisecond
 
-// answer is the last one of a tier's Stats, of which there is one call at a time: it may never return.
+// answer is the last result of a tier's Stats, which is called once at a time: it may never return.
 type answer struct {
 	mu    sync.Mutex
 	last  tier.Stats
 	asked chan struct{} // closed when the call returns; nil: there is none
 }
 
-// Stats is what the tiers say of themselves, in their order. No lock of the pool is held: they may be anybody's.
+// Stats are the tiers' statistics, in their order. No lock of the pool is held: tiers may be the program's own.
 func (b *Below[B]) Stats() []tier.Stats {
 	out, asked := make([]tier.Stats, len(b.Tiers)), make([]<-chan struct{}, len(b.Tiers))
 	for i, t := range b.Tiers {
@@ -43,7 +43,7 @@ func (b *Below[B]) Stats() []tier.Stats {
 	return out
 }
 
-// ask has a tier say its Stats, unless it is asked already, and returns what is closed when it has.
+// ask calls a tier's Stats, unless a call is under way, and returns a channel that is closed when it returns.
 func (a *answer) ask(t tier.Tier) <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +53,7 @@ func (a *answer) ask(t tier.Tier) <-chan struct{} {
 		go func() {
 			defer close(done)
 			defer func() {
-				_ = recover() // a tier that panics has said nothing
+				_ = recover() // a tier that panics gave no answer
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				a.asked = nil

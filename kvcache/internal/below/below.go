@@ -24,16 +24,16 @@ import (
 type Below[B backend.Buffer] struct {
 	Offload *offload.Offload[B] // nil: nothing
 	Tiers   []tier.Tier         // fastest first
-	Infos   []tier.Info         // of each: asked once, as it does not change
+	Infos   []tier.Info         // of each: asked once, because it does not change
 	Outlive bool                // one of them is found by the next process
 	Ignored []config.Ignored    // variables whose tiers could not be opened
 	own     []tier.Tier         // those that Open opened
-	chosen  *chosen             // the disk, if it is a variable's and nothing else outlives the process
+	chosen  *chosen             // the disk, if a variable set it and nothing else outlives the process
 	answers []*answer           // of each
 }
 
-// Open opens what the configuration names, for the blocks of parts; guard is the pool's lock. What cannot be opened is an error where the
-// program asked for it, and left out where a variable did.
+// Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock. One that cannot be opened is an error if the
+// program set it, and left out if a variable did.
 func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint) (Below[B], error) {
 	if !cfg.Tiers.Any() {
 		return Below[B]{}, nil
@@ -50,7 +50,7 @@ func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 	return b, nil
 }
 
-// variables are the values of those by which there are tiers.
+// variables are the values of those that set tiers.
 func variables(cfg *config.Config) map[string]string {
 	from := map[string]string{}
 	for _, s := range cfg.Settings() {
@@ -61,7 +61,7 @@ func variables(cfg *config.Config) map[string]string {
 	return from
 }
 
-// ignore goes without the tier of a variable; false: it is the program's.
+// ignore leaves out the tier of a variable; false: it is the program's.
 func (b *Below[B]) ignore(from map[string]string, variable string, why error) bool {
 	value, is := from[variable]
 	if is {
@@ -162,7 +162,7 @@ func HostTier(device backend.Info) error {
 	return nil
 }
 
-// CloseWait is how long Close waits for what is on its way down, and then for its own tiers to close.
+// CloseWait is how long Close waits for pending stores, and then for its own tiers to close.
 var CloseWait = 10 * time.Second
 
 // Close lets go of everything. The pool's lock is not held. What calls of others look at without the lock stays as it is.

@@ -9,18 +9,18 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// chosen is a tier that outlives the process and that only a variable asked for. It stores what the next process takes for what it is, the
-// blocks of roots that were chosen; those of an adapter without a version stay above it, and are no error of the program's.
+// chosen is a tier that outlives the process and that only a variable set. It stores the blocks of roots that were chosen, which the next
+// process cannot mistake; those of an adapter without a version stay above it, and are not an error.
 type chosen struct {
 	tier.Tier
 	mu          sync.Mutex
 	now, before map[tier.Key]bool
 }
 
-// mostChosen is how many roots are remembered at least. What others take the place of is not stored until it is chosen again.
+// mostChosen is how many roots are remembered at least. A root that was displaced is not stored until it is chosen again.
 const mostChosen = 1 << 14
 
-// Choose has blocks of a root stored.
+// Choose allows blocks of a root to be stored.
 func (c *chosen) Choose(root tier.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *chosen) Put(ctx context.Context, blocks []tier.Block) error {
 	return c.Tier.Put(ctx, blocks)
 }
 
-// Admit is nil where blocks of a scope, with its root, may go to the tiers, or stay above those that outlive the process.
+// Admit is nil if blocks of a scope, with its root, may go to the tiers, or stay above those that outlive the process.
 func (b *Below[B]) Admit(s prefix.Scope, root func(prefix.Scope) prefix.Root) error {
 	if !b.Outlive {
 		return nil

@@ -12,25 +12,25 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// sealed is a tier of the program's own, which sees nothing of blocks but their size, and can change nothing: payloads are encrypted and
-// authenticated with their keys and sums, and keys are those of the secret. So pools with another secret, or without one, find
-// nothing of these in a tier that they share, and do not take it for damage.
+// sealed is a tier of the program's own, which sees only the size of blocks, and cannot change them undetected: payloads are encrypted and
+// authenticated with their keys and sums, and keys are derived from the secret. So pools with another secret, or without one, do not find
+// these blocks in a tier that they share, and do not take them for damage.
 //
-// What a block is to the tier: the payload, encrypted; its tag, 16 bytes; the nonce, 24; its sum, 4.
+// The tier's block: the payload, encrypted; its tag, 16 bytes; the nonce, 24; its sum, 4.
 type sealed struct {
 	tier.Tier
-	name   string // of the tier, which is asked for it once
+	name   string // of the tier, asked for once
 	sealer *seal.Sealer
 	names  []byte    // makes keys
 	room   sync.Pool // of *[]byte
 }
 
-// sealedMore is how many bytes a block has more than its payload.
+// sealedMore is how many bytes a block has beside its payload.
 const sealedMore = seal.TagBytes + seal.NonceBytes + 4
 
 const (
-	sealedName  = "ferrumkv sealed block 1" // begins what is authenticated
-	sealedNames = "ferrumkv sealed keys 1"  // makes the secret of keys
+	sealedName  = "ferrumkv sealed block 1" // prefix of the authenticated data
+	sealedNames = "ferrumkv sealed keys 1"  // derives the secret of keys
 )
 
 func newSealed(t tier.Tier, secret []byte) (*sealed, error) {
@@ -47,7 +47,7 @@ func mac(secret, of []byte) []byte {
 	return h.Sum(nil)
 }
 
-// key is what the tier has for a key. The zero key stays: it is none, or all.
+// key is the tier's key for a key. The zero key stays: it is none, or all.
 func (s *sealed) key(k tier.Key) tier.Key {
 	if k == (tier.Key{}) {
 		return k
@@ -63,12 +63,12 @@ func (s *sealed) keys(list []tier.Key) []tier.Key {
 	return out
 }
 
-// about is what is authenticated with a payload.
+// about is the data authenticated with a payload.
 func about(k tier.Key, sum uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append([]byte(sealedName), k[:]...), sum)
 }
 
-// Info says what the tier is.
+// Info describes the tier.
 func (s *sealed) Info() tier.Info {
 	info := s.Tier.Info()
 	if info.Largest > 0 {
@@ -92,7 +92,7 @@ func (s *sealed) Clear(ctx context.Context, root tier.Key) error {
 	return s.Tier.Clear(ctx, s.key(root))
 }
 
-// lend is blocks as the tier has them, with room of their own until give.
+// lend is blocks in the tier's form, with buffers of their own until give.
 func (s *sealed) lend(blocks []tier.Block) (own []tier.Block, give func()) {
 	n := 0
 	for i := range blocks {
@@ -135,11 +135,11 @@ func (s *sealed) Put(ctx context.Context, blocks []tier.Block) error {
 	return s.Tier.Put(ctx, own)
 }
 
-// Get implements tier.Tier. What was not sealed with the secret under its key is tier.ErrCorrupt, and the tier has to forget it.
+// Get implements tier.Tier. A block that was not sealed with the secret under its key is tier.ErrCorrupt, and deleted from the tier.
 func (s *sealed) Get(ctx context.Context, blocks []tier.Block) (int, error) {
 	own, give := s.lend(blocks)
 	defer give()
-	n, err := s.Tier.Get(ctx, append([]tier.Block(nil), own...)) // of which the tier changes what it likes
+	n, err := s.Tier.Get(ctx, append([]tier.Block(nil), own...)) // which the tier may change
 	if n < 0 || n > len(blocks) {
 		return n, err
 	}

@@ -19,7 +19,7 @@ var (
 	secret = bytes.Repeat([]byte{7}, seal.SecretBytes)
 )
 
-// counted is a sealed tier whose Stats are those of what was given to it.
+// counted is a sealed tier whose Stats count what was given to it.
 type counted struct {
 	*sealed
 	read atomic.Int64
@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// seen is a tier that remembers what it was given, and changes what it returns.
+// seen is a tier that records what it was given, and changes what it returns.
 type seen struct {
 	tier.Tier
 	blocks []tier.Block
@@ -129,8 +129,8 @@ func TestSealedTiersSeeNothing(t *testing.T) {
 	}
 }
 
-// Whatever of a sealed block is changed, in itself or with another one, also with a sum that is right again: it is a miss, said to
-// be corrupt, and forgotten.
+// A sealed block that is changed in any part, by itself or with another one, even with a valid sum, is a miss, reported as
+// corrupt, and deleted.
 func TestSealedForgeries(t *testing.T) {
 	in := &seen{Tier: remember(t, 1<<20)}
 	s := sealing(t, in, secret)
@@ -163,7 +163,7 @@ func TestSealedForgeries(t *testing.T) {
 	check("elsewhere", func(b []tier.Block) { clear(b[1].Bytes); b[1].Bytes = bytes.Clone(in.blocks[1].Bytes) })
 }
 
-// Pools with other secrets, or none, find nothing of each other in a tier that they share, and spoil nothing.
+// Pools with other secrets, or none, find nothing of each other in a shared tier, and destroy nothing.
 func TestSecretsAreApart(t *testing.T) {
 	in := remember(t, 1<<20)
 	other := bytes.Repeat([]byte{8}, seal.SecretBytes)
@@ -190,7 +190,7 @@ func TestSecretsAreApart(t *testing.T) {
 	require.Equal(t, int64(6), in.Stats().Blocks)
 }
 
-// What a tier is, it is asked when it is opened, and not where it is found to be wrong: it may not answer.
+// Info is called when a tier is opened, and not when it returns wrong blocks: it may not answer.
 func TestSealedTiersAreNotAskedWhatTheyAre(t *testing.T) {
 	in := &seen{Tier: remember(t, 1<<20), change: func(b []tier.Block) { b[0].Bytes[0]++ }}
 	s := sealing(t, in, secret)

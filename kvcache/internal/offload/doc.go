@@ -2,11 +2,11 @@
 //
 // Down: an entry of the prefix tree that a device has written is packed, without the pool's lock, into host memory and put into the tiers
 // under its key. That happens when it is published, not when it is evicted: who evicts needs the block at once, and cannot
-// wait for a copy. So what leaves the device later is below already, unless it was there for less time than packing takes, and an eviction
+// wait for a copy. So a block that leaves the device later is already below, unless it stayed for less time than packing takes, and an eviction
 // costs nothing. A tier that has a key is not given it again.
 //
-// A call of a tier may never return. Blocks are owned while they are copied, and never during a call; host memory that a call has for long
-// is replaced by other (lane.go).
+// A call of a tier may never return. Blocks are owned while they are copied, and never during a call; host memory that a call holds for long
+// is replaced (lane.go).
 //
 // Up: of a prompt's blocks that the device does not have, and tiers do, the planner says how many are worth it. They come in parts: host memory
 // is filled, blocks are taken as for a step, filled, and put into the prefix tree. Who asked for them goes on behind

@@ -35,7 +35,7 @@ func (o *Offload[B]) run() {
 }
 
 // storeNext stores the next blocks by way of memory, which it gives back later. It waits for some, and reports false
-// when there will be none. It owns them while they are copied, and not while it asks tiers what they have: steps may need them.
+// when there will be none. It owns them while they are copied, but not while it asks tiers what they have: steps may need them.
 func (o *Offload[B]) storeNext(memory *part) bool {
 	o.guard.Lock()
 	defer o.guard.Unlock()
@@ -120,7 +120,7 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 		for ; n < len(r.order); n++ {
 			entry := r.order[n]
 			a, ok := tree.Address(entry)
-			if ok && (!a.Whole || o.blocks.Writer(entry) != nil) { // of the last it is told again when they are done
+			if ok && (!a.Whole || o.blocks.Writer(entry) != nil) { // the last ones come again when they are done
 				r.take(entry)
 				continue
 			}
@@ -156,7 +156,7 @@ func (o *Offload[B]) pick() (run []going, h *hold) {
 	return nil, nil
 }
 
-// payloads appends the blocks of an entry that are not below, or on their way, which they are from here on.
+// payloads appends the blocks of an entry that are neither below nor on their way, and marks them as on their way.
 func (o *Offload[B]) payloads(run []going, entry block.Block, a prefix.Address) []going {
 	for at := range o.shape.places {
 		if b := o.at(entry, at); b != (block.Block{}) && o.ready.begin(b) {
@@ -179,8 +179,8 @@ func (o *Offload[B]) hold(run []going) (*hold, error) {
 	return h, o.groups.Lend(h.blocks)
 }
 
-// missing is the keys of blocks that no tier has, as far as they say so in time. After one that did not they are not asked for a
-// while: a tier that has a block does not write it again, but what is slow to answer would hold up all others.
+// missing is the keys of blocks that no tier has, as far as tiers answer in time. After one did not, they are not asked for a
+// while: a tier that has a block does not write it again, but a slow answer would delay all others.
 func (o *Offload[B]) missing(run []going) map[tier.Key]struct{} {
 	ctx, cancel := context.WithTimeout(o.end, Patience.Ask)
 	defer cancel()

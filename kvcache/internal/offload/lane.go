@@ -9,8 +9,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// lane is a stream and the host memory of one direction, in parts. A tier that has a part for long keeps it, and another one takes its place:
-// so many more that each of the tiers can keep all that it may have at a time.
+// lane is a stream and the host memory of one direction, in parts. A part that a tier holds for long is replaced by another one, as often as
+// each tier can hold parts at a time.
 type lane[B backend.Buffer] struct {
 	be      backend.Backend[B]
 	stream  backend.Stream
@@ -19,24 +19,24 @@ type lane[B backend.Buffer] struct {
 	numbers []uint32
 
 	mu     sync.Mutex
-	more   int // parts that have taken the place of others, which are still out
+	more   int // replacements for parts that are still out
 	most   int
 	closed bool
 }
 
-// part is host memory that blocks go through. The lane's lock guards it, but whoever has it may read lent.
+// part is host memory that blocks pass through. The lane's lock guards it, but its holder may read lent.
 type part struct {
 	backend.HostMemory
 	lent    int  // times that it was given back
-	late    bool // another one has its place
-	pending bool // and is being made
+	late    bool // another one replaces it
+	pending bool // and is being allocated
 }
 
 // laneParts are the parts of a lane: one is filled while another one is emptied, and one may be with a tier.
 const laneParts = 3
 
-// spareParts is how many more a lane may have: a tier keeps those that it had when a call of it was late, and is called no more; of
-// a load it may be the tier that is read, and another one further up.
+// spareParts is how many more a lane may have: a tier keeps the parts that it had when a call of it became late, and gets no more
+// calls; for a load that can be the tier that is read, and one further up.
 func spareParts(tiers int) int { return 2 * laneParts * tiers }
 
 func (l *lane[B]) open(be backend.Backend[B], bytes int64, tiers int) (err error) {
@@ -47,14 +47,14 @@ func (l *lane[B]) open(be backend.Backend[B], bytes int64, tiers int) (err error
 	for range laneParts {
 		m, err := backend.HostAlloc(be, bytes)
 		if err != nil {
-			return fmt.Errorf("%d bytes of host memory to pass blocks on: %w", bytes, err)
+			return fmt.Errorf("%d bytes of host memory for blocks in transit: %w", bytes, err)
 		}
 		l.parts <- &part{HostMemory: m}
 	}
 	return nil
 }
 
-// close closes the lane and the parts that nobody uses. A call of a tier that hangs has its own until it ends.
+// close closes the lane and its unused parts. A call that hangs keeps its own until it ends.
 func (l *lane[B]) close() (err error) {
 	if l.stream == nil {
 		return nil
@@ -68,7 +68,7 @@ func (l *lane[B]) close() (err error) {
 	return errors.Join(err, l.stream.Close())
 }
 
-// back gives a part back to others, or closes it where the lane is closed or another one has its place.
+// back returns a part to the lane, or closes it if the lane is closed or the part was replaced.
 func (l *lane[B]) back(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +85,8 @@ func (l *lane[B]) back(p *part) {
 	l.parts <- p // there is room for all
 }
 
-// late puts another part in the place of one that was lent and may be out for long. lent is the part's when that began. The lane's lock is
-// not held while it is made: that may take a device a while.
+// late replaces a part that was lent and may be out for long. lent is the part's from when that began. The lane's lock is
+// not held while the replacement is allocated, which may take a device a while.
 func (l *lane[B]) late(p *part, lent int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,13 +98,13 @@ func (l *lane[B]) late(p *part, lent int) {
 	l.mu.Unlock()
 	m, err := backend.HostAlloc(l.be, l.bytes)
 	l.mu.Lock()
-	back := p.lent != lent // it has its place itself
+	back := p.lent != lent // it needs no replacement
 	switch {
 	case !back && err == nil && !l.closed:
 		p.pending = false
 		l.parts <- &part{HostMemory: m}
 		return
-	case !back: // others wait for it, as long as they like
+	case !back: // others wait for it
 		p.late, p.pending = false, false
 		l.more--
 	}
@@ -113,7 +113,7 @@ func (l *lane[B]) late(p *part, lent int) {
 	}
 }
 
-// part is host memory that is nobody else's until it is given back.
+// part takes a part, the caller's until back.
 func (l *lane[B]) part(ctx context.Context) (*part, error) {
 	select {
 	case p := <-l.parts:

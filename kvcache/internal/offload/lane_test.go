@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A part that is late has another one in its place, as often as there may be, and goes when it comes back.
+// A late part is replaced, as often as allowed, and closed when it comes back.
 func TestLateParts(t *testing.T) {
 	be, err := cpu.Open(cpu.Options{Threads: 1})
 	require.NoError(t, err)
@@ -28,10 +28,10 @@ func TestLateParts(t *testing.T) {
 		require.LessOrEqual(t, l.more, l.most)
 	}
 	require.Empty(t, l.parts)
-	require.Equal(t, int64(spareParts(1)+laneParts)*one, host(), "all that there may be is out")
+	require.Equal(t, int64(spareParts(1)+laneParts)*one, host(), "as much as allowed is out")
 	for i, p := range out[:len(out)-1] {
 		l.back(p)
-		l.late(p, p.lent-1) // says a call that had returned
+		l.late(p, p.lent-1) // from a call that had returned
 		require.Equal(t, int64(max(len(out)-1-i, laneParts))*one, host(), i)
 	}
 	require.Len(t, l.parts, laneParts-1)

@@ -20,11 +20,11 @@ import (
 // first blocks are there soon.
 const partBytes = 8 << 20
 
-// Patience is how long tiers are waited for. Tests change it.
+// Patience is how long the pool waits for tiers. Tests change it.
 var Patience = struct {
-	Ask   time.Duration // by the storer, for them to say what they have: what does not is given what it may have
-	Slow  time.Duration // until others go on without what a call has
-	Call  time.Duration // of a call that nobody gives up before
+	Ask   time.Duration // by the storer, for their answers: one that does not answer is given all blocks
+	Slow  time.Duration // until others go on without what a call holds
+	Call  time.Duration // of a call that is not given up before
 	Grace time.Duration // after that, until it hangs
 }{100 * time.Millisecond, tier.DefaultSlow, tier.DefaultTimeout, tier.DefaultGrace}
 
@@ -45,15 +45,15 @@ type Offload[B backend.Buffer] struct {
 	probing atomic.Bool
 	// returning is what waits for tiers to be done with host memory.
 	returning sync.WaitGroup
-	askAgain  time.Time  // when the storer asks tiers what they have: they did not answer
+	askAgain  time.Time  // when the storer asks tiers again, after one did not answer
 	filling   sync.Mutex // the stream up
 
 	// Under the guard:
 	ready   ready
-	picked  []going // by the storer, which copies them and asks tiers what they have
+	picked  []going // by the storer, which copies them and asks tiers about them
 	idle    bool    // the storer waits for more
 	held    *hold   // what it copies
-	still   int     // who wants it to copy nothing
+	still   int     // callers that need it to copy nothing
 	closed  bool
 	epoch   int // of Forget
 	erasing int // calls of Forget whose tiers still have what is to go
@@ -74,7 +74,7 @@ type Stats struct {
 	Stored    int64   // blocks that were put into tiers
 	There     int64   // blocks that tiers had already
 	Missed    int64   // blocks that left the device, or could not be held, before they were copied, and those that no tier took; each once
-	Waiting   int     // blocks that are written, and that no tier was given yet
+	Waiting   int     // blocks written, but not yet given to a tier
 	Loading   int     // loads under way
 	Loaded    int64   // blocks that came back
 	Tokens    []int64 // that sequences got from each tier
@@ -84,8 +84,8 @@ type Stats struct {
 	Reason string
 }
 
-// New returns the way from the blocks of a pool to tiers, which stay the caller's; the first ones, checked of them, compare payloads with
-// their sums where they copy them. The shape is that of the pool, and not the caller's any more.
+// New connects the blocks of a pool with tiers, which stay the caller's; the first checked of them compare payloads with
+// their sums as they copy them. The shape is that of the pool, and no longer the caller's.
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm, o.ready = sync.NewCond(guard), newReady(blocks.Total())
@@ -124,8 +124,8 @@ func (o *Offload[B]) BlockBytes() int64 { return o.shape.Largest() }
 // Planner decides what is loaded.
 func (o *Offload[B]) Planner() *planner.Planner { return o.planner }
 
-// Still does something while no copy to tiers owns blocks, after it has counted those that left the device before. The guard is held before,
-// meanwhile and after, and given up while it waits.
+// Still does something while no copy to tiers owns blocks, after it has counted those that left the device before. The guard is held
+// throughout, except while it waits.
 func (o *Offload[B]) Still(do func() error) error {
 	o.still++
 	for o.held != nil {
@@ -140,7 +140,7 @@ func (o *Offload[B]) Still(do func() error) error {
 // Forget gives up what is on its way in either direction: the tree was cleared. Clear is called after it, and nothing is loaded
 // until that is done. root is what Clear gets. The guard is held.
 func (o *Offload[B]) Forget(root tier.Key) {
-	_ = o.drop() // other scopes are as they were
+	_ = o.drop() // other scopes are unchanged
 	o.picked = slices.DeleteFunc(o.picked, func(g going) bool { return root == tier.Key{} || g.root == root })
 	o.epoch++
 	o.erasing++
@@ -160,7 +160,7 @@ func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
 	return o.mover.Clear(ctx, root)
 }
 
-// Flush waits until all that the device has written is in the tiers, or ctx ends. It does not wait for a tier that hangs: tier.ErrHung.
+// Flush waits until everything that the device has written is in the tiers, or ctx ends. It does not wait for a tier that hangs: tier.ErrHung.
 func (o *Offload[B]) Flush(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		o.guard.Lock()

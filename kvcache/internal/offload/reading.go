@@ -48,7 +48,7 @@ func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool)
 		soon, cancel := context.WithTimeout(ctx, Patience.Call)
 		defer cancel()
 		var err error
-		if r.memory, err = o.up.part(soon); err != nil { // also where there is no more memory in place of what tiers keep
+		if r.memory, err = o.up.part(soon); err != nil { // also if the memory that tiers hold cannot be replaced
 			return nil
 		}
 	} else {

@@ -7,10 +7,10 @@ import (
 )
 
 // ready is the entries of the tree that can go down, each once, in the order in which they were written. An entry that leaves the
-// device stays here until the storer comes to it, or until there are more than a device can have.
+// device stays here until the storer reaches it, or until there are more than a device can have.
 type ready struct {
 	order  []block.Block
-	due    map[block.Block]int // blocks of each that are not below, or on their way
+	due    map[block.Block]int // blocks of each that are neither below nor on their way
 	blocks int                 // the sum of due
 	begun  []block.Block       // by number: the last block that was picked, or that came from a tier
 }
@@ -66,7 +66,7 @@ func (o *Offload[B]) written(entry block.Block) {
 	o.poke()
 }
 
-// at is the block that an entry has at a place of the shape; zero: it has none.
+// at is the block that an entry has at a place of the shape; zero: none.
 func (o *Offload[B]) at(entry block.Block, at int) block.Block {
 	if o.groups == nil {
 		return entry
@@ -78,7 +78,7 @@ func (o *Offload[B]) at(entry block.Block, at int) block.Block {
 // sweep counts and drops entries that have left the device. The guard is held.
 func (o *Offload[B]) sweep() { o.stats.Missed += int64(o.drop()) }
 
-// drop drops entries that the tree does not have, and returns how many blocks they had.
+// drop drops entries that the tree no longer has, and returns how many blocks they had.
 func (o *Offload[B]) drop() (due int) {
 	r := &o.ready
 	r.order = slices.DeleteFunc(r.order, func(entry block.Block) bool {

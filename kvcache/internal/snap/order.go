@@ -36,7 +36,7 @@ func (in *In[B]) longest() []int {
 	return order
 }
 
-// lays refuses sequences that have far more blocks than the pool and than the stream has bytes to say so with: a few bytes can
+// lays refuses sequences with far more blocks than the pool has and than the stream has bytes to describe them: a few bytes can
 // name a chunk of any length, and each sequence that does has a table of all of its blocks.
 func (in *In[B]) lays(blocks int) error {
 	most := int(in.r.Bytes()) * len(in.homes)
@@ -45,7 +45,7 @@ func (in *In[B]) lays(blocks int) error {
 	}
 	if in.laid += blocks; in.laid > most {
 		return snapshot.ErrMismatch{Field: "sequences", Layer: -1, Have: fmt.Sprintf("%d blocks or more", in.laid), Want: fmt.Sprintf("%d at most", most),
-			Why: "they share chunks and say nothing of their tokens, so that finding their blocks takes far longer than reading the snapshot; take the block size that they were saved from, or save fewer of them together"}
+			Why: "they share chunks without naming tokens, so finding their blocks takes far longer than reading the snapshot; use the block size that they were saved from, or save fewer of them together"}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (a *place) clone() *place {
 	return &c
 }
 
-// begins reports whether b is a, or goes on where a ends. Nobody's does so with all.
+// begins reports whether b is a, or goes on where a ends. A nil place matches any.
 func (a *place) begins(b *place) bool {
 	if a == nil || b == nil {
 		return true
@@ -52,7 +52,7 @@ type text struct {
 	at    place
 }
 
-// newText is the text of a sequence; nil: nobody may find any of it, as of one that is not exact, which does not say since where.
+// newText is the text of a sequence; nil: none of it may be found, as for one that is not exact, because it does not say from where.
 func newText(h *snapshot.Head, i int) *text {
 	q := &h.Sequences[i]
 	if q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact {
@@ -72,7 +72,7 @@ func (t *text) add(numbers ...uint32) {
 	_, _ = t.sum.Write(t.field) // never fails
 }
 
-// place is that of so many tokens from one on, until the next call.
+// place is that of n tokens from one on, until the next call.
 func (t *text) place(first, tokens int) *place {
 	if t == nil {
 		return nil

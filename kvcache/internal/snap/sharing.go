@@ -2,11 +2,11 @@ package snap
 
 import "crypto/sha256"
 
-// sharing finds the target that a block of a sequence is already: one with the same tokens of the same chunks in the same text, or
-// with more tokens after them. Sequences come by their lengths, the longest first, so that the first of those that share a block has
+// sharing finds the target that already is a sequence's block: one with the same tokens of the same chunks in the same text, or
+// with more tokens after them. Sequences come longest first, so that the first of those that share a block has
 // the most of it. A target is compared with two others at most, however many there are.
 //
-// What no pool writes, rows of a chunk under different tokens of one block, may get more blocks than it has to.
+// A stream that no pool writes, with rows of a chunk under different tokens of one block, may get more blocks than it needs.
 type sharing struct {
 	by       map[start]*target
 	paths    map[link]int // numbers of beginnings, from 1 on
@@ -49,7 +49,7 @@ func (s *sharing) join(block int, t *target) (o *target, there bool) {
 		return o, true
 	}
 	if t.at != nil {
-		if o := s.find(t, anyText); o != nil && o.at == nil { // it has the text of the first that says one
+		if o := s.find(t, anyText); o != nil && o.at == nil { // it takes the text of the first that has one
 			o.at = t.at.clone()
 			s.enter(o, text)
 			return o, true
@@ -63,7 +63,7 @@ func (s *sharing) join(block int, t *target) (o *target, there bool) {
 	return o, false
 }
 
-// path is the number of a path that goes on by a link.
+// path is the number of a path extended by a link.
 func (s *sharing) path(by link) int {
 	n := s.paths[by]
 	if n == 0 {
@@ -73,7 +73,7 @@ func (s *sharing) path(by link) int {
 	return n
 }
 
-// find is the target of a text that t is the beginning of.
+// find is the target of a text that begins with t.
 func (s *sharing) find(t *target, text [sha256.Size]byte) *target {
 	key := s.starts[len(s.starts)-1]
 	key.text = text
@@ -87,7 +87,7 @@ func (s *sharing) find(t *target, text [sha256.Size]byte) *target {
 	return o
 }
 
-// enter makes a target be found by those that begin as the one that joins.
+// enter registers a target for those that begin like the one that joins.
 func (s *sharing) enter(t *target, text [sha256.Size]byte) {
 	for _, key := range s.starts {
 		key.text = text

@@ -13,7 +13,7 @@ import (
 
 const blockTokens = 8
 
-// written is a target as a pool writes one: all chunks but the last are whole, and a chunk's tokens say which they are.
+// written is a target as a pool writes one: all chunks but the last are whole, and a chunk's tokens identify it.
 func written(rng *rand.Rand, said bool) *target {
 	t, n := &target{owner: nobody}, 1+rng.IntN(blockTokens)
 	var list []src
@@ -54,7 +54,7 @@ func word(t *target) string {
 	return text
 }
 
-// Of what a pool writes as few targets are left as there can be: those that are not the beginning of another one.
+// Of what a pool writes, the fewest possible targets are left: those that are not the beginning of another one.
 func TestSharingIsAsItWas(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 45))
 	for range 2000 {
@@ -86,8 +86,8 @@ func TestSharingIsAsItWas(t *testing.T) {
 	}
 }
 
-// What many targets have in common is not looked at for each pair of them, and none is taken for another one: of n targets with one chunk the
-// tokens differ, or what comes before them, the chunks after it, how much of it they have, or the block before.
+// The common part of many targets is not compared pair by pair, and none is taken for another one: n targets with one chunk differ in
+// their tokens, in what comes before them, in the chunks after it, in how much of it they have, or in the block before.
 func TestSharingIsLinear(t *testing.T) {
 	texts := func(i int) *place { return &place{tokens: []uint32{1, 2, uint32(i)}} }
 	for name, nth := range map[string]func(i int) target{

@@ -20,14 +20,14 @@ type target struct {
 	block  block.Block
 }
 
-// nobody owns a target before all sequences are planned.
+// nobody is the owner of a target before all sequences are planned.
 const nobody = -1
 
 // src is tokens of a chunk, from one on, that are those of a block from one on.
 type src struct{ chunk, from, at, tokens int }
 
-// find is where the content of a block is that has tokens of the sequence from one on, by strip of its home's, until the next call; false:
-// some of it is nowhere.
+// find is where the content of a block with the sequence's tokens from one on is, by strip of its home's, until the next call; false:
+// some is missing.
 func (p *planner[B]) find(home, first, tokens int) (from [][]src, ok bool, err error) {
 	h := &p.in.homes[home]
 	if n := len(h.from) - len(p.in.found); n > 0 {
@@ -61,8 +61,8 @@ func (p *planner[B]) size() int { return p.st.Config.BlockTokens() }
 
 func (p *planner[B]) tokensOf(block int) int { return min(p.size(), p.tokens-block*p.size()) }
 
-// targets are the blocks of these numbers, whose content is in the stream, and all of which the sequence gets. Where another sequence has the
-// same tokens of the same chunks, or more of them, they have one block. A block of a tree without groups comes after the same blocks.
+// targets are the blocks of these numbers, whose content is in the stream; the sequence gets all of them. Where another sequence has the
+// same tokens of the same chunks, or more of them, they share one block. A block of a tree without groups comes after the same blocks.
 func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) {
 	all = make([]*target, 0, len(blocks))
 	said := newText(p.in.Head, p.i)
@@ -80,7 +80,7 @@ func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) 
 	return all, nil
 }
 
-// join is the target that t is already, or a new one like t, which needs a block then.
+// join is an existing target equal to t, or a new one like t, which then needs a block.
 func (p *planner[B]) join(block int, t *target, needs map[*residency.Blocks]int) *target {
 	o, there := p.in.shared.join(block, t)
 	if !there {

@@ -94,7 +94,7 @@ func (e *Entry[B]) table(row []uint32) {
 }
 
 // numbers writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
-// that the store does not have, which nobody sees.
+// that the store does not have, which no query sees.
 func (e *Entry[B]) numbers(row []uint32) {
 	if e.staged.long {
 		e.stagedTable(row)

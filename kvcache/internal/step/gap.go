@@ -4,16 +4,16 @@ import "github.com/ferrumkv/ferrumkv/kvcache/group"
 
 // A device counts runs of keys, and the parts that it cuts long contexts into, from the beginning of a block table, and adds
 // in that order. A sequence whose window gave blocks back has fewer of them, and with those alone in its table a query's bits
-// would depend on how much was given back, and so on how a prompt was cut into steps. So its table has a gap behind the
-// sinks, in which no query sees anything: every key lies where it would if nothing had been given back, but for a multiple
-// of period tokens. No memory is held for it.
+// would depend on how much was given back, and so on how a prompt was split into steps. So its table has a gap after the
+// sinks, in which no query sees anything: every key lies where it would if nothing had been given back, modulo
+// period tokens. No memory is held for it.
 
 // period is a multiple of the keys of any run or part of a device that promises the same bits: see
 // cpu.Options.Reproducible.
 const period = 2048
 
-// gapOf is the tokens of the gap of a window that gave so many blocks back. Keys behind the sinks lie in a period that has
-// sinks, too, only if they would with nothing given back.
+// gapOf is the tokens of the gap of a window that gave blocks back. Keys after the sinks share a period with
+// sinks only if they would with nothing given back.
 func gapOf(r *group.Rule, gone int) int {
 	if gone == 0 || r.Kind != group.Window {
 		return 0
@@ -32,14 +32,14 @@ func mostGap(r *group.Rule) int {
 	return apart + step
 }
 
-// periods is the tokens of whole periods that sinks lie in, and the fewest that are whole periods and whole blocks.
+// periods is the tokens of whole periods that sinks lie in, and the fewest tokens that are whole periods and whole blocks.
 func periods(r *group.Rule) (sinks, blocks int) {
 	powers := min(r.Block&-r.Block, period) // of two in a block
 	return (r.Sinks + period - 1) / period * period, r.Block * (period / powers)
 }
 
-// part makes the gap in a row of a table whose blocks were written behind it: those of sinks go to the beginning. In the gap
-// is the first block behind it, again and again: devices may read what is next to what a query sees.
+// part makes the gap in a row of a table whose blocks were written after it: those of sinks go to the beginning. The gap
+// repeats the first block after it, because devices may read what is next to what a query sees.
 func (e *Entry[B]) part(row []uint32) {
 	if e.gap == 0 {
 		return

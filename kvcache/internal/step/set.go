@@ -37,7 +37,7 @@ func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
 	}
 }
 
-// Rows is the number of rows: of all places of a step of a fixed shape, sequences in them or not.
+// Rows is the number of rows: of all places of a step of a fixed shape, empty ones included.
 func (b *Set[B]) Rows() (n int) {
 	if b.Size.Seqs > 0 {
 		return b.Size.Seqs * b.Size.Tokens

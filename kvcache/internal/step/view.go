@@ -24,7 +24,7 @@ func (e *Entry[B]) local(v View) View {
 	return View{max(v.Position-gone, 0), v.End}
 }
 
-// laid is a view as the entry's table has the tokens.
+// laid is a view in the places of the entry's table.
 func (e *Entry[B]) laid(v View) View {
 	v = e.local(v)
 	if sinks, _ := e.Body.Cut(); v.End > sinks {

@@ -16,15 +16,15 @@ type Away struct {
 	parts  []awayPart
 }
 
-// ErrDamaged is a suspended sequence whose bytes in host memory are not those that left the device.
+// ErrDamaged is a suspended sequence whose bytes in host memory differ from those that left the device.
 type ErrDamaged struct{ Tokens int }
 
 func (e ErrDamaged) Error() string {
 	return fmt.Sprintf("kvcache: the %d tokens of a suspended sequence have changed in host memory; release it and compute them again", e.Tokens)
 }
 
-// Sound is ErrDamaged where the sequence is suspended and its host memory is not as it was filled. The pool's lock need not be held,
-// as long as nobody resumes or discards it.
+// Sound is ErrDamaged if the sequence is suspended and its host memory is not as it was filled. The pool's lock need not be held,
+// as long as no other call resumes or discards it.
 func (s *Bodies[B]) Sound() error {
 	if a := s.Away; a != nil && crc32c.Sum(a.memory.Bytes()) != a.sum {
 		return ErrDamaged{Tokens: a.Tokens}

@@ -3,8 +3,8 @@ package text
 import "fmt"
 
 // ErrPrompt is an Add that does not go on where a prompt's tokens in the cache end. The
-// usual cause is the whole prompt, of which Open found a part. A prompt that repeats itself with just the
-// part that is there goes on as it begins: there the whole prompt is its rest and more, and no error.
+// usual cause is adding the whole prompt after Open found a part. In a prompt that repeats exactly that
+// part, the rest begins like the whole: adding the whole is then its rest and more, and not an error.
 type ErrPrompt struct {
 	Have     int    // tokens of the prompt that the sequence has
 	Prompt   int    // tokens of the prompt
@@ -31,9 +31,9 @@ func (t *Text) Expect(prompt []uint32, have int) {
 	}
 }
 
-// Continues is ErrPrompt unless tokens go on with what is left of the prompt after the tokens that the
-// sequence has. They may go on after its end. Nothing but that is compared: tokens that are also the beginning of the
-// prompt are its rest where the prompt repeats itself.
+// Continues is ErrPrompt unless tokens continue the prompt after the tokens that the
+// sequence has. They may go on after its end. Nothing else is compared: where the prompt repeats itself, tokens that
+// are also its beginning are its rest.
 func (t *Text) Continues(tokens []uint32, have int) error {
 	if have >= t.prompt { // or there is none
 		return nil

@@ -126,8 +126,8 @@ func TestTextAgainstLists(t *testing.T) {
 	})
 }
 
-// Of all prompts and tokens of two letters those go on with a prompt that are what is left of it, or begin with that: what
-// they have in common with its beginning says nothing.
+// Of all prompts and tokens of two letters, those continue a prompt that are the rest of it, or begin with that: what
+// they have in common with its beginning does not matter.
 func TestContinuesAsItsTokensSay(t *testing.T) {
 	words := func(longest int) (all [][]uint32) {
 		for n := range longest + 1 {

@@ -1,10 +1,10 @@
 package disk
 
-// writeAnew writes the whole table as it should be, and syncs it. After a sync that failed, what it did not bring to the disk may count as
-// written, so that no later sync brings it there; of an earlier process's syncs nothing is known. The caller forgets, so that slots
+// writeAnew rewrites the whole table, and syncs it. The system may count what a failed sync did not bring to the disk as
+// written, so that no later sync does; an earlier process's syncs are unknown. The caller forgets, so that slots
 // are held, free, bad, or its own, and stay so while nothing is written to them.
 func (t *Tier) writeAnew() error {
-	if t.o.Durable { // a Put that had to wait would keep blocks in writing, for which this waits
+	if t.o.Durable { // a waiting Put would keep blocks in writing, for which this waits
 		t.durable.Lock()
 		defer t.durable.Unlock()
 	}
@@ -39,22 +39,22 @@ func (t *Tier) writeAnew() error {
 	return t.syncTable()
 }
 
-// lose notes that syncs of the table say nothing until it is written anew.
+// lose notes that syncs of the table prove nothing until it is rewritten.
 func (t *Tier) lose(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lost = err
 }
 
-// rewrite writes entries that may be in the table already, a piece of the table at a time. A block's is written as it is there, since a
-// part of another one would not be found after a write that failed.
+// rewrite writes entries that may be in the table already, a piece of the table at a time. A block's entry is written with the bytes that
+// are there, because a failed write of other bytes could lose it.
 func (t *Tier) rewrite(entries []entry) error {
 	b := make([]byte, min(tablePiece, len(entries))*entryBytes)
 	for from := 0; from < len(entries); from += tablePiece {
 		piece := b[:min(tablePiece, len(entries)-from)*entryBytes]
 		at := page + int64(from)*entryBytes
 		n, _ := t.table.ReadAt(piece, at)
-		clear(piece[n:]) // what cannot be read is written as it is known
+		clear(piece[n:]) // what cannot be read is written as known
 		for i := range len(piece) / entryBytes {
 			e, to := &entries[from+i], piece[i*entryBytes:][:entryBytes]
 			if is, ok := t.codec.readEntry(to, from+i); ok && e.length > 0 && is.key == e.key && is.generation == e.generation {

@@ -9,8 +9,8 @@ import (
 // claim is a busy slot, by the call that writes a block to it.
 type claim struct {
 	slot   int32
-	entry  entry  // the one that is written
-	marked bool   // the entry in the table is that of a free slot
+	entry  entry  // the one being written
+	marked bool   // the table has a free slot's entry
 	misses uint64 // Tier.misses when it was claimed
 }
 

@@ -18,8 +18,8 @@ import (
 
 var crashes = flag.Int("crashes", 2, "ways in which each crash of TestCrash keeps what was not synced")
 
-// settled tells of each of the first changes whether a sync has brought it to the disk. A sync that fails may take what was written
-// before it out of what later ones bring there; files are not made longer or shorter again by that.
+// settled reports for each of the first changes whether a sync has brought it to the disk. A failed sync may keep later ones from
+// bringing earlier writes there; it does not undo changes of length.
 func (m *memoryFS) settled(changes int) []bool {
 	out, pending := make([]bool, changes), map[string][]int{}
 	for i, o := range m.log[:changes] {
@@ -38,8 +38,8 @@ func (m *memoryFS) settled(changes int) []bool {
 	return out
 }
 
-// crash is what a machine that crashed after so many changes has: all that was synced, and of the rest what keep says, in
-// sectors of so many bytes.
+// crash is the disk of a machine that crashed after some changes: all that was synced, and of the rest what keep chooses, in
+// sectors of some bytes.
 func (m *memoryFS) crash(changes int, sector int, keep func() bool) *memoryFS {
 	out, settled := newMemoryFS(), m.settled(changes)
 	for i, o := range m.log[:changes] {
@@ -64,7 +64,7 @@ func (m *memoryFS) crash(changes int, sector int, keep func() bool) *memoryFS {
 			}
 		}
 	}
-	for path, f := range out.files { // what it has now is safe
+	for path, f := range out.files { // its content now is safe
 		out.log = append(out.log, op{file: path, kind: "whole", data: bytes.Clone(f.data)})
 	}
 	return out

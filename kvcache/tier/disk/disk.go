@@ -33,22 +33,22 @@ type Tier struct {
 	reads   breaker
 	writes  breaker
 	growAt  time.Time // before that, growing is not tried again
-	uncut   bool      // the files are longer than the slots, or a crash may make them so
+	uncut   bool      // the files are longer than the slots, or may be after a crash
 	dirty   int64     // bytes written and not synced
-	misses  uint64    // syncs that failed, and of those the ones that Sync has returned
+	misses  uint64    // syncs that failed, and those that Sync has returned
 	told    uint64
 	missed  error  // of the last one
-	marks   uint64 // entries of blocks that have been overwritten, and of those the ones that are synced
+	marks   uint64 // overwritten entries of blocks, and those that are synced
 	synced  uint64
-	lost    error         // why what was written to the table may not reach the disk by a sync; nil: it does
-	anew    chan struct{} // closed when the table is written anew; nil: it is not being
+	lost    error         // why a sync may not bring the table's writes to the disk; nil: it does
+	anew    chan struct{} // closed when the table is rewritten; nil: it is not being rewritten
 	stats   tier.Stats
 
 	durable    sync.Mutex // one Put at a time, where each is synced
 	syncing    sync.Mutex // one sync of both files at a time
-	tabling    sync.Mutex // one sync of the table at a time: what one did not bring to the disk is known before the next one ends
+	tabling    sync.Mutex // one sync of the table at a time: its failure is known before the next one ends
 	sizing     sync.Mutex // one change of the files' size at a time
-	forgetting sync.Mutex // one call that forgets at a time: another one would not see what this one has taken out and not made sure of
+	forgetting sync.Mutex // one call that forgets at a time: another one would not see what this one has taken out but not synced
 
 	used, full, done, stopped chan struct{} // of tend
 }
@@ -122,7 +122,7 @@ func (t *Tier) writeEntry(i int32, e *entry) error {
 	return err
 }
 
-// overwrite writes the entry of a free slot in the place of a block's. It is counted when it has been written: a sync that begins
+// overwrite replaces a block's entry by that of a free slot. It is counted when it has been written: a sync that begins
 // before that need not bring it to the disk.
 func (t *Tier) overwrite(i int32, generation uint64) error {
 	if err := t.writeEntry(i, &entry{generation: generation}); err != nil {

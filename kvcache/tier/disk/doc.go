@@ -24,8 +24,8 @@
 // is counted as corrupt, and its slot is not used again until the directory is reopened. The files are synced when 64 MiB or a
 // second's blocks are not, so that a crash of the machine loses little; a crash of the process alone loses nothing.
 //
-// What Delete and Clear forget is different: nil says that no crash brings it back. They go by counts of what has been written and what
-// a sync has covered, and write the whole table anew where those say nothing: after a sync that failed, since later ones may leave out what it did,
+// Delete and Clear are different: if they return nil, no crash brings back what they removed. They count what has been written and what
+// syncs have covered, and rewrite the whole table when the counts are not enough: after a failed sync, because later ones may leave out its writes,
 // and the first time after the directory was opened.
 //
 // # Other people's prompts

@@ -104,7 +104,7 @@ func TestEncrypted(t *testing.T) {
 	require.Greater(t, len(nonces), 100)
 }
 
-// A directory of version 1, whose sums are of payloads without their keys, is refused, and the error says what to do.
+// A directory of version 1, whose sums do not cover keys, is refused, and the error says what to do.
 func TestEarlierVersion(t *testing.T) {
 	o := options(newMemoryFS(), 8)
 	d, sys, _ := opened(t, o)

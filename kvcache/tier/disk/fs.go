@@ -11,9 +11,9 @@ type fileSystem interface {
 	// Prepare makes a directory that only its owner can use, if it is not there, and refuses one that others may write to. What
 	// a killed Measure left there goes.
 	Prepare(dir string) error
-	// Open opens a file for reading and writing; it is made for its owner alone, and refused if it is not that, or a link, or no file.
+	// Open opens a file for reading and writing, or creates it for its owner alone; it refuses others' files, links and anything but a file.
 	Open(path string) (file, error)
-	// ReadFile reads the begin of a file, which is refused as by Open.
+	// ReadFile reads the beginning of a file, which is refused as by Open.
 	ReadFile(path string) ([]byte, error)
 	// WriteFile makes a file that is there as a whole or not at all, and will be after a crash. One call at a time writes to a path.
 	WriteFile(path string, b []byte) error
@@ -46,7 +46,7 @@ type file interface {
 type machine struct{}
 
 func (m machine) Prepare(dir string) error {
-	dir = filepath.Clean(dir) // or a link is followed for a separator at the end
+	dir = filepath.Clean(dir) // else a separator at the end would have a link followed
 	if info, err := os.Lstat(dir); err == nil {
 		if err := ownDirectory(dir, info); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (m machine) Prepare(dir string) error {
 	if err := ownDirectory(dir, info); err != nil {
 		return err
 	}
-	for _, d := range made { // or they may not be there after a crash, with all that is synced in them
+	for _, d := range made { // else a crash may lose them, with all that is synced in them
 		if err := m.SyncDir(filepath.Dir(d)); err != nil {
 			return err
 		}

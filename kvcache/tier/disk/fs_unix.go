@@ -23,7 +23,7 @@ func foreign(info fs.FileInfo) bool {
 	return ok && int(s.Uid) != os.Geteuid()
 }
 
-// asItIs opens what a path names itself: no link is followed, and no pipe waited for.
+// asItIs opens what a path itself names: no link is followed, and no pipe blocks.
 const asItIs = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 // links is how many names an open file has.

@@ -15,7 +15,7 @@ func writable(fs.FileInfo) bool { return false }
 func shared(fs.FileInfo) bool   { return false }
 func foreign(fs.FileInfo) bool  { return false }
 
-// asItIs is nothing: a link is followed that takes a file's place between the look at it and Open.
+// asItIs is empty: a link that replaces a file between the check and Open is followed.
 const asItIs = 0
 
 // links is how many names an open file has.

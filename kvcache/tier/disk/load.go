@@ -42,7 +42,7 @@ func (t *Tier) load(fresh bool) error {
 	if err := t.readTable(data); err != nil || !t.o.Durable {
 		return err
 	}
-	return t.sync() // what is here is not stored again, and an earlier process may have left it before it was synced
+	return t.sync() // what is here is not stored again, and an earlier process may have left it unsynced
 }
 
 // start makes files without any block. The data is cut off first: what it has belongs to entries that cannot be read.

@@ -57,7 +57,7 @@ func (t *Tier) forget(which func([]int32) []int32) (err error) {
 	return err
 }
 
-// awaitWriting waits until the blocks are written that are being written now.
+// awaitWriting waits for blocks that are being written now.
 func (t *Tier) awaitWriting() {
 	t.mu.Lock()
 	writing := slices.Collect(maps.Values(t.writing))
@@ -67,7 +67,7 @@ func (t *Tier) awaitWriting() {
 	}
 }
 
-// settled makes sure that what was overwritten in the table, or cut off, is not found again.
+// settled ensures that what was overwritten in the table, or cut off, is not found again.
 func (t *Tier) settled() (err error) {
 	t.mu.Lock()
 	uncut := t.uncut

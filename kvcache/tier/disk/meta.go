@@ -88,7 +88,7 @@ func (o *Options) checkMeta(c *codec) (fresh bool, err error) {
 		return bad("meta.json cannot be read: %v", err)
 	}
 	if is.Format == magic && is.Version < version {
-		return false, tier.ErrConfig{Name: name, What: fmt.Sprintf("%s is of version %d, which this program does not read: it writes version %d; remove the directory, and its blocks are computed again",
+		return false, tier.ErrConfig{Name: name, What: fmt.Sprintf("%s has version %d, this program reads version %d only; remove the directory, and its blocks are computed again",
 			o.Dir, is.Version, version)}
 	}
 	if d := is.differs(o.meta(c)); d != "" {

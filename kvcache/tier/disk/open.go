@@ -86,5 +86,5 @@ func (t *Tier) openFiles() (err error) {
 	if err := t.load(fresh); err != nil {
 		return err
 	}
-	return sys.SyncDir(dir) // also where an earlier process made the files: it may have been killed before it did
+	return sys.SyncDir(dir) // even if an earlier process made the files: it may have been killed before its sync
 }

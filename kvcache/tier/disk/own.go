@@ -8,23 +8,23 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// ownDirectory refuses what is no directory, and one that others may write to.
+// ownDirectory refuses anything but a directory, and one that others can write to.
 func ownDirectory(dir string, info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return refuse("%s is a symbolic link; name the directory that it leads to", dir)
 	case !info.IsDir():
-		return refuse("%s is %s and no directory; choose another one", dir, kind(info))
+		return refuse("%s is %s, not a directory; choose another one", dir, kind(info))
 	case foreign(info):
 		return refuse("%s is another user's; choose another directory", dir)
 	case writable(info):
-		return refuse("%s may be written to by others (%v): chmod 700, or choose another directory", dir, info.Mode())
+		return refuse("%s can be written to by others (%v): chmod 700, or choose another directory", dir, info.Mode())
 	}
 	return nil
 }
 
-// openOwn opens a file of a tier's, without following a link and without waiting for what is no file, and refuses what is not the owner's
-// alone. It looks before it opens, which is not without effect on a device, and again at what it has opened.
+// openOwn opens a tier's file, without following a link or waiting for a pipe or device, and refuses a file that is not the owner's
+// alone. It looks before it opens, because opening a device can have effects, and again at what it has opened.
 func openOwn(path string, flag int) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := ownFile(path, info); err != nil {
@@ -57,15 +57,15 @@ func ownOpen(f *os.File) error {
 	return err
 }
 
-// ownFile refuses what is no file, and one that others may read or write.
+// ownFile refuses anything but a file, and one that others can read or write.
 func ownFile(path string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return refuse("%s is %s and no file: remove it, or choose another directory", path, kind(info))
+		return refuse("%s is %s, not a file: remove it, or choose another directory", path, kind(info))
 	case foreign(info):
 		return refuse("%s is another user's; choose another directory", path)
 	case shared(info):
-		return refuse("%s may be used by others (%v): chmod 600, or remove it", path, info.Mode())
+		return refuse("%s can be used by others (%v): chmod 600, or remove it", path, info.Mode())
 	}
 	return nil
 }

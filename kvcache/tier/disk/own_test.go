@@ -15,7 +15,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// plants are what others, or an accident, may put in the place of a file, beside a file of somebody else's.
+// plants are what others, or an accident, may put in the place of a file, next to another user's file.
 var plants = map[string]func(path, other string) error{
 	"named pipe":    func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
 	"directory":     func(path, _ string) error { return os.Mkdir(path, 0o700) },
@@ -47,7 +47,7 @@ func refused(t *testing.T, path, what string, call func() error) {
 	}
 }
 
-// What is no file of the tier's own is refused in the place of each of its files: nothing hangs, and nothing is read, written or cut behind it.
+// Anything but the tier's own file is refused in the place of each of its files: nothing hangs, and nothing is read, written or cut through it.
 func TestPlantedFiles(t *testing.T) {
 	for what, plant := range plants {
 		for _, name := range []string{"lock", "meta.json", "table", "data"} {
@@ -82,7 +82,7 @@ func TestPlantedFiles(t *testing.T) {
 	}
 }
 
-// Nor is anything else than a directory taken for one.
+// Nor is anything but a directory taken for one.
 func TestPlantedDirectory(t *testing.T) {
 	for what, plant := range plants {
 		if what == "directory" || what == "hard link" {
@@ -105,7 +105,7 @@ func TestPlantedDirectory(t *testing.T) {
 	}
 }
 
-// A link that takes a file's place while the tier is open ends it, even one that leads to the same file.
+// A link that replaces a file while the tier is open ends it, even one that leads to the same file.
 func TestLinkedWhileOpen(t *testing.T) {
 	o := onDisk(filepath.Join(t.TempDir(), "d"))
 	o.syncEvery = time.Millisecond

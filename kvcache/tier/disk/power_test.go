@@ -15,10 +15,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// powerNumbers is how many blocks a history is of, in chains of six.
+// powerNumbers is how many blocks a history has, in chains of six.
 const powerNumbers = 24
 
-// Whatever calls came in whatever order, some of them while others were in the middle of a change or a sync, and whatever the power's loss
+// Whatever the order of calls, some of them in the middle of another one's change or sync, and whatever a power loss
 // keeps of what was not synced: what is found is right; what Delete or Clear returned nil for is gone; what Sync, Close or a durable
 // Put returned nil for is there.
 func TestPower(t *testing.T) {
@@ -95,7 +95,7 @@ func (h *life) run(gone map[int]bool, calls int) {
 	require.NoError(h.t, h.d.Close(), h.name)
 }
 
-// reopen closes the tier, which keeps what there is, and opens it again.
+// reopen closes the tier, which keeps its blocks, and opens it again.
 func (h *life) reopen() {
 	h.sys.breaks(nil)
 	if h.d != nil {
@@ -110,7 +110,7 @@ func (h *life) reopen() {
 	require.NoError(h.t, err, h.name)
 }
 
-// fault lets some calls of the file system fail.
+// fault makes some calls of the file system fail.
 func (h *life) fault(o op) (int, error) {
 	if o.kind == "read" {
 		return 0, nil
@@ -121,7 +121,7 @@ func (h *life) fault(o op) (int, error) {
 	return 0, nil
 }
 
-// interrupt has another call begin in the middle of one, which goes on when that has returned, or waits for it.
+// interrupt starts another call in the middle of one, which goes on when that has returned, or waits for it.
 func (h *life) interrupt(op) {
 	if !h.inside.CompareAndSwap(false, true) {
 		return
@@ -142,7 +142,7 @@ func (h *life) interrupt(op) {
 	}
 }
 
-// call does any of what a tier can do, and notes what it promises.
+// call makes any of a tier's calls, and notes what it promises.
 func (h *life) call(r *rand.Rand) {
 	h.now.pass(time.Minute)
 	first := 1 + 6*r.IntN(powerNumbers/6)
@@ -177,13 +177,13 @@ func (h *life) call(r *rand.Rand) {
 		} else {
 			h.past.doubt(h.d.contents())
 		}
-	case x < 17: // others take what the floor leaves free, and give it back
+	case x < 17: // others take what the floor keeps free, and give it back
 		h.sys.taken(h.sys.size - h.sys.size/1000)
 		h.d.keepFloor()
 		h.sys.taken(0)
 	default:
 		n := first + r.IntN(6)
-		if x == 19 { // it cannot be read, so that it goes
+		if x == 19 { // it cannot be read, so it is dropped
 			h.sys.breaks(failing("data", "read", syscall.EIO, 0))
 			for range patience {
 				_, _ = h.d.Get(ctx, []tier.Block{{Key: keyOf(n), Bytes: make([]byte, sizeOf(n))}})
@@ -228,7 +228,7 @@ func (h *life) crash(at int) (fileSystem, map[int]bool) {
 			h.t.Errorf("%s: block %d was forgotten for good, and is found after a crash after %d changes", h.name, n, at)
 		}
 	}
-	if sector == 64 { // no disk tears what it writes like that, and an entry is lost by it
+	if sector == 64 { // no disk tears writes like that, and it loses an entry
 		return image, gone
 	}
 	for n := range h.past.there(at, h.sys.log) {

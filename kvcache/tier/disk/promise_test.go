@@ -14,7 +14,7 @@ type span struct {
 	began, ended int // calls that began or ended; 0: it is running
 }
 
-// promises is what calls have said that holds after a crash, too.
+// promises is what calls have promised to hold after a crash.
 type promises struct {
 	mu      sync.Mutex
 	sys     *memoryFS
@@ -37,7 +37,7 @@ type place struct {
 	generation uint64
 }
 
-// point is what was there, for good, after so many changes and calls.
+// point is what was there, for good, after some changes and calls.
 type point struct {
 	changes, calls int
 	places         map[int]place // of the numbers of blocks
@@ -75,7 +75,7 @@ func (p *promises) forgot(s *span, numbers map[int]bool) {
 	p.forgets = append(p.forgets, call{s, numbers})
 }
 
-// keep notes that what there was is on the disk, besides what has gone meanwhile, and what a sync has said may not be there.
+// keep notes that what there was is on the disk, except what has gone meanwhile, and what a sync reported as uncertain.
 func (p *promises) keep(had map[int]place, d *Tier) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,14 +85,14 @@ func (p *promises) keep(had map[int]place, d *Tier) {
 	p.kept = append(p.kept, k)
 }
 
-// doubt notes what a sync that failed may not have brought to the disk.
+// doubt notes what a failed sync may not have brought to the disk.
 func (p *promises) doubt(places map[int]place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doubted = places
 }
 
-// gone is what was forgotten for good before a crash, and not put since that began.
+// gone is what was forgotten for good before a crash, and not put since the call began.
 func (p *promises) gone(at int) map[int]bool {
 	out := map[int]bool{}
 	for _, f := range p.forgets {
@@ -105,12 +105,12 @@ func (p *promises) gone(at int) map[int]bool {
 	return out
 }
 
-// putAgain tells whether a block was put after so many calls, before a crash.
+// putAgain reports whether a block was put after some calls, before a crash.
 func (p *promises) putAgain(n, calls, at int) bool {
 	return slices.ContainsFunc(p.puts, func(q call) bool { return q.numbers[n] && q.from < at && (q.ended == 0 || q.ended > calls) })
 }
 
-// there is what was kept last before a crash, without what may have been overwritten or cut off since, or put again, which is because it
+// there is what was kept last before a crash, without what may have been overwritten or cut off since, or put again after it
 // was given up.
 func (p *promises) there(at int, log []op) map[int]bool {
 	var last point
@@ -137,7 +137,7 @@ func (p *promises) there(at int, log []op) map[int]bool {
 	return out
 }
 
-// contents is where each block lies that is found now.
+// contents is where each block that is found now lies.
 func (t *Tier) contents() map[int]place {
 	t.mu.Lock()
 	defer t.mu.Unlock()

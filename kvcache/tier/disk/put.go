@@ -101,7 +101,7 @@ func (t *Tier) publish(done ...claim) {
 		s := &t.index.slots[c.slot]
 		s.entry, s.marked, s.moved = c.entry, false, false
 		t.index.hold(c.slot)
-		if c.misses != t.misses { // a sync failed in the middle of the block, which Sync has to say of this one, too
+		if c.misses != t.misses { // a sync failed in the middle of the block, which Sync has to report for this one, too
 			t.misses++
 		}
 		t.stats.Stored++

@@ -12,7 +12,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// worst is what a crash leaves that keeps nothing but what was synced.
+// worst is what is left after a crash that keeps only what was synced.
 func worst(t *testing.T, o Options) *Tier {
 	sys := o.system.(*memoryFS)
 	sys.mu.Lock()
@@ -22,8 +22,8 @@ func worst(t *testing.T, o Options) *Tier {
 	return d
 }
 
-// during has one call begin before a change that another one makes. The other one goes on when that has returned, or waits for it, and
-// both have returned after.
+// during starts one call before a change that another one makes. The other one goes on when the first has returned, or waits for it, and
+// both have returned afterwards.
 func (m *memoryFS) during(what func(op) bool, call, other func()) {
 	var done chan struct{}
 	m.pausing(func(o op) {
@@ -49,18 +49,18 @@ func change(file, kind string) func(op) bool {
 	return func(o op) bool { return o.file == "/cache/"+file && o.kind == kind }
 }
 
-// What another call is about to take out of the table, or to cut off, is not taken for done: not by a sync in the middle, and not
-// by a second call that forgets the same.
+// What another call is about to take out of the table, or to cut off, does not count as done: neither for a sync in the middle, nor
+// for a second call that forgets the same.
 func TestForgetInTheMiddle(t *testing.T) {
 	key := []tier.Key{keyOf(1)}
 	for name, c := range map[string]struct {
 		in          func(op) bool
 		call, other func(*testing.T, *Tier, *memoryFS)
 	}{
-		"sync before the entry of what is given up": {change("table", "write"),
+		"sync before the entry of an evicted block": {change("table", "write"),
 			func(t *testing.T, d *Tier, _ *memoryFS) { require.NoError(t, d.Put(ctx, []tier.Block{blockOf(2, 0)})) },
 			func(t *testing.T, d *Tier, _ *memoryFS) { require.NoError(t, d.Sync()) }},
-		"sync before the entry of what cannot be read": {change("table", "write"),
+		"sync before the entry of an unreadable block": {change("table", "write"),
 			func(t *testing.T, d *Tier, sys *memoryFS) {
 				sys.breaks(failing("data", "read", syscall.EIO, 0))
 				for range patience {
@@ -102,7 +102,7 @@ func TestForgetInTheMiddle(t *testing.T) {
 	}
 }
 
-// A sync that failed may keep later ones from writing what it did not: what was given up before it goes for good nevertheless, in
+// A failed sync may keep later ones from writing what it did not: what was given up before it is still gone for good, in
 // the process in which it failed and in the next one.
 func TestForgetAfterAFailedSync(t *testing.T) {
 	for _, again := range []bool{false, true} {
@@ -124,13 +124,13 @@ func TestForgetAfterAFailedSync(t *testing.T) {
 	}
 }
 
-// What a durable Put wrote that failed is forgotten for good, too.
+// What a failed durable Put wrote is forgotten for good, too.
 func TestForgetWhatWasUndone(t *testing.T) {
 	o := options(newMemoryFS(), 2)
 	o.Durable = true
 	d, sys, _ := opened(t, o)
 	syncs := 0
-	sys.breaks(func(o op) (int, error) { // the disk has all of it, and the table's sync says that it failed
+	sys.breaks(func(o op) (int, error) { // the disk has all of it, but the table's sync reports a failure
 		if o.kind == "sync" {
 			syncs++
 			if syncs == 2 {
@@ -173,7 +173,7 @@ func TestSyncFailedForOthers(t *testing.T) {
 	}
 }
 
-// What a killed process had written and not synced is on the disk when the next one's durable Put finds that it is there.
+// What a killed process had written but not synced is on the disk when the next one's durable Put finds it there.
 func TestDurableKnowsOnlyWhatIsSynced(t *testing.T) {
 	o := options(newMemoryFS(), 4)
 	d, sys, _ := opened(t, o)
@@ -204,7 +204,7 @@ func TestDurablePutWhileTheTableIsWrittenAnew(t *testing.T) {
 			<-begun
 		case change("data", "write")(o) && putting.CompareAndSwap(false, true):
 			close(begun)
-			time.Sleep(20 * time.Millisecond) // the Delete goes on as far as it can
+			time.Sleep(20 * time.Millisecond) // the Delete goes as far as it can
 		}
 	})
 	go func() { gone <- d.Delete(ctx, []tier.Key{keyOf(1)}) }()

@@ -83,7 +83,7 @@ func (t *Tier) shrink(slots int, out func(int32)) error {
 		}
 		x.base = max(x.base, x.slots[n-1].generation+1)
 	}
-	t.uncut = t.uncut || n < len(x.slots) // until it is done: what is forgotten meanwhile waits for that
+	t.uncut = t.uncut || n < len(x.slots) // until it is done: calls that forget meanwhile wait for that
 	cut := t.uncut
 	x.slots = x.slots[:n]
 	x.free = slices.DeleteFunc(x.free, func(i int32) bool { return int(i) >= n })

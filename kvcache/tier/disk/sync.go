@@ -2,8 +2,8 @@ package disk
 
 import "time"
 
-// Sync makes sure that what was stored before is found after a crash of the machine. After an error, also of a sync that the tier
-// made by itself since the last call, what was stored until then may not be.
+// Sync ensures that what was stored before is found after a crash of the machine. After an error, also that of a sync that the tier
+// made by itself since the last call, what was stored until then may be lost.
 func (t *Tier) Sync() error {
 	if err := t.begin("sync"); err != nil {
 		return err
@@ -12,7 +12,7 @@ func (t *Tier) Sync() error {
 	return t.failed("sync", t.syncAll())
 }
 
-// syncAll is sync, and returns what syncs before it did not bring to the disk: it would not, either.
+// syncAll is sync, and also returns the errors of earlier syncs, whose writes it would not bring to the disk either.
 func (t *Tier) syncAll() error {
 	t.mu.Lock()
 	since := t.told
@@ -24,7 +24,7 @@ func (t *Tier) syncAll() error {
 	return err
 }
 
-// syncSince is sync of what was written when so many syncs had failed.
+// syncSince is sync of what was written when misses syncs had failed.
 func (t *Tier) syncSince(misses uint64) error {
 	if err := t.sync(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (t *Tier) syncSince(misses uint64) error {
 	return nil
 }
 
-// unsynced notes a sync that failed.
+// unsynced notes a failed sync.
 func (t *Tier) unsynced(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

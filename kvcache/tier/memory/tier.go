@@ -1,7 +1,7 @@
 // Package memory is the tier of host memory: blocks that the device had no room for, a copy away.
 //
-// Payloads lie in slabs of equal slots outside of the Go heap, and are compared with their sums where they are copied, which costs
-// nothing more: what comes back is what was put, or a miss. When there is no room, the block used least recently goes, children before their parents, and
+// Payloads lie in slabs of equal slots outside of the Go heap, and are compared with their sums as they are copied, at no extra
+// cost: a Get returns what was put, or a miss. When there is no room, the block used least recently goes, children before their parents, and
 // of those that one call used last, the ones that were never read.
 package memory
 

@@ -240,7 +240,7 @@ func TestNoGarbage(t *testing.T) {
 	require.Greater(t, in.Stats().Evicted, int64(500))
 }
 
-// What changed between its sum and the copy is declined, and counted.
+// A block that changed between its sum and the copy is declined, and counted.
 func TestWrongSumsAreDeclined(t *testing.T) {
 	in := open(t, 1<<16)
 	b := tiertest.Chain("wrong", "a", 3, 1000)

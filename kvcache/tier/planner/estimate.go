@@ -70,7 +70,7 @@ func class(context int) int {
 	return min(bits.Len(uint(max(context, 0))), len(prefill{}.weight)-1)
 }
 
-// plus is the tokens of a context and of what follows it, neither negative.
+// plus adds the tokens of a context and of what follows it, neither negative.
 func plus(context, tokens int) int {
 	if context > math.MaxInt-tokens {
 		return math.MaxInt

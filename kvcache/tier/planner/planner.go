@@ -29,7 +29,7 @@ const (
 	// another number of blocks, so that latency and bandwidth can be told apart.
 	probeEvery = time.Minute
 	probeFirst = time.Second
-	// mostBlocks is the most blocks that tiers have of a prompt; costs takes memory for each.
+	// mostBlocks limits the blocks that tiers have of a prompt: costs takes memory for each.
 	mostBlocks = 1 << 20
 )
 
@@ -37,7 +37,7 @@ const (
 type Planner struct {
 	mu      sync.Mutex
 	n       int            // tiers
-	tiers   map[int]*known // those that were heard of
+	tiers   map[int]*known // those observed so far
 	compute prefill
 	stats   Stats
 }
@@ -115,7 +115,7 @@ type Stats struct {
 // tiers load, which it finds out by probes.
 func New(tiers int) *Planner { return &Planner{n: tiers, tiers: map[int]*known{}} }
 
-// tier is what is known of a tier, or nil where there is none of this number.
+// tier is what is known of a tier, or nil if there is none of this number.
 func (p *Planner) tier(i int) *known {
 	if i < 0 || i >= p.n {
 		return nil
@@ -176,7 +176,7 @@ func (p *Planner) count(q *Prompt, d Decision) Decision {
 	return d
 }
 
-// duration is some seconds, or what is longest or shortest where they are beyond what a Duration holds.
+// duration is some seconds, limited to what a Duration holds.
 func duration(seconds float64) time.Duration {
 	const most = 1 << 62 // nanoseconds: 146 years
 	return time.Duration(math.Round(max(-most, min(most, seconds*float64(time.Second)))))

@@ -251,7 +251,7 @@ func TestNeverMuchWorseThanComputing(t *testing.T) {
 	})
 }
 
-// Numbers that no prompt has are of the longest contexts, or nothing, and take no memory.
+// Impossible numbers count as the longest contexts, or as nothing, and take no memory.
 func TestNumbersBeyondPrompts(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, math.MaxInt >> 24, math.MaxInt >> 23, math.MaxInt - 1, math.MaxInt} {
 		p := New(n)

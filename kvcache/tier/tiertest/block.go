@@ -35,7 +35,7 @@ func Chain(root, sequence string, n, size int) []tier.Block {
 	return out
 }
 
-// fill gives a block the payload of size bytes that its key has, and the sum of it.
+// fill gives a block its key's payload of size bytes, and the sum.
 func fill(b *tier.Block, size int) {
 	b.Bytes = Payload(b.Key, size)
 	b.Sum = b.Summed()
@@ -52,10 +52,10 @@ func keys(blocks []tier.Block) []tier.Key {
 	return out
 }
 
-// guard is bytes behind each of buffers that are nobody's.
+// guard is bytes after each of buffers that no call may write.
 const guard = 8
 
-// buffers is where payloads of keys are read into; no payload has their content, nor its sum.
+// buffers receive payloads of keys; their content and sum are no payload's.
 func buffers(keys []tier.Key, size int) []tier.Block {
 	out := make([]tier.Block, len(keys))
 	for i, k := range keys {
@@ -65,7 +65,7 @@ func buffers(keys []tier.Key, size int) []tier.Block {
 	return out
 }
 
-// verify says which of buffers does not have what is put under its key, or is not as it was behind that.
+// verify reports a buffer that does not have what is put under its key, or was written beyond it.
 func verify(read []tier.Block) error {
 	for i, b := range read {
 		switch whole := b.Bytes[:cap(b.Bytes)]; {
@@ -74,7 +74,7 @@ func verify(read []tier.Block) error {
 		case b.Sum != b.Summed():
 			return fmt.Errorf("the sum of payload %d of %d is not the one that was put", i, len(read))
 		case !bytes.Equal(whole[len(b.Bytes):], bytes.Repeat([]byte{0xa5}, len(whole)-len(b.Bytes))):
-			return fmt.Errorf("bytes behind payload %d of %d were written", i, len(read))
+			return fmt.Errorf("bytes after payload %d of %d were written", i, len(read))
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@
 // earlier process. Random histories are compared with a naive model. A tier may have given up any block at any time; it may
 // not return other bytes, find what was forgotten, or disagree with its own Stats.
 //
-// A tier need not check what it keeps: what it returns is compared with its sum above all tiers. What it has to do is keep that sum.
+// A tier need not check what it keeps, only keep its sum: what it returns is compared with that above all tiers.
 //
 // What needs a fault below the tier (a full disk, a flipped bit, a process that is killed) is up to the tier's own tests.
 package tiertest

@@ -36,7 +36,7 @@ func checkPrefix(r *rig) {
 	put(r.t, in, b[:1])
 	holds(r.t, in, slices.Concat(a[:2], b[:1], a[2:4], b), 6)
 
-	// What is not asked for is not written.
+	// Blocks that are not asked for are not written.
 	dst := buffers(keys(a[:3]), payload)
 	n, err := in.Get(ctx, dst[:2])
 	require.NoError(r.t, err)
