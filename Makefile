@@ -36,10 +36,6 @@ test-cpu: ## all tests, on the CPU backend
 	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
 	GOGC=$${GOGC:-400} $(GO) test -timeout 10m ./...
 
-.PHONY: test-race-short
-test-race-short: ## the race detector where goroutines meet, with few histories
-	$(SAY) 'building the tests with the race detector: minutes' env GO='$(GO)' scripts/test-race short
-
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
 	$(SAY) 'testing tiers under the race detector: 10 minutes' env GO='$(GO)' scripts/test-race tiers
@@ -93,7 +89,7 @@ passed: ## run the slow checks whose inputs changed, and record what passes
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
-nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 84 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
+nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 82 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
 	$(SAY) $(TOOLCHAIN)
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 

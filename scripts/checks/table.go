@@ -48,8 +48,6 @@ var table = []check{
 		command: []string{"scripts/weight"}},
 	{name: "test-cpu", what: "all tests, on the CPU", when: always, takes: 5 * time.Minute,
 		command: []string{"make", "test-cpu"}},
-	{name: "test-race-short", what: "the race detector where goroutines meet, with few histories", when: always, takes: 3 * time.Minute,
-		command: []string{"scripts/test-race", "short"}},
 	{name: "test-cuda-simt", what: "what runs on a CUDA device, on the stand-in: one order of execution, chosen work", when: always, alone: cudaPlain, takes: 10 * time.Minute,
 		command: []string{"scripts/cuda-simt", "test"}},
 	{name: "test-metal-simt", what: "what runs on a Metal device, on the stand-in: one order of execution, chosen work", when: always, alone: metalPlain, takes: 10 * time.Minute,
