@@ -39,7 +39,7 @@ func TestPoolGoesWithoutVariables(t *testing.T) {
 		why string
 	}{
 		config.EnvHostBytes:           {config.Environment{HostBytes: 1}, host},
-		config.EnvDiskDir:             {config.Environment{DiskDir: file}, "no directory"},
+		config.EnvDiskDir:             {config.Environment{DiskDir: file}, "is a file, not a directory"},
 		config.EnvDiskDir + " in use": {config.Environment{DiskDir: taken, DiskBytes: 4 << 20}, "in use"},
 		config.EnvDiskDir + " small":  {config.Environment{DiskDir: t.TempDir(), DiskBytes: 5}, "no room for a block"},
 	} {
