@@ -135,8 +135,8 @@ func TestCutFiles(t *testing.T) {
 
 func TestHostileSafetensors(t *testing.T) {
 	for _, c := range []struct{ name, header, field, why string }{
-		{"not JSON", `nonsense`, "header", "no JSON object"},
-		{"array", `[]`, "header", "no JSON object"},
+		{"not JSON", `nonsense`, "header", "not a JSON object"},
+		{"array", `[]`, "header", "not a JSON object"},
 		{"open end", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`, "header", "EOF"},
 		{"deep", `{"a":` + strings.Repeat("[", 20000), "header", ""},
 		{"twice", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "tensor a", "twice"},
@@ -150,7 +150,7 @@ func TestHostileSafetensors(t *testing.T) {
 		{"overflow in bytes", `{"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}}`, "tensor a", "does not fit"},
 		{"negative shape", `{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, "tensor a", "negative"},
 		{"huge number", `{"a":{"dtype":"F32","shape":[1e99],"data_offsets":[0,4]}}`, "header", "1e99"},
-		{"metadata", `{"__metadata__":7}`, "header", "unmarshal"},
+		{"metadata", `{"__metadata__":7}`, "header", "is not an object of strings"},
 	} {
 		data := withHeader(c.header, make([]byte, 16))
 		bounded(t, len(data), func() {
