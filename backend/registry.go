@@ -93,7 +93,11 @@ func Open(name string) (Backend[AnyBuffer], error) {
 	if known == nil {
 		return nil, ErrUnavailable{Backend: name, Why: noDriver}
 	}
-	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s; %s", strings.Join(known, ", "), linkAll)}
+	why := fmt.Sprintf("no backend is registered as %q; registered are %s", kind, strings.Join(known, ", "))
+	if kind == "cpu" || kind == "cuda" || kind == "metal" {
+		why += "; " + linkAll
+	}
+	return nil, ErrUnavailable{Backend: name, Why: why}
 }
 
 // List returns every device, best first, and every kind of device that is not available, with the

@@ -38,10 +38,11 @@ func TestOpenByName(t *testing.T) {
 	}
 	_, err := backend.Open("nothing:0")
 	require.ErrorContains(t, err, "nothing:0")
-	require.ErrorContains(t, err, "it has absent, ", "what there is, best first")
+	require.ErrorContains(t, err, "registered are absent, ", "what there is, best first")
 	for _, kind := range []string{"cpu", "cuda", "metal"} {
 		require.ErrorContains(t, err, kind)
 	}
+	require.NotContains(t, err.Error(), "import ", "all of them are linked")
 }
 
 // Devices come best first, a missing kind with its reason, and Default takes the
