@@ -141,6 +141,9 @@ func CheckBlocks(op string, blocks []uint32, have int, each int64, host HostMemo
 	if host == nil {
 		return bad("no host memory")
 	}
+	if each < 1 {
+		return bad("blocks of %d bytes, need at least 1", each)
+	}
 	if room := int64(len(host.Bytes())); offset < 0 || offset > room || int64(len(blocks)) > (room-offset)/each {
 		return bad("%d blocks of %d bytes at offset %d of %d bytes of host memory", len(blocks), each, offset, room)
 	}

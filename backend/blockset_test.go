@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -45,4 +46,17 @@ func TestCheckDistinctAllocatesNothing(t *testing.T) {
 			t.Fail()
 		}
 	}))
+}
+
+// ends is host memory that is only looked at.
+type ends struct{ backend.HostMemory }
+
+func (ends) Bytes() []byte { return make([]byte, 64) }
+
+// Blocks of no bytes, and of more than there are, are refused.
+func TestCheckBlocksOfAnySize(t *testing.T) {
+	require.NoError(t, backend.CheckBlocks("pack", []uint32{0, 1}, 2, 32, ends{}, 0))
+	for _, n := range []int64{0, -1, math.MinInt64, math.MaxInt64, 33} {
+		require.ErrorIs(t, backend.CheckBlocks("pack", []uint32{0, 1}, 2, n, ends{}, 0), backend.ErrArgument{})
+	}
 }
