@@ -22,7 +22,8 @@ type Storage struct {
 	Hadamard bool `json:"hadamard,omitzero"`
 	// KScales and VScales are the scales of 8-bit floats, and those that NVFP4's groups have
 	// theirs relative to: one for all, one for each layer, or [layers, KV heads]; none: 1. Values
-	// beyond 448 (FP8E4M3), 57344 (FP8E5M2) or 6*448 (NVFP4) times the scale are saturated.
+	// beyond 448 (FP8E4M3), 57344 (FP8E5M2) or 6*448 (NVFP4) times the scale are saturated. For 8-bit
+	// floats that product is a finite float32.
 	KScales []float32 `json:"k_scales,omitempty"`
 	VScales []float32 `json:"v_scales,omitempty"`
 	// Residual is, with quantized K and V, the least number of last tokens that a query reads
@@ -204,7 +205,23 @@ func (s *Storage) checkFilled(m *Model) error {
 			if !(v > 0) || math.IsInf(float64(v), 0) {
 				return backend.ErrConfig{Name: fmt.Sprintf("%s[%d]", p.name, i), Value: fmt.Sprint(v), Why: "must be positive and finite"}
 			}
+			if most := mostScale(p.dt); v > most {
+				return backend.ErrConfig{Name: fmt.Sprintf("%s[%d]", p.name, i), Value: fmt.Sprint(v),
+					Why: fmt.Sprintf("must be at most %g: the largest codes of %s would be worth an infinity", most, p.dt)}
+			}
 		}
 	}
 	return s.checkResidual()
+}
+
+// mostScale is the largest scale with which all codes of a type are finite. NVFP4 chooses its groups' own so
+// that they are.
+func mostScale(dt backend.DType) float32 {
+	switch dt.Coding().Code {
+	case backend.E4M3:
+		return float32(math.MaxFloat32) / 448
+	case backend.E5M2:
+		return float32(math.MaxFloat32) / 57344
+	}
+	return math.MaxFloat32
 }

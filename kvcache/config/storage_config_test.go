@@ -46,6 +46,10 @@ func TestStorageConfigRejects(t *testing.T) {
 		{"Storage.VScales[0]", scaled, func(c *Config) { c.Storage.VScales = []float32{float32(math.NaN())} }},
 		{"Storage.VScales[3]", scaled, func(c *Config) { c.Storage.VScales = []float32{1, 2, 3, float32(math.Inf(1))} }},
 		{"Storage.KScales[0]", scaled, func(c *Config) { c.Storage.KScales = []float32{-1} }},
+		{"Storage.KScales[1]", scaled, func(c *Config) { c.Storage.KScales = []float32{math.MaxFloat32 / 448, 0x1p120} }},
+		{"Storage.VScales[1]", scaled, func(c *Config) {
+			c.Storage.V, c.Storage.VScales = backend.FP8E5M2, []float32{math.MaxFloat32 / 57344, math.MaxFloat32 / 448}
+		}},
 		{"Model.Act", quantized, func(c *Config) { c.Model.Act = backend.Int4 }},
 		{"Storage.Residual", kivi, func(c *Config) { c.Storage.Residual = math.MaxInt }},
 		{"Memory.StepTokens", kivi, func(c *Config) { c.Memory.StepTokens = -1 }},
