@@ -31,6 +31,7 @@ func newTwin(t *testing.T, be backend.Backend[buffer], cfg Config) (*twin, error
 	s, err := be.NewStream()
 	require.NoError(t, err)
 	r := &rig[buffer]{t: t, be: be, s: s, pool: pool, step: pool.NewBatch()}
+	r.poison()
 	return &twin{mixed: mixedOn(r, 1), gave: map[string][]float32{}}, nil
 }
 

@@ -80,6 +80,21 @@ func (r *rig[B]) close() {
 	require.NoError(r.t, r.be.Close())
 }
 
+// poison fills keys and values that are floats with NaN, which shows where a query reads what no step has written.
+func (r *rig[B]) poison() {
+	r.t.Helper()
+	for _, st := range r.pool.parts.All {
+		for _, l := range st.Fresh.Layers {
+			for _, b := range []B{l.View.K.Data, l.View.V.Data} {
+				if b.DType().Float() {
+					require.NoError(r.t, r.be.Fill(r.s, b, 0, b.Len(), math.NaN()))
+				}
+			}
+		}
+	}
+	require.NoError(r.t, r.s.Sync())
+}
+
 func (r *rig[B]) open() *Sequence[B] {
 	r.t.Helper()
 	seq, _, err := r.pool.Open(nil, OpenOptions{})

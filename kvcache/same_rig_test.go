@@ -67,7 +67,9 @@ func (x *bitwise) on(threads int, cfg Config) (*rig[*cpu.Buffer], error) {
 		require.NoError(x.t, errors.Join(s.Close(), be.Close()))
 		return nil, err
 	}
-	return &rig[*cpu.Buffer]{t: x.t, be: be, s: s, pool: pool, step: pool.NewBatch()}, nil
+	r := &rig[*cpu.Buffer]{t: x.t, be: be, s: s, pool: pool, step: pool.NewBatch()}
+	r.poison()
+	return r, nil
 }
 
 // compute does a step and returns the answers to it, of each layer.
