@@ -107,7 +107,13 @@ type Ragged[B Buffer] struct {
 // host memory returns it from Append, which then has written nothing; other devices return it from
 // the stream's next Sync, and the value's group reads as NaN. With Saturate an infinity is stored
 // as the largest finite value of its group (for 8-bit floats, of the type) with its sign, and NaN
-// as 0.
+// as 0. What counts is the value to be quantized: a finite key whose rotation or transform leaves the
+// range of float32 is ErrNonFinite, too.
+//
+// Finite values are stored as finite values. The scales that a type's rows have cover magnitudes up to
+// 0x1.ep127 (3.19e38), those of MXFP4 up to 1.5 * 2^127, and larger ones are stored like that. With the
+// scales of heads, which the caller sets, that holds as long as the scale times the type's largest code is
+// finite.
 //
 // Keys of Int4Channel are ErrUnsupported: the scales of a block are computed when it is full, by
 // ConvertBlocks.
@@ -406,7 +412,8 @@ type MoveSlotsParams[B Buffer] struct {
 // and restores blocks that are to be written again. Pairs is U32 [N, 2]; a pair may be skipped with
 // NoBlock, and a destination may appear once. One cache is of an activation type in both planes,
 // the other of quantized types that Caps.Formats lists with it. Keys are transformed when only one
-// of the two has Hadamard. Values that are not finite are handled as in AppendParams. The attention
+// of the two has Hadamard. Values that are not finite are handled as in AppendParams; codes that are worth
+// more than the largest number of the activation type are stored as that. The attention
 // scores (see Outputs) are copied when FromScores and ToScores are set, which must be two buffers.
 type ConvertBlocksParams[B Buffer] struct {
 	From, To   CacheView[B]
@@ -420,8 +427,9 @@ type ConvertBlocksParams[B Buffer] struct {
 // RotateParams rotates the keys at Slots (I64 [N]; −1 is skipped, any other slot may appear once)
 // by Deltas (I32 [N]) positions, forward or back, by less than Rotary.Positions; of a latent cache the
 // elements behind the latent. Quantized keys are
-// quantized again, each value within half a step of the rotated one; keys of Int4Channel are
-// ErrUnsupported.
+// quantized again, each value within half a step of the rotated one, which ends at the largest
+// float32; keys of Int4Channel are ErrUnsupported. With Hadamard, keys are turned back as sums of float32:
+// those beyond 2^127 / dim may come out infinite or NaN, here and from Gather and ConvertBlocks.
 type RotateParams[B Buffer] struct {
 	Cache         CacheView[B]
 	Slots, Deltas B

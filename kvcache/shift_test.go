@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -111,5 +112,42 @@ func TestShiftBy(t *testing.T) {
 			r.free(own)
 			r.close()
 		})
+	}
+}
+
+// Values at the ends of the activation type's range stay finite when Shift makes them exact and quantizes them again.
+func TestShiftOfTheLargestValues(t *testing.T) {
+	for act, top := range map[backend.DType]float32{backend.F16: 65504, backend.F32: math.MaxFloat32} {
+		for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.MXFP4} {
+			if !testDevice().Supports(backend.Format{Act: act, K: dt, V: dt}) {
+				continue
+			}
+			cfg := small(Paged)
+			cfg.Model.Act, cfg.Storage = act, Storage{K: dt, V: dt, Residual: 8}
+			r := deviceRig(t, cfg)
+			a := r.open()
+			require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 33)}))
+			q, k, v, out := r.operands(33)
+			rows := make([]float32, v.Len())
+			for i := range rows {
+				rows[i] = top * float32(1-2*(i/3%2))
+			}
+			ends := r.vector(r.s, rows)
+			for l := range cfg.Model.Layers {
+				require.NoError(t, r.step.Append(l, kv(k, ends)))
+			}
+			require.NoError(t, r.step.Commit())
+			for range 2 {
+				require.NoError(t, a.Shift(r.s, 1, 4))
+				for _, x := range r.gathered(a, 1).v {
+					if size := math.Abs(float64(x)); !(size <= min(1.02*float64(top), math.MaxFloat32)) {
+						require.Failf(t, "not finite", "%s of %s: %v", dt, act, x)
+					}
+				}
+			}
+			r.free(q, k, v, out, ends)
+			require.NoError(t, a.Release())
+			r.close()
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // keeping is a call that leaves a buffer as it was.
@@ -32,6 +33,20 @@ func misreading(be device, edit func(p *attendP, words []uint32)) func(s backend
 			return be.Attend(s, p)
 		})
 	}
+}
+
+// scaledTo gives rows of int8 keys whose scale is the largest there is another one.
+func scaledTo(be device, s backend.Stream, c backend.CacheView[*cpu.Buffer], scale float32) error {
+	if c.K.Data.DType() != backend.Int8 {
+		return nil
+	}
+	return changed(be, s, c.K.Scales.Buf, c.Blocks*c.KVHeads*c.BlockSize, func(scales []float32) {
+		for i, v := range scales {
+			if v == quant.ScaleInt8(math.MaxFloat32) {
+				scales[i] = scale
+			}
+		}
+	})
 }
 
 // quantizedDefects are mistakes with scales, turned keys and attention scores.
@@ -133,6 +148,31 @@ var quantizedDefects = []defect{
 				return errors.Join(be.Append(s, p), err)
 			}
 			return err
+		}
+	}},
+	{"makes scales that reach beyond the range", "ends", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			return errors.Join(be.Append(s, p), scaledTo(be, s, p.Cache, math.MaxFloat32/126))
+		}
+	}},
+	{"loses keys that leave the range", "ends", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			return errors.Join(be.Rotate(s, p), scaledTo(be, s, p.Cache, float32(math.NaN())))
+		}
+	}},
+	{"makes infinities of codes", "ends", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			to := p.To.K.Data
+			if err := be.ConvertBlocks(s, p); err != nil || to.DType() != backend.F16 {
+				return err
+			}
+			return changed(be, s, to, 2*p.To.KVHeads*p.To.BlockSize*p.To.K.Dim, func(halves []uint16) {
+				for i, h := range halves {
+					if h&0x7fff == 0x7bff {
+						halves[i]++
+					}
+				}
+			})
 		}
 	}},
 	{"gathers keys as they are turned", "gather", func(b *broken, be device) {

@@ -94,6 +94,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 		{"sub-buffers", subBufferChecks[B](caps, o), false},
 		{"streams", streamChecks[B](), false},
 		{"append", appendChecks[B](caps), true},
+		{"ends", endChecks[B](caps), true},
 		{"rotate", rotateChecks[B](), false},
 		{"gather", gatherChecks[B](), false},
 		{"move", moveChecks[B](), false},

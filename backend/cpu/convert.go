@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -88,11 +89,38 @@ func (t *convertTask) part(i int, w *scratch) {
 	from, to := int(t.pairs[2*pair]), int(t.pairs[2*pair+1])
 	for slot := 0; slot < c.to.block; slot += c.rows() {
 		x := c.load(w, from, head, slot)
-		c.to.k.encode[c.to.dt](c.to.at(to, head, slot, len(x)/c.to.dim), x, t.saturate)
+		c.store(c.to.at(to, head, slot, len(x)/c.to.dim), x, t.saturate)
 	}
 	if t.fromMass != nil && c == &t.keys { // with which it goes
 		copy(t.toMass[c.to.number(to, head, 0):][:c.to.block], t.fromMass[c.from.number(from, head, 0):])
 	}
+}
+
+// store writes rows. What a code is worth may be beyond the largest number of a type of floats, and is stored as that.
+func (c *conversion) store(to stored, x []float32, saturate bool) {
+	k := c.to.k
+	k.encode[to.dt](to, x, saturate)
+	if to.dt.Quantized() || !c.beyond(to.dt) || to.dt == backend.F32 && k.finite(x) || k.finiteHalves(to.dt, to.data) {
+		return
+	}
+	bound(x, largest(to.dt))
+	k.encode[to.dt](to, x, saturate)
+}
+
+// beyond reports whether rows may leave the range of a type of floats. Scales of their own keep codes within that of bf16.
+func (c *conversion) beyond(to backend.DType) bool {
+	return to == backend.F16 || c.hadamard || c.from.dt.HeadFactors()
+}
+
+// largest is the largest number of a type of floats.
+func largest(dt backend.DType) float32 {
+	switch dt {
+	case backend.F16:
+		return 65504
+	case backend.BF16:
+		return 0x1.fep127
+	}
+	return math.MaxFloat32
 }
 
 // load is what becomes of a block's rows from a slot on.

@@ -42,6 +42,17 @@ func (f *firstRow) found(heads int) (row int, name string, head int, ok bool) {
 	return int(number) / (2 * heads), name, side % heads, true
 }
 
+// bound brings what is beyond a magnitude, infinities included, to it. NaN stays.
+func bound(x []float32, most float32) {
+	for i, v := range x {
+		if v > most {
+			x[i] = most
+		} else if v < -most {
+			x[i] = -most
+		}
+	}
+}
+
 // finite reports whether all values are.
 func finite(x []float32) bool {
 	for _, v := range x {

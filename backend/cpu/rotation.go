@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -130,8 +131,12 @@ func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}
+		if t.keys.k.encode[t.keys.dt](row, x, false) {
+			continue
+		}
+		bound(x, math.MaxFloat32) // where the rotation has left the range
 		if !t.keys.k.encode[t.keys.dt](row, x, false) {
-			row.setNaN() // it was not finite, or is no longer
+			row.setNaN() // it was not finite
 		}
 	}
 }

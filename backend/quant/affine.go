@@ -16,8 +16,14 @@ const (
 	infinity = 0x7f800000 // its bits
 )
 
-// WordOf is the word with which codes of the given bits cover values from lo to hi, both finite.
+// farthest is the largest magnitude that scales cover. A scale is rounded, by up to 1/16 (E4M3), and so
+// the largest code of a larger magnitude may be worth an infinity.
+const farthest = 0x1.ep127
+
+// WordOf is the word with which codes of the given bits cover values from lo to hi, both finite, as far
+// as 0x1.ep127 either way.
 func WordOf(lo, hi float32, bits int) Word {
+	lo, hi = min(max(lo, -farthest), farthest), min(max(hi, -farthest), farthest)
 	top := float32(int(1)<<bits - 1)
 	s := (float32(0.5*hi) - float32(0.5*lo)) / (0.5 * top) // hi - lo may overflow
 	reach := float32(math.Ldexp(1, 8-bits) / most)         // so that lo is within reach of z
@@ -152,14 +158,16 @@ func (a Affine) decode(dst []float32, codes []byte, w Word) {
 	}
 }
 
-// Bound is the largest difference between a value of a group and its stored value: half a step. A
-// step is at most 1/128 above the group's range over its codes, or 2^(8-Bits)/32767 of its lowest
-// value when that is more. It holds for values up to 2^127; above that the stored value may
-// overflow to an infinity.
+// Bound is the largest difference between a value of a group and its stored value: half a step, and
+// what a magnitude has beyond 0x1.ep127. A step is at most 1/128 above the group's range over its codes,
+// or 2^(8-Bits)/32767 of its lowest value when that is more.
 func (a Affine) Bound(group []float32) float64 {
 	lo, hi, _ := span(group)
-	return halfStep(WordOf(lo, hi, a.Bits).Step())
+	return halfStep(WordOf(lo, hi, a.Bits).Step()) + beyond(max(abs(lo), abs(hi)))
 }
+
+// beyond is what is cut off a magnitude that scales do not cover.
+func beyond(largest float32) float64 { return max(float64(largest)-farthest, 0) }
 
 // halfStep is half a step and what rounding adds to it: of x/s a small part of the
 // step, and of a step that is subnormal, maybe to 0, no more than the smallest one.

@@ -3,8 +3,50 @@ package quant
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
 )
+
+// FuzzRow stores any bits as rows of every type: those of finite values are read as finite values within
+// their bounds, and others are refused, unless they are to be saturated.
+func FuzzRow(f *testing.F) {
+	f.Add([]byte{0xff, 0xff, 0x7f, 0x7f, 0xff, 0xff, 0x7f, 0xff}) // the ends of the range
+	f.Add([]byte{0xff, 0xff, 0x7f, 0x7f, 1, 0, 0, 0, 0, 0, 0, 0x80})
+	f.Add([]byte{0, 0, 0x80, 0x7f, 0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0x3f})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x := make([]float32, len(data)/4)
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		_, _, good := span(x)
+		for _, dt := range perRow {
+			e, back := roomFor(t, dt, len(x)), make([]float32, len(x))
+			if EncodeRow(dt, e.codes, e.scales, slices.Clone(x), false) != good {
+				t.Fatalf("%s: stored is %t", dt, !good)
+			}
+			held := slices.Clone(x)
+			if !EncodeRow(dt, e.codes, e.scales, held, true) {
+				t.Fatalf("%s: refused what is saturated", dt)
+			}
+			DecodeRow(dt, back, e.codes, e.scales)
+			for i, v := range held {
+				near(t, v, back[i], BoundRow(dt, held, i), "%s: value %d", dt, i)
+			}
+		}
+		for _, dt := range []backend.DType{backend.FP8E4M3, backend.FP8E5M2} {
+			codes, back := make([]byte, len(x)), make([]float32, len(x))
+			if EncodeFP8(dt, codes, x, 1, false) != good || !EncodeFP8(dt, codes, x, 1, true) {
+				t.Fatalf("%s: stored is %t", dt, !good)
+			}
+			DecodeFP8(dt, back, codes, 1)
+			if _, _, finite := span(back); !finite {
+				t.Fatalf("%s: %g reads as %g", dt, x, back)
+			}
+		}
+	})
+}
 
 // FuzzUnpack reads any bytes as codes of any width: each is in range, and packing them
 // again gives the bytes, but for the bits after the last code.

@@ -24,9 +24,9 @@ func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok boo
 	return scale, true
 }
 
-// ScaleInt8 is the scale of a row with the given largest magnitude.
+// ScaleInt8 is the scale of a row with the given largest magnitude, which it covers up to 0x1.ep127.
 func ScaleInt8(largest float32) float32 {
-	scale := largest / 127
+	scale := min(largest, farthest) / 127
 	if scale == 0 && largest > 0 {
 		scale = math.SmallestNonzeroFloat32
 	}
@@ -42,9 +42,8 @@ func DecodeInt8(dst []float32, codes []byte, scale float32) {
 }
 
 // BoundInt8 is the largest difference between a value of a row and its stored value: half a step,
-// which is 1/127 of the largest magnitude. It holds for values up to 2^127; above that the stored
-// value may overflow to an infinity.
+// which is 1/127 of the largest magnitude, and what that has beyond 0x1.ep127.
 func BoundInt8(x []float32) float64 {
-	lo, hi, _ := span(x)
-	return halfStep(ScaleInt8(max(abs(lo), abs(hi))))
+	largest := largestOf(x)
+	return halfStep(ScaleInt8(largest)) + beyond(largest)
 }

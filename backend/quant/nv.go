@@ -14,8 +14,11 @@ const NaNFactor = 0x7f
 func StepNV(b uint8, factor float32) float32 { return e4m3.values[b] * factor }
 
 // FactorNV is the byte of a group with the given largest magnitude, which is finite: the E4M3 nearest to
-// what makes that the largest code. Beyond 448 it is that, and values are saturated.
-func FactorNV(largest, factor float32) uint8 { return e4m3.code(float32(largest/e2m1.max) / factor) }
+// what makes that, or 0x1.ep127 if it is larger, the largest code. Beyond 448 it is that, and values are
+// saturated.
+func FactorNV(largest, factor float32) uint8 {
+	return e4m3.code(float32(min(largest, farthest)/e2m1.max) / factor)
+}
 
 // EncodeNV stores the row x in groups of the given size, a multiple of 8; the last one may be
 // shorter. Codes are rounded to nearest, ties to even; the largest is 6, and those of a group whose

@@ -27,8 +27,8 @@ var perRow = func() (all []backend.DType) {
 	return all
 }()
 
-// largest is the largest magnitude that formats are bound to store as a finite value.
-const largest = 0x1p127
+// largest is the largest magnitude that formats store as a finite value: any.
+const largest = math.MaxFloat32
 
 // kinds of rows that quantizers are known to get wrong.
 var kinds = map[string]func(r *rand.Rand, n int) []float32{
@@ -52,6 +52,17 @@ var kinds = map[string]func(r *rand.Rand, n int) []float32{
 	"huge": func(r *rand.Rand, n int) []float32 {
 		x := noise(r, n, 0x1p124, 0)
 		x[r.IntN(n)], x[r.IntN(n)] = largest, -largest
+		return x
+	},
+	"end": func(r *rand.Rand, n int) []float32 { // of the range, alone or at both sides of what else is there
+		x := noise(r, n, []float64{0, 1, 0x1p120, largest}[r.IntN(4)], 0)
+		for range 1 + r.IntN(n) {
+			v := largest * (1 - float32(r.IntN(64))*0x1p-9*float32(r.IntN(2)))
+			for range r.IntN(4) {
+				v = math.Nextafter32(v, 0)
+			}
+			x[r.IntN(n)] = v * float32(1-2*r.IntN(2))
+		}
 		return x
 	},
 	"any": func(r *rand.Rand, n int) []float32 {

@@ -3,6 +3,8 @@
 
 #include "kernel.cuh"
 
+#include <type_traits>
+
 namespace fkv {
 
 using half = __half;
@@ -17,6 +19,10 @@ template <class T> __device__ inline T from_float(float x);
 template <> __device__ inline float from_float<float>(float x) { return x; }
 template <> __device__ inline half from_float<half>(float x) { return __float2half_rn(x); }
 template <> __device__ inline bfloat from_float<bfloat>(float x) { return __float2bfloat16_rn(x); }
+
+// MOST_OF is the largest number of a type.
+template <class T>
+constexpr float MOST_OF = std::is_same_v<T, half> ? 65504.f : std::is_same_v<T, bfloat> ? 3.3895313892515355e38f : 3.4028234663852886e38f;
 
 // Vec is 16 bytes of T: one load or store.
 template <class T> struct alignas(16) Vec {

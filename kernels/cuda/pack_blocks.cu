@@ -161,6 +161,7 @@ __device__ inline void unpack_blocks(const fkv::Packed &from, T *to, const uint3
         fkv::WarpRow<DECKS> row(args.dim, width, there);
         row.unpack(from, {source, token}, head);
         if (args.flags & FKV_HADAMARD) row.hadamard();
+        row.bound(fkv::MOST_OF<T>); // a code may be worth more
         row.store(to + fkv::row_at({block, token}, args.kv_heads, head, args.block_size) * args.dim);
     });
 }

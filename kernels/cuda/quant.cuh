@@ -12,7 +12,11 @@ namespace fkv {
 // share a word, are whole units.
 constexpr int UNIT = 8;
 
-constexpr float MOST = 3.4028234663852886e38f;
+constexpr float MOST = MOST_OF<float>;
+
+// FARTHEST is the largest magnitude that scales cover: they are rounded, and the largest code of a larger one
+// might be worth an infinity.
+constexpr float FARTHEST = 3.1901471898837980e38f; // 0x1.ep127
 
 // finite is false for NaN too.
 __device__ inline bool finite(float x) { return fabsf(x) <= MOST; }
@@ -114,10 +118,11 @@ struct Storage {
         return {__uint_as_float(word << 16), nibbles() ? zero * (1 / 16.f) : zero};
     }
 
-    // word covers values from lo to hi, all finite. A step is a bfloat16 that was rounded up,
+    // word covers values from lo to hi, all finite, as far as FARTHEST either way. A step is a bfloat16 that was rounded up,
     // for the codes must reach hi; a zero point has 8 bits more than a code, or 12.
     // An exponent makes the largest value one of the largest codes' binade, a small factor the largest code.
     __device__ uint32_t word(float lo, float hi, float factor = 1) const {
+        lo = fminf(fmaxf(lo, -FARTHEST), FARTHEST), hi = fminf(fmaxf(hi, -FARTHEST), FARTHEST);
         if (minifactors()) return Minifloat::float8(true).code(__fdiv_rn(__fdiv_rn(fmaxf(fabsf(lo), fabsf(hi)), 6), factor));
         if (exponents()) return max(int(__float_as_uint(fmaxf(fabsf(lo), fabsf(hi))) >> 23) - 2, 0);
         if (balanced()) {

@@ -31,6 +31,7 @@ __device__ inline void rotate(unsigned char *k, uint32_t *scales, const int64_t 
             if (args.flags & FKV_HADAMARD) row.hadamard();
             row.turn(turn, room);
             if (args.flags & FKV_HADAMARD) row.hadamard();
+            if (!keys.type.plain()) row.bound(fkv::MOST); // where the rotation has left the range
             row.pack(keys, place, head, false);
         }
     }

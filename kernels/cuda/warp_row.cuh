@@ -106,6 +106,15 @@ template <int DECKS> struct WarpRow {
         __syncwarp(); // the room is free
     }
 
+    // bound brings what is beyond a magnitude, infinities included, to it. NaN stays.
+    __device__ void bound(float most) {
+#pragma unroll
+        for (int deck = 0; deck < DECKS; deck++) {
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) x[deck][i] = fabsf(x[deck][i]) > most ? copysignf(most, x[deck][i]) : x[deck][i];
+        }
+    }
+
     // hadamard multiplies with the orthonormal Walsh-Hadamard matrix, in blocks of the largest
     // power of two that divides the row, which is a deck at most. It is its own inverse.
     __device__ void hadamard() { transform(x[0]); }

@@ -14,6 +14,11 @@ template <class T> inline float to_float(T x) { return static_cast<float>(x); }
 // on which that shows.
 template <class T> inline T from_float(float x) { return static_cast<T>(x); }
 
+// most_of is the largest number of a type. 257 is a half, and no bfloat.
+template <class T> inline float most_of() {
+    return sizeof(T) == 4 ? 3.4028234663852886e38f : to_float(from_float<T>(257.0f)) == 257.0f ? 65504.0f : 3.3895313892515355e38f;
+}
+
 // load4 reads four elements of device memory at once, in 8 or 16 bytes to which p is
 // aligned.
 template <class T> inline float4 load4(const device T *p) {

@@ -86,6 +86,12 @@ inline void turn_octet(thread float (&x)[OCTET], Seat seat, Turn t, threadgroup 
     }
 }
 
+// bound brings what is beyond a magnitude, infinities included, to it. NaN stays.
+inline void bound(thread float (&x)[OCTET], float most) {
+#pragma unroll
+    for (uint i = 0; i < OCTET; i++) x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+}
+
 // hadamard multiplies rows with the orthonormal Walsh-Hadamard matrix, in blocks of the largest
 // power of two that divides dim (backend.Plane). Blocks of more than an octet go on
 // between lanes; all lanes call it.

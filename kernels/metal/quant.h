@@ -121,18 +121,23 @@ inline float storable(Coding c, float x, float4 reach, bool saturate) {
     return c.by_head() ? x : x > 0 ? reach.z : -reach.z;
 }
 
+// FARTHEST is the largest magnitude that scales cover: they are rounded, and the largest code of a larger one
+// might be worth an infinity.
+constant constexpr float FARTHEST = 3.1901471898837980e38f; // 0x1.ep127
+
 // word_of is the scale of a group with that reach, as it lies in memory: a word, or an exponent that
 // makes the largest value one of the largest codes' binade, or E4M3 that makes it the largest code.
 inline uint word_of(Coding c, float4 reach, bool saturate, float factor = 1) {
     const uint nan = c.minifactors() ? 0x7f : c.exponents() ? 255 : c.storage & FKV_SIGNED ? 0x7fc00000 : 0x7fc0;
     if (!saturate && !is_finite(reach)) return nan;
-    if (c.minifactors()) return E4M3::code(reach.z / 6 / factor, 0x7f);
-    if (c.exponents()) return max(int(as_type<uint>(reach.z) >> 23) - 2, 0);
+    const float size = min(reach.z, FARTHEST);
+    if (c.minifactors()) return E4M3::code(size / 6 / factor, 0x7f);
+    if (c.exponents()) return max(int(as_type<uint>(size) >> 23) - 2, 0);
     if (c.storage & FKV_SIGNED) {
-        const float step = reach.z / 127;
-        return step == 0 && reach.z > 0 ? 1 : as_type<uint>(step); // at least the smallest number
+        const float step = size / 127;
+        return step == 0 && size > 0 ? 1 : as_type<uint>(step); // at least the smallest number
     }
-    float low = clamp(-reach.x, -reach.z, reach.z), high = clamp(reach.y, -reach.z, reach.z);
+    float low = clamp(-reach.x, -size, size), high = clamp(reach.y, -size, size);
     if (reach.w != 0) low = min(low, 0.0f), high = max(high, 0.0f);
     // Half the range, which does not overflow; and the word's 16 bits must reach the lowest value.
     const float top = (1 << c.bits) - 1, unit = 1 << (8 - c.bits);

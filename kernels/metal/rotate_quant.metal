@@ -50,6 +50,10 @@ FKV_NAME(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
             if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
             fkv::turn_octet(x[fkv::DECKS - 1], seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
             if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
+            if (!codes.coding.plain()) { // where the rotation has left the range
+#pragma unroll
+                for (int deck = 0; deck < fkv::DECKS; deck++) fkv::bound(x[deck], fkv::most_of<float>());
+            }
             fkv::put_octets(codes, row, seat, there, x, false);
         }
     }

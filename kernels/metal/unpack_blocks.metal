@@ -40,6 +40,7 @@ FKV_NAME(const device uint *from [[buffer(FKV_UNPACK_BLOCKS_FROM)]],
                         codes.decode(x, codes.fetch<fkv::OCTET>(row, line, place.octet), 0, place.octet);
                     }
                     if (fkv::DECKS == 1 && (args.flags & FKV_HADAMARD)) fkv::hadamard(x, args.dim, here.lane);
+                    fkv::bound(x, fkv::most_of<FKV_IN>()); // a code may be worth more
                     if (there) fkv::store_octet(to + (first + offset) * args.dim + place.octet * fkv::OCTET, x, true);
                 }
             }

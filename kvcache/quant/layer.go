@@ -88,8 +88,8 @@ func (l *Layer) MemoryBytes() int64 {
 // Append stores a copy of the next token's key and value, [NumHeads, HeadDim] each. When the layer
 // is full it first evicts other tokens, so the new token always stays and Len never exceeds Limit.
 // ErrArgument for another length, ErrNonFinite for an infinity or NaN without Saturate; the layer is
-// then as it was. Magnitudes above 2^127 may be read as infinities. It allocates only blocks that
-// the cache never had.
+// then as it was. Magnitudes above 0x1.ep127 (3.19e38) are stored as that. It allocates only blocks
+// that the cache never had.
 func (l *Layer) Append(key, value []float32) error {
 	if err := l.made("append"); err != nil {
 		return err

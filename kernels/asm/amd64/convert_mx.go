@@ -118,6 +118,7 @@ func (c *converter) encodeNV(t, scale minifloat) {
 		})
 		c.VPMAXUD(high, largest, largest)
 		c.reduce(high, c.VPMAXUD)
+		c.VMINPS(c.float(farthest), high.AsX(), high.AsX())
 		c.VDIVPS(c.float(t.max), high.AsX(), high.AsX())
 		c.VDIVPS(factor.AsX(), high.AsX(), high.AsX())
 		c.nearest(scale, high.AsX(), small.AsX(), code.AsX())

@@ -176,6 +176,7 @@ func (c *converter) reduce(v reg.VecPhysical, by func(ops ...operand.Op)) {
 // scaleInt8 sets scale to that of a row and largest, its largest magnitude, to what the row
 // is divided by: by 1 where all is 0.
 func (c *converter) scaleInt8(largest, scale, some, none reg.Register) {
+	c.VMINPS(c.float(farthest), largest, largest)
 	c.VDIVPS(c.float(127), largest, scale)
 	c.isZero(scale, none)
 	c.xor(some, some, some)
@@ -198,6 +199,10 @@ func (c *converter) isZero(x, mask reg.Register) {
 // words, what values are divided by, and zero points.
 func (c *converter) wordOf(low, high, word, step, zero reg.Register, width int) {
 	top := float64(int(1)<<width - 1)
+	for _, end := range []reg.Register{low, high} {
+		c.VMAXPS(c.float(-farthest), end, end)
+		c.VMINPS(c.float(farthest), end, end)
+	}
 	c.VMULPS(c.float(0.5), high, high)
 	c.VMULPS(c.float(0.5), low, zero)
 	c.VSUBPS(zero, high, high)
@@ -227,7 +232,10 @@ func (c *converter) wordOf(low, high, word, step, zero reg.Register, width int) 
 	}
 }
 
-const most = 1<<15 - 1 // largest zero point
+const (
+	most     = 1<<15 - 1 // largest zero point
+	farthest = 0x1.ep127 // largest magnitude that scales cover
+)
 
 // code turns quotients of values and their step into codes.
 func (c *converter) code(x, zero reg.Register, width int) {
