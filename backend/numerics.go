@@ -6,4 +6,4 @@ package backend
 // is part of the keys of blocks, so later versions of this library, and other processes, do not
 // find content that was stored with other bits. A golden test in package backend/cpu detects such a
 // change.
-const NumericsVersion = 1
+const NumericsVersion = 2

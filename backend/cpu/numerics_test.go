@@ -135,6 +135,9 @@ func newNumerics(t testing.TB, be *Backend, s backend.Stream, dt backend.DType, 
 		if _, ok := args["saturate"]; ok {
 			x[5], x[700], x[900] = float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())
 		}
+		if _, ok := args["ends"]; ok {
+			x[5], x[700], x[900] = math.MaxFloat32, -math.MaxFloat32, 0x1p127
+		}
 		return backend.Dense(floats(t, be, act, x))
 	}
 	n.append = backend.AppendParams[*Buffer]{Cache: cache, Tokens: len(slots), K: rows(1), V: rows(2), Slots: numbers(t, be, s, backend.I64, slots)}
