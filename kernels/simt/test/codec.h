@@ -24,8 +24,11 @@ inline bool is_finite(float x) { return std::fabs(x) <= std::numeric_limits<floa
 
 constexpr uint32_t NO_NUMBER = 0x7fc0, NO_NUMBER_INT8 = 0x7fc00000;
 
+constexpr float FARTHEST = 0x1.ep127f; // the largest magnitude that scales cover
+
 // word_of is the word of a group of values from lo to hi.
 inline uint32_t word_of(uint32_t storage, float lo, float hi) {
+    lo = std::clamp(lo, -FARTHEST, FARTHEST), hi = std::clamp(hi, -FARTHEST, FARTHEST);
     if (storage & FKV_SIGNED) {
         const float size = std::max(std::fabs(lo), std::fabs(hi)), scale = single(double(size) / 127);
         return scale == 0 && size > 0 ? 1 : bits_of(scale);
@@ -112,7 +115,7 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
         return good;
     }
     if (minifactors(p.storage)) {
-        const double largest = std::max(std::fabs(*lo), std::fabs(*hi)), factor = p.of_head(where(0).first);
+        const double largest = std::min(std::max(std::fabs(*lo), std::fabs(*hi)), FARTHEST), factor = p.of_head(where(0).first);
         const unsigned byte = good ? small_float_of(FKV_STORAGE_FP8E4M3, single(single(largest / 6) / factor)) : 0x7f;
         const double step = single(small_float(FKV_STORAGE_FP8E4M3, byte) * factor);
         p.byte_at(where(0).first, where(0).second) = static_cast<unsigned char>(byte);

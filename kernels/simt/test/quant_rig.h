@@ -29,7 +29,7 @@ template <class T> Floats draw(uint32_t dim, uint64_t kind, Strange strange) {
     const double offset = offsets[below(4)], huge = narrow ? 6e4 : 1e30;
     for (uint32_t d = 0; d < dim; d++) {
         double v = normal();
-        switch (kind % 9) {
+        switch (kind % 10) {
         case 1: v = offset; break;
         case 2: v = below(2) ? 0. : -0.; break;
         case 3: v *= 1e-9; break;
@@ -38,6 +38,7 @@ template <class T> Floats draw(uint32_t dim, uint64_t kind, Strange strange) {
         case 6: v = std::clamp(v / 3, -1., 1.) * huge; break;
         case 7: v = offset * 1000 + 0.01 * v; break;
         case 8: v = below(3) ? 0x1p-126 : 3e-39; break;
+        case 9: v = (below(2) ? 1 : -1) * (narrow ? 65504 : 0x1.fep127); break; // beyond what scales cover
         }
         x[d] = single(value(rounded<T>(v)));
     }
@@ -61,7 +62,7 @@ template <class T> T stored(float x) {
             return rounded<T>(x);
         }
         T nan;
-        std::memset(&nan, 0x7f, sizeof nan);
+        std::memset(&nan, 0xff, sizeof nan);
         return nan;
     }
 }
