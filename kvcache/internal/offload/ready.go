@@ -60,7 +60,7 @@ func (o *Offload[B]) written(entry block.Block) {
 		r.order = append(r.order, entry)
 	}
 	r.set(entry, due)
-	if len(r.order) > 2*len(r.begun) {
+	if len(r.order)+len(o.picked) > 2*len(r.begun) {
 		o.sweep()
 	}
 	o.poke()
