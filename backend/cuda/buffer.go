@@ -10,6 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 )
 
 // Buffer is memory of one Backend's device.
@@ -54,12 +55,12 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	}
 	defer be.dev.Unlock()
 	if all := be.ctx.Device.Memory; int64(size) > all {
-		return nil, fmt.Errorf("%s: alloc: %d bytes of %d: %w", be.dev.Name(), size, all, backend.ErrOutOfMemory{})
+		return nil, fmt.Errorf("%s: %w", be.dev.Name(), backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: all})
 	}
 	var ptr driver.Ptr
 	if size > 0 {
 		if ptr, err = be.memory.obtain(size); err != nil {
-			return nil, be.dev.Failed("alloc", fmt.Errorf("%d bytes: %w", size, err))
+			return nil, be.dev.Failed("alloc", fmt.Errorf("%s requested: %w", bytesize.String(int64(size)), err))
 		}
 	}
 	b := newBuffer(dt, n, size, ptr, false)

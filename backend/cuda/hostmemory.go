@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 )
 
@@ -135,7 +136,7 @@ func (be *Backend) HostAlloc(n int64) (backend.HostMemory, error) {
 		}
 		if h.pinned = mem != nil; !h.pinned {
 			if mem, err = hostmemory.Obtain(int(n)); err != nil {
-				return nil, fmt.Errorf("%s: %s: %d bytes: %w: %w", be.dev.Name(), op, n, backend.ErrOutOfMemory{}, err)
+				return nil, fmt.Errorf("%s: %s: %s requested: %w: %w", be.dev.Name(), op, bytesize.String(n), backend.ErrOutOfMemory{}, err)
 			}
 			be.host.other(n)
 		}

@@ -40,8 +40,7 @@ func (be *Backend) obtain(size int) (mtl.Buffer, error) {
 
 // refuse is the error of an allocation of size bytes where a buffer of at most most could be had.
 func (be *Backend) refuse(size int, most int64) error {
-	return fmt.Errorf("%s: alloc: %d bytes, at most %d can be had: %w", be.dev.Name(), size, most,
-		backend.ErrOutOfMemory{Bytes: int64(size), Max: most})
+	return fmt.Errorf("%s: %w", be.dev.Name(), backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: most})
 }
 
 // settle waits for the work of all streams; what it used and was freed has then gone back

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
 )
 
@@ -23,7 +24,7 @@ func refused(t testing.TB, be *Backend, size int64) backend.ErrOutOfMemory {
 	var full backend.ErrOutOfMemory
 	require.True(t, errors.As(err, &full), "%v", err)
 	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
-	require.ErrorContains(t, err, fmt.Sprintf("metal:0: alloc: %d bytes, at most %d can be had: out of device memory", size, full.Max))
+	require.ErrorContains(t, err, fmt.Sprintf("alloc: out of device memory: %s requested, at most %s available", bytesize.String(size), bytesize.String(full.Max)))
 	require.Equal(t, size, full.Bytes)
 	require.Less(t, full.Max, size)
 	require.Equal(t, made, metalsimt.Calls("newBufferWithLength:options:"), "Metal would give it")
