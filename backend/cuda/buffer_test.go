@@ -13,10 +13,14 @@ import (
 
 func second[T any](_ T, err error) error { return err }
 
-// The driver's words are in what Alloc says.
+// What is more than the device's memory is refused before the driver is asked, by the device's name.
 func TestAllocErrors(t *testing.T) {
 	be := open(t)
-	require.ErrorContains(t, second(be.Alloc(backend.Int8, math.MaxInt)), "cuda:0: alloc: 9223372036854775807 bytes of ")
+	err := second(be.Alloc(backend.Int8, math.MaxInt))
+	require.ErrorContains(t, err, "cuda:0: ")
+	var full backend.ErrOutOfMemory
+	require.ErrorAs(t, err, &full)
+	require.Equal(t, backend.ErrOutOfMemory{Op: "alloc", Bytes: math.MaxInt, Max: be.Info().TotalMemory}, full)
 }
 
 // An address is all that a handle of device memory has, and it must be one.
