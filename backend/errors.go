@@ -33,7 +33,11 @@ func (e ErrOutOfMemory) Error() string {
 	if e.Op == "" {
 		return "out of device memory"
 	}
-	return fmt.Sprintf("backend: %s: out of device memory: %s requested, at most %s available", e.Op, bytesize.String(e.Bytes), bytesize.String(e.Max))
+	requested, available := bytesize.String(e.Bytes), bytesize.String(e.Max)
+	if requested == available { // the difference is less than the digits show
+		requested, available = fmt.Sprintf("%d bytes", e.Bytes), fmt.Sprintf("%d", e.Max)
+	}
+	return fmt.Sprintf("backend: %s: out of device memory: %s requested, at most %s available", e.Op, requested, available)
 }
 func (e ErrOutOfMemory) Is(target error) bool { return isKind(e, target) }
 

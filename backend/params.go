@@ -111,7 +111,7 @@ type Ragged[B Buffer] struct {
 // range of float32 is ErrNonFinite, too.
 //
 // Finite values are stored as finite values. The scales that a type's rows have cover magnitudes up to
-// 0x1.ep127 (3.19e38), those of MXFP4 up to 1.5 * 2^127, and larger ones are stored like that. With the
+// 0x1.ep127 (3.19e38), those of MXFP4 up to 1.5 * 2^127, and larger ones are stored as that limit. With the
 // scales of heads, which the caller sets, that holds as long as the scale times the type's largest code is
 // finite.
 //
@@ -426,9 +426,9 @@ type ConvertBlocksParams[B Buffer] struct {
 
 // RotateParams rotates the keys at Slots (I64 [N]; −1 is skipped, any other slot may appear once)
 // by Deltas (I32 [N]) positions, forward or back, by less than Rotary.Positions; of a latent cache the
-// elements behind the latent. Quantized keys are
-// quantized again, each value within half a step of the rotated one, which ends at the largest
-// float32; keys of Int4Channel are ErrUnsupported. With Hadamard, keys are turned back as sums of float32:
+// elements behind the latent. A rotated value ends at the largest number of the keys' type, of quantized
+// keys at the largest float32. Those are quantized again, each value within half a step of the rotated
+// one; keys of Int4Channel are ErrUnsupported. With Hadamard, keys are turned back as sums of float32:
 // those beyond 2^127 / dim may come out infinite or NaN, here and from Gather and ConvertBlocks.
 type RotateParams[B Buffer] struct {
 	Cache         CacheView[B]

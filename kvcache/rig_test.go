@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -80,14 +81,23 @@ func (r *rig[B]) close() {
 	require.NoError(r.t, r.be.Close())
 }
 
-// poison fills keys and values that are floats with NaN, which shows where a query reads what no step has written.
+// poison makes what a query reads NaN where no step has written it: keys and values that are floats, and scales of
+// their own. Codes with a factor of their head stay as they are.
 func (r *rig[B]) poison() {
 	r.t.Helper()
 	for _, st := range r.pool.parts.All {
-		for _, l := range st.Fresh.Layers {
-			for _, b := range []B{l.View.K.Data, l.View.V.Data} {
-				if b.DType().Float() {
-					require.NoError(r.t, r.be.Fill(r.s, b, 0, b.Len(), math.NaN()))
+		for _, s := range []*store.Store[B]{st.Kept, st.Fresh} { // the same one, but with Residual
+			for _, l := range s.Layers {
+				for _, p := range []backend.Plane[B]{l.View.K, l.View.V} {
+					switch dt := p.Data.DType(); {
+					case dt.Float():
+						require.NoError(r.t, r.be.Fill(r.s, p.Data, 0, p.Data.Len(), math.NaN()))
+					case !dt.Quantized() || dt.HeadFactors():
+					case p.Scales.Buf.DType() == backend.F32:
+						require.NoError(r.t, r.be.Fill(r.s, p.Scales.Buf, 0, p.Scales.Buf.Len(), math.NaN()))
+					default:
+						require.NoError(r.t, r.be.Fill(r.s, p.Scales.Buf, 0, p.Scales.Buf.Len(), math.MaxUint32))
+					}
 				}
 			}
 		}

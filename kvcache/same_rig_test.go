@@ -138,19 +138,22 @@ func (x *bitwise) attend(r *rig[*cpu.Buffer], layer int, ids, marks []uint32, pi
 	return a
 }
 
-// cutRows are the bits of n rows of a buffer.
+// cutRows are the bits of n rows of a buffer, which has no NaN.
 func cutRows(r *rig[*cpu.Buffer], b *cpu.Buffer, n int) (all [][]uint32) {
 	var bits []uint32
 	if b.DType() == backend.F32 {
 		host := make([]float32, b.Len())
 		require.NoError(r.t, backend.Download(r.be, r.s, host, b, 0))
 		for _, f := range host {
+			require.False(r.t, f != f, "NaN")
 			bits = append(bits, math.Float32bits(f))
 		}
 	} else {
 		host := make([]uint16, b.Len())
 		require.NoError(r.t, backend.Download(r.be, r.s, host, b, 0))
+		infinity := map[backend.DType]uint16{backend.F16: 0x7c00, backend.BF16: 0x7f80}[b.DType()]
 		for _, f := range host {
+			require.LessOrEqual(r.t, f&0x7fff, infinity, "NaN")
 			bits = append(bits, uint32(f))
 		}
 	}

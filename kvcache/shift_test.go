@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -115,7 +116,8 @@ func TestShiftBy(t *testing.T) {
 	}
 }
 
-// Values at the ends of the activation type's range stay finite when Shift makes them exact and quantizes them again.
+// Keys and values at the ends of the activation type's range stay finite when Shift makes them exact, turns the keys out of
+// the range, and quantizes them again.
 func TestShiftOfTheLargestValues(t *testing.T) {
 	for act, top := range map[backend.DType]float32{backend.F16: 65504, backend.F32: math.MaxFloat32} {
 		for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.MXFP4} {
@@ -123,29 +125,39 @@ func TestShiftOfTheLargestValues(t *testing.T) {
 				continue
 			}
 			cfg := small(Paged)
-			cfg.Model.Act, cfg.Storage = act, Storage{K: dt, V: dt, Residual: 8}
+			cfg.Model.Act, cfg.Model.RoPE, cfg.Storage = act, nil, Storage{K: dt, V: dt, Residual: 8}
 			r := deviceRig(t, cfg)
+			table, err := backend.RoPE{}.Table(cfg.Model.HeadDim, 40)
+			require.NoError(t, err)
+			own, err := backend.AllocFrom(r.be, r.s, backend.F32, table)
+			require.NoError(t, err)
 			a := r.open()
 			require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 33)}))
 			q, k, v, out := r.operands(33)
-			rows := make([]float32, v.Len())
-			for i := range rows {
-				rows[i] = top * float32(1-2*(i/3%2))
+			var ends [2]buffer
+			for side, n := range []int{k.Len(), v.Len()} {
+				rows := make([]float32, n)
+				for i := range rows {
+					rows[i] = top * float32(1-2*(i/3%2))
+				}
+				ends[side] = r.vector(r.s, rows)
 			}
-			ends := r.vector(r.s, rows)
 			for l := range cfg.Model.Layers {
-				require.NoError(t, r.step.Append(l, kv(k, ends)))
+				require.NoError(t, r.step.Append(l, kv(ends[0], ends[1])))
 			}
 			require.NoError(t, r.step.Commit())
 			for range 2 {
-				require.NoError(t, a.Shift(r.s, 1, 4))
-				for _, x := range r.gathered(a, 1).v {
+				require.NoError(t, a.ShiftBy(r.s, 1, 4, func(turn Turn[buffer]) error {
+					return r.be.Rotate(r.s, backend.RotateParams[buffer]{Cache: turn.Cache, Slots: turn.Slots, Deltas: turn.Deltas, N: turn.N,
+						Rotary: backend.RotaryTable[buffer]{Table: backend.Some(own), Positions: 40, Dims: cfg.Model.HeadDim, Magnitude: 1}})
+				}))
+				for _, x := range slices.Concat(r.gathered(a, 1).k, r.gathered(a, 1).v) {
 					if size := math.Abs(float64(x)); !(size <= min(1.02*float64(top), math.MaxFloat32)) {
 						require.Failf(t, "not finite", "%s of %s: %v", dt, act, x)
 					}
 				}
 			}
-			r.free(q, k, v, out, ends)
+			r.free(q, k, v, out, ends[0], ends[1], own)
 			require.NoError(t, a.Release())
 			r.close()
 		}

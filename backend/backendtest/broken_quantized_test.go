@@ -35,6 +35,15 @@ func misreading(be device, edit func(p *attendP, words []uint32)) func(s backend
 	}
 }
 
+// infinities takes values near the end of the range for ones beyond it.
+func infinities(v []float32) {
+	for i, x := range v {
+		if math.Abs(float64(x)) > 0x1p127 {
+			v[i] = float32(math.Inf(1))
+		}
+	}
+}
+
 // scaledTo gives rows of int8 keys whose scale is the largest there is another one.
 func scaledTo(be device, s backend.Stream, c backend.CacheView[*cpu.Buffer], scale float32) error {
 	if c.K.Data.DType() != backend.Int8 {
@@ -158,6 +167,28 @@ var quantizedDefects = []defect{
 	{"loses keys that leave the range", "ends", func(b *broken, be device) {
 		b.rotate = func(s backend.Stream, p rotateP) error {
 			return errors.Join(be.Rotate(s, p), scaledTo(be, s, p.Cache, float32(math.NaN())))
+		}
+	}},
+	{"loses keys of floats that leave the range", "ends", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			keys := p.Cache.K.Data
+			if err := be.Rotate(s, p); err != nil || keys.DType() != backend.F32 {
+				return err
+			}
+			return changed(be, s, keys, keys.Len(), infinities)
+		}
+	}},
+	{"gathers the largest values as infinities", "ends", func(b *broken, be device) {
+		b.gather = func(s backend.Stream, p gatherP) error {
+			return errors.Join(be.Gather(s, p), changed(be, s, p.V.Buf, p.V.Buf.Len(), infinities))
+		}
+	}},
+	{"sums the largest values to infinities", "ends", func(b *broken, be device) {
+		b.attend = func(s backend.Stream, p attendP) error {
+			if err := be.Attend(s, p); err != nil || p.Out.Rows.Buf.DType() != backend.F32 {
+				return err
+			}
+			return changed(be, s, p.Out.Rows.Buf, p.Out.Rows.Buf.Len(), infinities)
 		}
 	}},
 	{"makes infinities of codes", "ends", func(b *broken, be device) {

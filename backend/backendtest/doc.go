@@ -26,7 +26,7 @@
 // device quantizes has the bits that package quant computes; keys that are rotated before they are
 // quantized may differ by half a step, and the step may not be longer than necessary (see settle).
 // Finite values at the ends of a type's range are stored and read as finite ones in every format that a
-// device lists. Attention over formats of 16 bits is asked for less: 60000 of f16, and 2^119 of bf16.
+// device lists. Attention with activations of 16 bits is asked for less: up to 60000 in f16, and 2^119 in bf16.
 // Modes that also round queries, and attention compared with the values before quantization, have
 // limits of their own.
 //

@@ -22,7 +22,8 @@ func endChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 		if name := formatName(f); f.K.Quantized() && f.V.Quantized() {
 			out = append(out, check[B]{"packs and unpacks " + name, func(r *rig[B]) { checkEndsConverted(r, f) }})
 		}
-		out = append(out, check[B]{"reads " + formatName(f), func(r *rig[B]) { checkEndsRead(r, f) }})
+		out = append(out, check[B]{"gathers " + formatName(f), func(r *rig[B]) { checkEndsGathered(r, f) }},
+			check[B]{"reads " + formatName(f), func(r *rig[B]) { checkEndsRead(r, f) }})
 	}
 	for _, f := range latentFormats(caps) {
 		if f.K.Quantized() {
@@ -32,6 +33,10 @@ func endChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	for _, dt := range rowTypes {
 		out = append(out, check[B]{"turns keys of " + dt.String(), func(r *rig[B]) { checkEndsTurned(r, dt) }})
 	}
+	for _, dt := range activations {
+		out = append(out, check[B]{"turns keys of " + dt.String(), func(r *rig[B]) { checkEndsTurnedFloats(r, dt, false) }})
+	}
+	out = append(out, check[B]{"turns keys of f16, Hadamard", func(r *rig[B]) { checkEndsTurnedFloats(r, backend.F16, true) }})
 	return out
 }
 
@@ -176,92 +181,4 @@ func exactly(act backend.DType) float32 {
 		return 0x1p119
 	}
 	return math.MaxFloat32
-}
-
-// checkEndsRead gathers such rows, and attends over them one by one: each output is a value, and a query of zeros
-// has scores of 0 with whatever keys.
-func checkEndsRead[B backend.Buffer](r *rig[B], f backend.Format) {
-	s := small("ends", make([]sequence, endKinds)...).with(func(s *attendSpec) { s.format, s.output = f, outputAxis[1] })
-	for i := range s.seqs {
-		s.seqs[i] = sequence{1, 1}
-	}
-	s.kDim, s.vDim = r.dims(64, 64)
-	s.layout.block = listedBlock(r.be.Caps(), s.layout.block)
-	r.needs(f, s.kDim, s.vDim, s.layout.block, true)
-	a := newAttend(r, s)
-	var gathered []func()
-	for i := range s.seqs {
-		block := a.tables[i][0]
-		a.q.put(i, make([]float32, a.q.width))
-		a.queries[i] = make([]float32, a.q.width)
-		g := backend.GatherParams[B]{Cache: a.cache.view(), TableOffset: block, Len: a.cache.block}
-		into := [2]*region[B]{}
-		for j, p := range a.cache.planes() {
-			top := min(exactly(f.Act), largestOf(p.dt)) // of floats, what they hold
-			for head := range a.kvHeads {
-				rows := make([][]float32, p.block)
-				for slot := range rows {
-					rows[slot] = r.endRow(i+slot, p.dim, top)
-				}
-				p.putBlock(block, head, rows)
-			}
-			into[j] = r.region("gathered "+p.name, backend.F32, 0, a.kvHeads*p.block*p.dim)
-		}
-		g.K, g.V = backend.Some(into[0].buf), backend.Some(into[1].buf)
-		gathered = append(gathered, func() {
-			require.NoError(r, r.be.Gather(r.s, g))
-			for j, p := range a.cache.planes() {
-				for head := range a.kvHeads {
-					for slot, row := range p.blockValues(block, head) {
-						into[j].set((head*p.block+slot)*p.dim, encode(backend.F32, row))
-						require.NoError(r, p.finite(block*p.block+slot, head))
-					}
-				}
-			}
-		})
-	}
-	r.push()
-	require.NoError(r, r.be.Attend(r.s, a.params))
-	for _, do := range gathered {
-		do()
-	}
-	require.NoError(r, r.s.Sync())
-	a.compare(a.expect())
-}
-
-// Scales cover magnitudes up to one that is covered, of groups of MX up to another (package quant).
-const covered, coveredMX = 0x1.ep127, 0x1.8p127
-
-// checkEndsTurned rotates stored keys whose pairs leave the range of f32 on the way: they end near its ends.
-func checkEndsTurned[B backend.Buffer](r *rig[B], dt backend.DType) {
-	f := r.storing(dt)
-	kDim, vDim := r.dims(80, 80)
-	block := r.blockSize(16)
-	e := rotary{500000, 64, backend.HalfSplit, 1}
-	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f})
-	for slot := range c.slots() {
-		for head := range c.kvHeads {
-			c.k.put(slot, head, r.endRow(slot, kDim, math.MaxFloat32))
-			c.v.put(slot, head, r.endRow(slot, vDim, math.MaxFloat32))
-		}
-	}
-	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
-	r.push()
-	require.NoError(r, r.be.Rotate(r.s, p))
-	require.NoError(r, r.s.Sync())
-	got := r.content(c.k)
-	eachRotated(c, func(slot, head, delta int, where string) {
-		if delta == 0 {
-			return // it stays, bit for bit
-		}
-		want, have := e.turn(widen(c.k.values(c.k.now(), slot, head)), delta), c.k.values(got, slot, head)
-		for i, v := range want {
-			if far := float64(have[i]); math.Abs(v) > covered && far*math.Copysign(1, v) > 0.99*coveredMX && math.Abs(far) <= math.MaxFloat32 {
-				want[i] = far
-			}
-		}
-		require.NoError(r, c.k.settle(got, slot, head, want, 0), where)
-		require.NoError(r, c.k.finite(slot, head), where)
-	})
-	r.verify()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 )
 
@@ -70,12 +71,12 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 		return nil, err
 	}
 	if int64(size) > be.maxBytes-be.allocated {
-		return nil, fmt.Errorf("cpu: alloc: %d bytes with %d of %d in use: %w", size, be.allocated, be.maxBytes, backend.ErrOutOfMemory{})
+		return nil, fmt.Errorf("cpu: %w", backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: be.maxBytes - be.allocated})
 	}
 	b := &Buffer{be: be, dt: dt, n: n, size: size}
 	if size > 0 {
 		if b.mem, err = hostmemory.Obtain(size); err != nil {
-			return nil, fmt.Errorf("cpu: alloc: %d bytes: %w: %w", size, backend.ErrOutOfMemory{}, err)
+			return nil, fmt.Errorf("cpu: alloc: %s requested: %w: %w", bytesize.String(int64(size)), backend.ErrOutOfMemory{}, err)
 		}
 	}
 	be.allocated += int64(size)

@@ -96,23 +96,29 @@ func (t *convertTask) part(i int, w *scratch) {
 	}
 }
 
-// store writes rows. What a code is worth may be beyond the largest number of a type of floats, and is stored as that.
+// store writes rows. A code's value may exceed the largest number of a float type; it is then stored as that number.
 func (c *conversion) store(to stored, x []float32, saturate bool) {
 	k := c.to.k
 	k.encode[to.dt](to, x, saturate)
-	if to.dt.Quantized() || !c.beyond(to.dt) || to.dt == backend.F32 && k.finite(x) || k.finiteHalves(to.dt, to.data) {
+	if to.dt.Quantized() || !c.beyond(to.dt) || k.finiteStored(to.dt, to, x) {
 		return
 	}
 	bound(x, largest(to.dt))
 	k.encode[to.dt](to, x, saturate)
 }
 
-// beyond reports whether rows may leave the range of a type of floats. Scales of their own keep codes within that of bf16.
+// beyond reports whether rows may leave the range of a type of floats. Scales of their own keep values within the range of bf16.
 func (c *conversion) beyond(to backend.DType) bool {
 	return to == backend.F16 || c.hadamard || c.from.dt.HeadFactors()
 }
 
-// largest is the largest number of a type of floats.
+// finiteStored reports whether x, of which to has what a type of floats stores, is finite there. It may be false
+// where it is.
+func (k *kernels) finiteStored(dt backend.DType, to stored, x []float32) bool {
+	return dt == backend.F32 && k.finite(x) || k.finiteHalves(dt, to.data)
+}
+
+// largest is the largest number of a type of floats, and of f32 for others.
 func largest(dt backend.DType) float32 {
 	switch dt {
 	case backend.F16:

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -131,10 +130,10 @@ func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}
-		if t.keys.k.encode[t.keys.dt](row, x, false) {
+		if t.keys.k.encode[t.keys.dt](row, x, false) && (t.keys.dt.Quantized() || t.keys.k.finiteStored(t.keys.dt, row, x)) {
 			continue
 		}
-		bound(x, math.MaxFloat32) // where the rotation has left the range
+		bound(x, largest(t.keys.dt)) // where the rotation has left the range
 		if !t.keys.k.encode[t.keys.dt](row, x, false) {
 			row.setNaN() // it was not finite
 		}

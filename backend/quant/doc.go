@@ -10,5 +10,5 @@
 // the caller gives (EncodeFP8) is finite as long as the scale times the type's largest code is.
 //
 // Codecs do not check sizes: they panic, or return nothing useful, where codes, scales or rows are shorter than the
-// format requires, for an empty group, for codes of less than 1 or more than 8 bits, and for a type that is not theirs.
+// format requires, for an empty group, for codes of less than 2 or more than 8 bits, and for a type that is not theirs.
 package quant

@@ -43,8 +43,12 @@ template <int W, class T> __device__ inline void load_two(float (&x)[2 * W], con
     }
 }
 
-// turn_unit reads one unit of a head, rotates it and writes it; to may be from.
-template <int W, class From, class To>
+// bounded is x, or of what is beyond a magnitude, infinities included, that magnitude. NaN stays.
+__device__ inline float bounded(float x, float most) { return fabsf(x) > most ? copysignf(most, x) : x; }
+
+// turn_unit reads one unit of a head, rotates it and writes it; to may be from. With BOUND what leaves the range of To
+// ends at its largest number.
+template <int W, bool BOUND = false, class From, class To>
 __device__ inline void turn_unit(const Turn &t, uint32_t unit, const From *from, To *to) {
     const uint32_t pair = unit * W;
     if (pair >= t.pairs) {
@@ -64,8 +68,8 @@ __device__ inline void turn_unit(const Turn &t, uint32_t unit, const From *from,
     Run<To, W> a, b;
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        a.at[i] = from_float<To>(x[i]);
-        b.at[i] = from_float<To>(x[W + i]);
+        a.at[i] = from_float<To>(BOUND ? bounded(x[i], MOST_OF<To>) : x[i]);
+        b.at[i] = from_float<To>(BOUND ? bounded(x[W + i], MOST_OF<To>) : x[W + i]);
     }
     store_run<W>(to + low, a);
     store_run<W>(to + high, b);

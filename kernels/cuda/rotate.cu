@@ -27,7 +27,7 @@ __device__ inline void rotate(KV *k, const int64_t *slots, const int32_t *deltas
         const fkv::Place place = fkv::place_of(slot, args.block_size);
         for (uint32_t unit = blockIdx.y * THREADS + threadIdx.x - mine * end; unit < end; unit += gridDim.y * THREADS) {
             KV *row = k + fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim + args.rope_at;
-            fkv::turn_unit<W>(turn, unit % units, row, row);
+            fkv::turn_unit<W, true>(turn, unit % units, row, row);
         }
     }
 }

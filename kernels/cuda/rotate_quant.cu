@@ -16,6 +16,7 @@ __device__ inline void rotate(unsigned char *k, uint32_t *scales, const int64_t 
     const uint32_t warp = threadIdx.x / 32, mine = threadIdx.x % 32 / width;
     float *room = reinterpret_cast<float *>(shared) + warp * fkv::MOST_DIM + mine * width * fkv::UNIT;
     const fkv::Packed keys{k, scales, {args.storage}, args.kv_heads, args.block_size, args.k_dim};
+    const float most = args.storage & FKV_F16 ? fkv::MOST_OF<fkv::half> : args.storage & FKV_BF16 ? fkv::MOST_OF<fkv::bfloat> : fkv::MOST;
     for (int64_t i = blockIdx.x; i < args.n; i += gridDim.x) {
         const int64_t slot = slots[i];
         const int32_t delta = deltas[i];
@@ -31,7 +32,7 @@ __device__ inline void rotate(unsigned char *k, uint32_t *scales, const int64_t 
             if (args.flags & FKV_HADAMARD) row.hadamard();
             row.turn(turn, room);
             if (args.flags & FKV_HADAMARD) row.hadamard();
-            if (!keys.type.plain()) row.bound(fkv::MOST); // where the rotation has left the range
+            row.bound(most); // where the rotation has left the range
             row.pack(keys, place, head, false);
         }
     }

@@ -106,12 +106,12 @@ template <int DECKS> struct WarpRow {
         __syncwarp(); // the room is free
     }
 
-    // bound brings what is beyond a magnitude, infinities included, to it. NaN stays.
+    // bound brings what is beyond a magnitude to it.
     __device__ void bound(float most) {
 #pragma unroll
         for (int deck = 0; deck < DECKS; deck++) {
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) x[deck][i] = fabsf(x[deck][i]) > most ? copysignf(most, x[deck][i]) : x[deck][i];
+            for (int i = 0; i < UNIT; i++) x[deck][i] = bounded(x[deck][i], most);
         }
     }
 

@@ -14,9 +14,12 @@ template <class T> inline float to_float(T x) { return static_cast<float>(x); }
 // on which that shows.
 template <class T> inline T from_float(float x) { return static_cast<T>(x); }
 
-// most_of is the largest number of a type. 257 is a half, and no bfloat.
+// The largest numbers of types.
+constant constexpr float MOST_F32 = 3.4028234663852886e38f, MOST_F16 = 65504.0f, MOST_BF16 = 3.3895313892515355e38f;
+
+// most_of is the largest number of a type. 257 is exact in half, but not in bfloat.
 template <class T> inline float most_of() {
-    return sizeof(T) == 4 ? 3.4028234663852886e38f : to_float(from_float<T>(257.0f)) == 257.0f ? 65504.0f : 3.3895313892515355e38f;
+    return sizeof(T) == 4 ? MOST_F32 : to_float(from_float<T>(257.0f)) == 257.0f ? MOST_F16 : MOST_BF16;
 }
 
 // load4 reads four elements of device memory at once, in 8 or 16 bytes to which p is

@@ -86,10 +86,10 @@ inline void turn_octet(thread float (&x)[OCTET], Seat seat, Turn t, threadgroup 
     }
 }
 
-// bound brings what is beyond a magnitude, infinities included, to it. NaN stays.
+// bound brings what is beyond a magnitude to it.
 inline void bound(thread float (&x)[OCTET], float most) {
 #pragma unroll
-    for (uint i = 0; i < OCTET; i++) x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+    for (uint i = 0; i < OCTET; i++) x[i] = bounded(x[i], most);
 }
 
 // hadamard multiplies rows with the orthonormal Walsh-Hadamard matrix, in blocks of the largest

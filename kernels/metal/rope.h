@@ -44,8 +44,12 @@ inline void load_two(thread float (&x)[2 * W], const device T *low, const device
     }
 }
 
-// turn_unit reads one unit of a head, rotates it and writes it; to may be from.
-template <int W, class From, class To>
+// bounded is x, or of what is beyond a magnitude, infinities included, that magnitude. NaN stays.
+inline float bounded(float x, float most) { return x > most ? most : x < -most ? -most : x; }
+
+// turn_unit reads one unit of a head, rotates it and writes it; to may be from. With BOUND what leaves the range of To
+// ends at its largest number.
+template <int W, bool BOUND = false, class From, class To>
 inline void turn_unit(Turn t, uint32_t unit, const device From *from, device To *to) {
     const uint32_t pair = unit * W;
     if (pair >= t.pairs) {
@@ -65,8 +69,8 @@ inline void turn_unit(Turn t, uint32_t unit, const device From *from, device To 
     Run<To, W> a, b;
 #pragma unroll
     for (int i = 0; i < W; i++) {
-        a.at[i] = from_float<To>(x[i]);
-        b.at[i] = from_float<To>(x[W + i]);
+        a.at[i] = from_float<To>(BOUND ? bounded(x[i], most_of<To>()) : x[i]);
+        b.at[i] = from_float<To>(BOUND ? bounded(x[W + i], most_of<To>()) : x[W + i]);
     }
     store_run<W>(to + low, a);
     store_run<W>(to + high, b);

@@ -26,7 +26,7 @@ inline void turn_keys(device KV *k, const device int64_t *slots, const device in
         for (uint32_t unit = here.group.y * THREADS + here.index; unit < end; unit += here.groups.y * THREADS) {
             device KV *row = k + args.rope_at;
             row += fkv::row_at(place, args.kv_heads, unit / units, args.block_size) * args.k_dim;
-            fkv::turn_unit<W>(turn, unit % units, row, row);
+            fkv::turn_unit<W, true>(turn, unit % units, row, row);
         }
     }
 }

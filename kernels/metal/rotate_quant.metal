@@ -25,6 +25,7 @@ FKV_NAME(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
     const fkv::Seat seat(args.k_dim, here.lane);
     const bool turned = args.flags & FKV_HADAMARD, interleaved = args.flags & FKV_INTERLEAVED;
     const uint32_t units = (args.kv_heads + seat.rows - 1) / seat.rows;
+    const float most = args.storage & FKV_F16 ? fkv::MOST_F16 : args.storage & FKV_BF16 ? fkv::MOST_BF16 : fkv::MOST_F32;
     for (int64_t i = here.group.x; i < args.n; i += here.groups.x) {
         const int64_t slot = slots[i];
         const int32_t delta = deltas[i];
@@ -50,10 +51,8 @@ FKV_NAME(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
             if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
             fkv::turn_octet(x[fkv::DECKS - 1], seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
             if (turned) fkv::hadamard(x[0], args.k_dim, here.lane);
-            if (!codes.coding.plain()) { // where the rotation has left the range
 #pragma unroll
-                for (int deck = 0; deck < fkv::DECKS; deck++) fkv::bound(x[deck], fkv::most_of<float>());
-            }
+            for (int deck = 0; deck < fkv::DECKS; deck++) fkv::bound(x[deck], most); // where the rotation has left the range
             fkv::put_octets(codes, row, seat, there, x, false);
         }
     }

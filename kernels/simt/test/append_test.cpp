@@ -26,10 +26,10 @@ struct Rope {
 };
 
 // expect_turned checks a head of got: it is before with its leading dims turned by delta
-// positions and the others as they were.
+// positions, to a magnitude of most, and the others as they were.
 template <class From, class To>
 void expect_turned(const From *before, const To *got, uint32_t dim, const Rope *rope, int64_t delta, double magnitude,
-                   const char *what) {
+                   const char *what, double most = INFINITY) {
     const uint32_t dims = rope ? rope->dims : 0;
     for (uint32_t i = dims; i < dim; i++) {
         if constexpr (std::is_same_v<From, To>) {
@@ -44,8 +44,8 @@ void expect_turned(const From *before, const To *got, uint32_t dim, const Rope *
         const double cos = angle[0], sin = delta < 0 ? -angle[1] : angle[1];
         const double a = value(before[low]), b = value(before[high]);
         const double limit = step<To> * magnitude * (std::fabs(a) + std::fabs(b)) + 1e-7;
-        demand(std::fabs(value(got[low]) - (a * cos - b * sin) * magnitude) <= limit, what);
-        demand(std::fabs(value(got[high]) - (a * sin + b * cos) * magnitude) <= limit, what);
+        demand(std::fabs(value(got[low]) - std::clamp((a * cos - b * sin) * magnitude, -most, most)) <= limit, what);
+        demand(std::fabs(value(got[high]) - std::clamp((a * sin + b * cos) * magnitude, -most, most)) <= limit, what);
     }
 }
 
@@ -185,6 +185,10 @@ template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t sh
     keys.fill();
     std::memset(keys.data(), 0xff, k_dim * sizeof(T)); // slot 0 stays: no arithmetic on its NaNs
     std::memset(keys.data(), 0x83, 1);
+    const double most = largest<T>;
+    for (uint32_t d = 0; d < k_dim; d++) { // of slot 16, which turns: pairs leave the range
+        keys[size_t{16} * heads * k_dim + d] = rounded<T>(d % 3 ? most : -most);
+    }
     const std::vector<T> before = keys.copy();
     std::vector<T> want = before;
 
@@ -203,7 +207,7 @@ template <class T> void check_rotate(const Rope &rope, uint32_t k_dim, size_t sh
         for (uint32_t head = 0; head < heads; head++) {
             const size_t row = ((slot[i] / block_size * heads + head) * block_size + slot[i] % block_size) * k_dim;
             demand(std::memcmp(&before[row], &keys[row], at * sizeof(T)) == 0, "what is before it has changed");
-            expect_turned(&before[row + at], &keys[row + at], k_dim - at, &rope, delta[i], 1, "a key is not turned as it should be");
+            expect_turned(&before[row + at], &keys[row + at], k_dim - at, &rope, delta[i], 1, "a key is not turned as it should be", most);
             std::copy(&keys[row], &keys[row] + k_dim, &want[row]);
         }
     }

@@ -206,6 +206,15 @@ template <> class Plane<Quant> {
             }
         }
     }
+    // enlarge makes the steps of a row that has its own 2^by of what they were.
+    void enlarge(size_t row, uint32_t by) {
+        for (uint32_t d = 0; exponents(storage) && d < shape.dim; d += scaled(storage, shape.dim)) {
+            byte_at(row, d) = static_cast<unsigned char>(byte_at(row, d) + by);
+        }
+        for (size_t word = row * groups; !small_floats(storage) && word < (row + 1) * groups; word++) {
+            words[word] += by << (storage & FKV_SIGNED ? 23 : 7);
+        }
+    }
     // shrink makes the steps of a row that has its own, and no small floats, 2^-13 of what they were.
     void shrink(size_t row) {
         for (size_t word = row * groups; !small_floats(storage) && word < (row + 1) * groups; word++) {

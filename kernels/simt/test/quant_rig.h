@@ -22,7 +22,7 @@ constexpr bool UNALIGNED_ONLY = false;
 enum class Strange { NONE, STORED, SATURATED };
 
 // draw is a row of one of the kinds that quantization may get wrong.
-template <class T> Floats draw(uint32_t dim, uint64_t kind, Strange strange) {
+template <class T> Floats draw(uint32_t dim, uint64_t kind, Strange strange, bool turned = false) {
     constexpr bool narrow = std::is_same_v<T, F16>;
     const double offsets[] = {0.5, -0.3, 100, 7};
     Floats x(dim);
@@ -38,7 +38,7 @@ template <class T> Floats draw(uint32_t dim, uint64_t kind, Strange strange) {
         case 6: v = std::clamp(v / 3, -1., 1.) * huge; break;
         case 7: v = offset * 1000 + 0.01 * v; break;
         case 8: v = below(3) ? 0x1p-126 : 3e-39; break;
-        case 9: v = (below(2) ? 1 : -1) * (narrow ? 65504 : 0x1.fep127); break; // beyond what scales cover
+        case 9: v = (below(2) ? 1 : -1) * (narrow ? 65504 : turned ? 0x1p118 : 0x1.fep127); break; // beyond what scales cover; finite once turned
         }
         x[d] = single(value(rounded<T>(v)));
     }

@@ -60,7 +60,7 @@ void check_append(uint32_t k_type, uint32_t v_type, Dims dims, bool turned, cons
     q.fill();
     static uint64_t kind = 0;
     for (uint32_t row = 0; row < tokens * kv_heads; row++, kind++) {
-        const Floats key = draw<Act>(dims.k, rope ? 0 : kind, strange), val = draw<Act>(dims.v, kind + 3, strange);
+        const Floats key = draw<Act>(dims.k, rope ? 0 : kind, strange, turned), val = draw<Act>(dims.v, kind + 3, strange);
         for (uint32_t d = 0; d < dims.k; d++) {
             k[row / kv_heads * k_stride + row % kv_heads * dims.k + d] = stored<Act>(key[d]);
         }

@@ -89,6 +89,10 @@ template <> inline F16 rounded<F16>(double x) {
 template <class T>
 constexpr double step = std::is_same_v<T, float> ? 0x1p-22 : std::is_same_v<T, F16> ? 0x1p-10 : 0x1p-7;
 
+// largest is the largest number of a type.
+template <class T>
+constexpr double largest = std::is_same_v<T, float> ? 0x1.fffffep127 : std::is_same_v<T, F16> ? 65504 : 0x1.fep127;
+
 template <class T> bool same_bits(const T &a, const T &b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 // Memory is n elements as a device would hold them: a NaN pattern at first, and
