@@ -4,7 +4,6 @@ package metal
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
-	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
 )
 
@@ -24,8 +22,8 @@ func refused(t testing.TB, be *Backend, size int64) backend.ErrOutOfMemory {
 	var full backend.ErrOutOfMemory
 	require.True(t, errors.As(err, &full), "%v", err)
 	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
-	require.ErrorContains(t, err, fmt.Sprintf("alloc: out of device memory: %s requested, at most %s available", bytesize.String(size), bytesize.String(full.Max)))
-	require.Equal(t, size, full.Bytes)
+	require.ErrorContains(t, err, "metal:0: "+full.Error())
+	require.Equal(t, backend.ErrOutOfMemory{Op: "alloc", Bytes: size, Max: full.Max}, full)
 	require.Less(t, full.Max, size)
 	require.Equal(t, made, metalsimt.Calls("newBufferWithLength:options:"), "Metal would give it")
 	return full
