@@ -24,7 +24,7 @@ func newInputs() *inputs {
 }
 
 // chosen are variables by which a person has tests try less, more or something else.
-var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_DEVICE", "FERRUM_SIMT_SEED", "RAPID_CHECKS", "GOTESTFLAGS"}
+var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_EVERY", "FERRUM_TEST_DEVICE", "FERRUM_SIMT_SEED", "RAPID_CHECKS", "GOTESTFLAGS"}
 
 // flags are those of go in every check, in the place of a person's. A stamp of the commit is of no
 // use in a test, and git refuses to give it where the checkout is another user's.
