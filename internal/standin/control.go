@@ -128,6 +128,13 @@ func (c *Control) Kernels() []string {
 	}
 }
 
+// Launch is the threads of a block of the i-th of Kernels, and its bytes of dynamic shared memory.
+func (c *Control) Launch(i int) (threads, shared int) {
+	var t, s C.uint32_t
+	C.standin_launch(&c.c, C.size_t(i), &t, &s)
+	return int(t), int(s)
+}
+
 // Report is what the stand-in said last about a broken kernel or a misuse, empty
 // when it had nothing to say.
 func (c *Control) Report() string {

@@ -70,7 +70,7 @@ func (s *prepared) append(f backend.Format, hadamard bool) {
 
 // attend are the kernels that read a cache.
 func (s *prepared) attend(f backend.Format) {
-	of := plan.Cache{Format: f, Latent: s.Latent}
+	of := plan.Cache{Format: f, Latent: s.Latent, Wide: slices.Contains(Wide(), Attention(plan.Wide, f, s.KDim, s.VDim))}
 	decode := of.KindOf(s.group)
 	for kind := range plan.Kinds {
 		if k := Attention(kind, f, s.KDim, s.VDim); kind == decode {

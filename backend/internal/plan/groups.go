@@ -9,11 +9,17 @@ import (
 // its partial rows: about what the launch of its items and of the merge takes in time.
 const leastSaved = 8 << 20
 
-// rules are those of a GPU.
-var rules = Rules{
-	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[cacheOf(s).KindOf(rows)] },
-	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(cacheOf(s), rows, s.Fixed)] },
-	Pays:      pays,
+// rules and wideRules are those of a GPU.
+var rules, wideRules = rulesOf(false), rulesOf(true)
+
+func rulesOf(wide bool) Rules {
+	return Rules{
+		Tile: func(s *backend.AttendShape, rows int) int { return tileRows[cacheOf(s, wide).KindOf(rows)] },
+		GroupTile: func(s *backend.AttendShape, rows int) int {
+			return tileRows[groupKind(cacheOf(s, wide), rows, s.Fixed)]
+		},
+		Pays: pays,
+	}
 }
 
 // pays is Rules.Pays, by the bytes that are read and written.

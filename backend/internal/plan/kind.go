@@ -14,15 +14,17 @@ const (
 	Vector  Kind = iota // a row or a few, one product after another
 	Decode              // one tile of a matrix unit
 	Prefill             // several tiles of a matrix unit; not for f32
+	Wide                // of warpgroups, on devices that have them; not for f32, codes and latents
 	Kinds
 )
 
-var tileRows = [Kinds]int{Vector: abi.VectorRows, Decode: abi.DecodeRows, Prefill: abi.PrefillRows}
+var tileRows = [Kinds]int{Vector: abi.VectorRows, Decode: abi.DecodeRows, Prefill: abi.PrefillRows, Wide: abi.WideRows}
 
 // Cache is what kernels of attention differ by, but for dims.
 type Cache struct {
 	backend.Format
 	Latent bool
+	Wide   bool // the device has the kernel of that kind
 }
 
 // Has reports whether there are kernels of a kind. Codes are always multiplied by matrix units where activations
@@ -31,6 +33,8 @@ func (c Cache) Has(k Kind) bool {
 	switch {
 	case c.Latent:
 		return k == Decode
+	case k == Wide:
+		return c.Wide
 	case k == Vector:
 		return c.Act == backend.F32 || !c.K.Quantized()
 	case k == Prefill:
@@ -49,17 +53,26 @@ func (c Cache) KindOf(rows int) Kind {
 		return Vector
 	case c.Act == backend.F32 || rows <= abi.DecodeRows:
 		return Decode
+	case c.Wide && rows > abi.PrefillRows:
+		return Wide
 	}
 	return Prefill
 }
 
 // largest is the kind with the largest tiles.
 func (c Cache) largest() Kind {
-	if c.Has(Prefill) {
-		return Prefill
+	for k := Wide; k > Decode; k-- {
+		if c.Has(k) {
+			return k
+		}
 	}
 	return Decode
 }
 
+// mayBeWide reports whether there may be a kernel of kind Wide for a shape.
+func mayBeWide(s *backend.AttendShape) bool {
+	return !s.Latent && s.Format.Act != backend.F32 && s.Format.K == s.Format.Act && s.Format.V == s.Format.Act
+}
+
 // cacheOf is that of a shape.
-func cacheOf(s *backend.AttendShape) Cache { return Cache{s.Format, s.Latent} }
+func cacheOf(s *backend.AttendShape, wide bool) Cache { return Cache{s.Format, s.Latent, wide} }

@@ -27,7 +27,7 @@ func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uin
 
 // callOf is the call that a plan for s serves.
 func callOf(s backend.AttendShape) Call {
-	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: cacheOf(&s), Seqs: len(s.QueryLens),
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: cacheOf(&s, false), Seqs: len(s.QueryLens),
 		See: Planned(&s), Mass: s.Scores}
 	for _, n := range s.QueryLens {
 		c.Tokens += int(n)
@@ -71,7 +71,7 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		}
 	}
 	capacity := rapid.SampledFrom([]int{0, 1, 8, 100, 1000})
-	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill")}
+	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill"), rapid.SampledFrom([]int{0, 1, 132}).Draw(r, "wide")}
 }
 
 // drawTables is tables of which some begin as others do.
@@ -106,9 +106,13 @@ func rowsOf(work []uint32, w Work, it abi.AttendItem) (rows []abi.AttendRow) {
 // A plan asks for the kinds that its step has, and passes on that one is not to be had.
 func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
 	f16 := backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
+	wide := 0
 	asked := func(s backend.AttendShape) (kinds []Kind) {
 		_, err := Attend(s, func(k Kind) (int, error) {
 			kinds = append(kinds, k)
+			if k == Wide {
+				return wide, nil
+			}
 			return 100, nil
 		})
 		require.NoError(t, err)
@@ -117,7 +121,10 @@ func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
 	long := []uint32{1000, 1000}
 	require.Equal(t, []Kind{Vector}, asked(shapeOf(f16, 2, 2, long, []uint32{1, 1})))
 	require.Equal(t, []Kind{Decode}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 1})))
-	require.Equal(t, []Kind{Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})))
+	require.Equal(t, []Kind{Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 8})))
+	require.Equal(t, []Kind{Wide, Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})), "the device has no such kernel")
+	wide = 100
+	require.Equal(t, []Kind{Wide, Decode}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})))
 	require.Empty(t, asked(shapeOf(f16, 16, 2, long, []uint32{0, 0})))
 	shared := shapeOf(f16, 16, 2, long, []uint32{1, 1})
 	shared.Table, shared.TableStride = make([]uint32, 2*63), 63
@@ -163,7 +170,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 					requireShared(r, s, it, rows, Kind(kind))
 				} else {
 					all := int(s.QueryLens[it.Seq]) * group
-					require.Equal(r, Kind(kind), cacheOf(&s).KindOf(all))
+					require.Equal(r, Kind(kind), cacheOf(&s, mayBeWide(&s) && capacity[Wide] > 0).KindOf(all))
 					require.Zero(r, int(it.Row)%tileRows[kind])
 					require.EqualValues(r, min(tileRows[kind], all-int(it.Row)), it.Rows)
 					require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
@@ -275,13 +282,16 @@ func TestPartsAndMerges(t *testing.T) {
 // The kind of a sequence changes at the borders that the kernels have.
 func TestKinds(t *testing.T) {
 	for rows, want := range map[int]Kind{1: Vector, 3: Vector, 4: Decode, 5: Decode, 16: Decode, 17: Prefill, 64: Prefill, 65: Prefill} {
-		require.Equal(t, want, Cache{f16, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, want, Cache{backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, max(want, Decode), Cache{backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, false}.KindOf(rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{Format: f16}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{Format: backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, max(want, Decode), Cache{Format: backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}}.KindOf(rows), "%d rows of codes", rows)
+	}
+	for rows, want := range map[int]Kind{3: Vector, 16: Decode, 64: Prefill, 65: Wide, 1000: Wide} {
+		require.Equal(t, want, Cache{Format: f16, Wide: true}.KindOf(rows), "%d rows", rows)
 	}
 	for rows, want := range map[int]Kind{1: Vector, 4: Vector, 5: Decode, 16: Decode, 17: Decode, 1000: Decode} {
-		require.Equal(t, want, Cache{f32, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, want, Cache{backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, false}.KindOf(rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{Format: f32}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{Format: backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}}.KindOf(rows), "%d rows of codes", rows)
 	}
 
 	// 1 + 16 + 17 + 129 rows of one head are 1 + 1 + 1 + 3 tiles, or 1 + 1 + 2 + 9 in f32.

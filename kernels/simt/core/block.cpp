@@ -23,6 +23,12 @@ void barrier(bool orders, Site site) { self().block->barrier(self(), orders, sit
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site) {
     self().block->meet(self(), mask, brought, work, orders, site);
 }
+void crowd(unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site) {
+    self().block->crowd(self(), id, threads, waits, number, brought, work, site);
+}
+void pause(Site site) { self().block->pause(self(), site); }
+void wake() { self().block->wake(); }
+void yield() { self().block->yield(self()); }
 void fault(const char *what, Site site) { self().block->fault(self(), what, nullptr, site); }
 
 void begin_copy(Copy copy) { self().copies.begin(copy); }
@@ -91,6 +97,9 @@ void Block::prepare(const Launch &launch, Dim index, bool late_copies) {
     recruit(size_t{size.x} * size.y * size.z);
     around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies, launch.constants};
     barrier_.arrived = 0;
+    for (Crowd &crowd : crowds_)
+        crowd.arrived = 0, crowd.waiting.clear();
+    paused_.clear();
     barrier_.order.renew();
     begin_.renew();
     returned_ = first_ = waiting_ = 0;
@@ -213,6 +222,47 @@ void Block::meet(Task &task, unsigned mask, void *brought, Collective work, bool
         here.order.acquire(turn);
 }
 
+void Block::crowd(Task &task, unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site) {
+    Crowd &here = crowds_[id];
+    if (here.arrived == 0) {
+        here.threads = threads;
+        here.brought.assign(threads, nullptr);
+    } else if (here.threads != threads) {
+        fault(task, "comes to a place where others wait for another number of threads", nullptr, site);
+    }
+    if (brought) here.brought[number] = brought;
+    if (++here.arrived < threads) {
+        if (!waits) return;
+        here.waiting.push_back(&task);
+        wait(task, Task::IN_CROWD, site);
+        return;
+    }
+    if (work) work(here.brought.data(), threads);
+    here.arrived = 0;
+    for (Task *waiting : here.waiting)
+        ready(*waiting);
+    here.waiting.clear();
+    if (!waits) return;
+    ready(task);
+    go(*task.fiber, *next());
+}
+
+void Block::pause(Task &task, Site site) {
+    paused_.push_back(&task);
+    wait(task, Task::PAUSED, site);
+}
+
+void Block::wake() {
+    for (Task *task : paused_)
+        ready(*task);
+    paused_.clear();
+}
+
+void Block::yield(Task &task) {
+    ready(task);
+    go(*task.fiber, *next());
+}
+
 // meeting is the one of a mask, nearly always the first. Nothing is allocated here: the
 // race check would see memory of the core pass between threads that nothing orders.
 Meeting &Warp::meeting(unsigned mask) {
@@ -270,6 +320,10 @@ std::string Block::stuck() const {
             places["wait at the barrier at " + text(task.site)]++;
         else if (task.state == Task::IN_WARP)
             places["wait for lanes of their warp at " + text(task.site)]++;
+        else if (task.state == Task::IN_CROWD)
+            places["wait for others at " + text(task.site)]++;
+        else if (task.state == Task::PAUSED)
+            places["wait for a word of shared memory at " + text(task.site)]++;
         else
             places["have returned"]++;
     }

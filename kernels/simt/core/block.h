@@ -39,9 +39,18 @@ struct Warp {
     void clear();
 };
 
+struct Task;
+
+// Crowd is one place where a number of threads of a block meet.
+struct Crowd {
+    unsigned threads = 0, arrived = 0;
+    std::vector<void *> brought;
+    std::vector<Task *> waiting;
+};
+
 // Task is a thread as the core sees it.
 struct Task : Thread {
-    enum State { READY, AT_BARRIER, IN_WARP, RETURNED };
+    enum State { READY, AT_BARRIER, IN_WARP, IN_CROWD, PAUSED, RETURNED };
 
     Block *block;
     Fiber *fiber;
@@ -68,6 +77,10 @@ public:
     // What the running thread calls through thread.h.
     void barrier(Task &task, bool orders, Site site);
     void meet(Task &task, unsigned mask, void *brought, Collective work, bool orders, Site site);
+    void crowd(Task &task, unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site);
+    void pause(Task &task, Site site);
+    void wake();
+    void yield(Task &task);
     [[noreturn]] void fault(Task &task, const char *what, const Site *other, Site site);
 
 private:
@@ -111,6 +124,8 @@ private:
 
     std::deque<Warp> warps_; // where they lie stays the same
     Meeting barrier_;
+    Crowd crowds_[24];
+    std::vector<Task *> paused_;
     Failure failure_;
     Fiber host_;         // of the OS thread that called run
     Order begin_, end_; // between the host and the threads, by turn 0 alone

@@ -54,6 +54,18 @@ using Collective = void (*)(void *const *lanes, unsigned mask);
 // come runs work for all of them. orders is as above.
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site);
 
+// crowd waits for that many threads of the block at place id, of 24; one that does not wait is counted only. The last to come
+// runs work for what they brought, each at its number.
+using Work = void (*)(void *const *brought, unsigned threads);
+void crowd(unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site);
+
+// pause waits until some thread of the block calls wake, for what a dialect keeps in shared memory.
+void pause(Site site);
+void wake();
+
+// yield lets others go on first.
+void yield();
+
 // fault ends the launch: this thread did what hardware does not define.
 [[noreturn]] void fault(const char *what, Site site);
 

@@ -125,6 +125,13 @@ const char *fkv_standin_kernel(size_t i) {
     return i < simt::kernels(&first) ? first[i].name : nullptr;
 }
 
+void fkv_standin_launch(size_t i, uint32_t *threads, uint32_t *shared) {
+    const simt::Kernel *first;
+    const bool there = i < simt::kernels(&first);
+    *threads = there ? first[i].threads : 0;
+    *shared = there ? first[i].shared : 0;
+}
+
 void fkv_standin_report(char *text, size_t size) {
     if (size == 0)
         return;

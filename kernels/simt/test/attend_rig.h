@@ -12,7 +12,7 @@ struct Sequence { uint32_t ctx, queries; };
 
 // Case is the shape of a call; the rest of it is drawn at random.
 struct Case {
-    std::string kind; // vector, decode or prefill
+    std::string kind, flavour; // vector, decode or prefill
     uint32_t kdim, vdim;
     bool paged;
     uint32_t q_heads, kv_heads, block_size; // contiguous: slots of a sequence
@@ -31,7 +31,7 @@ struct Case {
 
     bool latent() const { return kdim > 256; } // values are the first elements of keys
 
-    uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; }
+    uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : kind == "wide" ? FKV_WIDE_ROWS : FKV_PREFILL_ROWS; }
 };
 
 constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();
@@ -102,7 +102,7 @@ template <class A, class S> class Call {
         const std::string types = std::string(type_name<A>) + "_" + type_name<S>;
         const std::string dims = std::to_string(c.kdim) + "_" + std::to_string(c.vdim);
         args.first = 0, args.items = items;
-        run("fkv_attend_" + c.kind + "_" + types + "_" + dims);
+        run("fkv_attend_" + c.kind + c.flavour + "_" + types + "_" + dims, maps());
         args.first = items, args.items = merges;
         if (merges > 0) {
             run(std::string("fkv_attend_merge_") + type_name<A>);
@@ -111,10 +111,13 @@ template <class A, class S> class Call {
         run("fkv_attend_mass_" + types + "_" + dims);
     }
 
-    void run(const std::string &name) {
+    // maps are the planes as copies of boxes take them; null where the kernel has none.
+    virtual const void *maps() { return nullptr; }
+
+    void run(const std::string &name, const void *last = nullptr) {
 #ifndef FKV_METAL
         const simt::Kernel *kernel = simt::find(name.c_str());
-        demand(kernel == nullptr || kernel->shared <= 99 << 10, "more shared memory than a block may have on sm_86");
+        demand(kernel == nullptr || kernel->shared <= (last ? 227 : 99) << 10, "more shared memory than a block may have on sm_86, or with maps on sm_90");
 #endif
         simt::Dim grid;
         grid.x = std::max(args.items, 1u), grid.y = c.kv_heads;
@@ -122,7 +125,7 @@ template <class A, class S> class Call {
                             with_offsets ? query_offsets->data() : nullptr, c.views ? views->data() : nullptr,
                             c.tree_words ? tree->data() : nullptr, work->data(), c.alibi ? slopes->data() : nullptr,
                             c.sinks ? sinks->data() : nullptr, out->data(), lse->data(), partial->data(), partial_lse->data(),
-                            final_lse->data(), mass->data(), k->scales(), (c.latent() ? k : v)->scales()}, args);
+                            final_lse->data(), mass->data(), k->scales(), (c.latent() ? k : v)->scales()}, args, last);
     }
 
     // check compares everything that attend wrote with the reference.

@@ -1,0 +1,317 @@
+// Attention of items of up to 128 rows by warpgroups, for 9.0a: one warpgroup brings tiles, two multiply. The algorithm is
+// FlashAttention-3's (arXiv:2407.08608).
+#pragma once
+
+#include "hopper.cuh"
+#include "strip.cuh"
+
+namespace fkv {
+
+// BOXES: full leaves come by the device's copy engine, whose tensor maps are there; else, and at the edges of masks, by
+// the producers' own copies. PINGPONG: one warpgroup multiplies while the other has exponentials.
+template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
+    static constexpr int GROUPS = 2, ROWS = FKV_WIDE_ROWS, KEYS = 128, STAGES = 2, LEAVES = KEYS / LEAF;
+    static constexpr int THREADS = 128 * (GROUPS + 1), BLOCKS = 1;
+    static constexpr int HALF = 64;                                        // elements of a row of 128 bytes
+    static constexpr int KEY_BYTES = KEYS * KDIM * 2, VALUE_BYTES = KEYS * VDIM * 2;
+    static constexpr int BARRIERS = Lookout::bytes(ROWS), AFTER = BARRIERS + 128;
+    static constexpr int QUERY_BYTES = ROWS * KDIM * 2;
+    static constexpr int SHARED = (AFTER + 1023) / 1024 * 1024 + 1024 + QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES);
+    static_assert(SHARED <= 227 * 1024, "what a block may have on 9.0");
+    static_assert(ROWS == 64 * GROUPS, "a warpgroup has 64");
+    static constexpr int S = KEYS / 2, O = VDIM / 2; // registers of an accumulator
+
+    struct Turns { Barrier keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES]; };
+    static_assert(sizeof(Turns) <= 128, "beside the lookout");
+
+    __device__ static unsigned char *aligned(unsigned char *p) { return p + (1024 - (reinterpret_cast<uintptr_t>(p) & 1023)); }
+
+    // place is where a piece of 16 bytes of row r lies among rows, in bytes.
+    template <int RS> __device__ static int place(int r, int piece) { return piece / 8 * RS * 128 + r * 128 + ((piece ^ r) % 8) * 16; }
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args, const TensorMaps &maps) {
+        Task task(at, args);
+        if (!task.read(ROWS) || !task.writable()) return;
+        FKV_SHARED(shared);
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
+        unsigned char *queries = aligned(shared + AFTER), *keys = queries + QUERY_BYTES, *values = keys + STAGES * KEY_BYTES;
+        Turns &turns = *reinterpret_cast<Turns *>(shared + BARRIERS);
+        load_rows(queries, at.q, task, args);
+        const Lookout lookout{shared};
+        if (threadIdx.x == 0) {
+            lookout.note(task);
+            for (int i = 0; i < STAGES; i++) {
+                const uint32_t producers = BOXES ? 32 : 128;
+                barrier_init(turns.keys[i], producers + BOXES), barrier_init(turns.values[i], producers + BOXES);
+                barrier_init(turns.keys_free[i], GROUPS * 128), barrier_init(turns.values_free[i], GROUPS * 128);
+            }
+            barrier_ready();
+        }
+        if (group > 0) lookout.look<STRIP_ROWS>(task, (warp - 4) * STRIP_ROWS, true);
+        const Span whole = span_of(task, lookout.look<ROWS>(task, 0, false), lookout);
+        if (threadIdx.x == 0) {
+            lookout.span() = whole;
+            lookout.pages() = Pages(at.table, args, task.seq, task.kv_head);
+        }
+        copy_wait<0>();
+        proxy_fence();
+        __syncthreads();
+        const Span &span = lookout.span();
+        if (group == 0) {
+            registers_less<40>();
+            if (!BOXES || warp == 0) produce(at, lookout.pages(), span, maps, keys, values, turns, warp, lane);
+        } else {
+            registers_more<232>();
+            consume(at, args, lookout, span, queries, keys, values, turns, group - 1, warp - 4, lane);
+        }
+    }
+
+    __device__ static void load_rows(unsigned char *to, const void *q, const Task &task, const fkv_attend_args &args) {
+        constexpr int PIECES = KDIM / 8;
+        for (int i = threadIdx.x; i < ROWS * PIECES; i += THREADS) {
+            const int r = i / PIECES, piece = i % PIECES;
+            const Row row = task.row(r);
+            const T *from = static_cast<const T *>(q) + row.token() * args.q_stride + int64_t(row.head) * KDIM;
+            copy_async<16>(to + place<ROWS>(r, piece), from + piece * 8, r < int(task.item.rows));
+        }
+        copy_commit();
+    }
+
+    // produce brings the tiles of keys and values, each where the consumers have given its place back.
+    __device__ static void produce(const Operands &at, const Pages &pages, const Span &span, const TensorMaps &maps, unsigned char *keys,
+                                   unsigned char *values, Turns &turns, int warp, int lane) {
+        int stage = 0;
+        uint32_t turn = 0;
+#pragma unroll 1
+        for (int begin = 0; begin < span.count; begin += KEYS) {
+            const Stretch tile{pages, span, begin};
+            int64_t row = Stretch::APART; // of this lane's leaf
+            if (lane < LEAVES && begin + lane * LEAF < span.count) row = tile.run(lane * LEAF, LEAF);
+            barrier_wait(turns.keys_free[stage], turn ^ 1);
+            bring<KDIM>(keys + stage * KEY_BYTES, at.k, &maps.keys, tile, row, turns.keys[stage], warp, lane);
+            barrier_wait(turns.values_free[stage], turn ^ 1);
+            bring<VDIM>(values + stage * VALUE_BYTES, at.v, &maps.values, tile, row, turns.values[stage], warp, lane);
+            if (++stage == STAGES) stage = 0, turn ^= 1;
+        }
+    }
+
+    template <int DIM> __device__ static void bring(unsigned char *to, const void *plane, const TensorMap *map, const Stretch &tile,
+                                                    int64_t row, Barrier &there, int warp, int lane) {
+        constexpr int PIECES = DIM / 8, EACH = BOXES ? LEAVES : LEAVES / 4;
+        if constexpr (BOXES) {
+            const unsigned boxed = __ballot_sync(FULL, lane < LEAVES && row != Stretch::APART);
+            if (lane == 0) barrier_expect(there, __popc(boxed) * LEAF * DIM * 2);
+            __syncwarp();
+            if (lane < LEAVES && row != Stretch::APART) {
+#pragma unroll
+                for (int half = 0; half < DIM / HALF; half++) {
+                    copy_box(to + half * KEYS * 128 + lane * LEAF * 128, map, half * HALF, int(row), there);
+                }
+            }
+        }
+#pragma unroll 1
+        for (int leaf = BOXES ? 0 : warp * EACH; leaf < (BOXES ? LEAVES : (warp + 1) * EACH); leaf++) {
+            const int64_t from = __shfl_sync(FULL, row, leaf);
+            if (from != Stretch::APART && BOXES) continue;
+            const unsigned char *of = static_cast<const unsigned char *>(plane);
+            if (from != Stretch::APART) {
+#pragma unroll
+                for (int i = 0; i < LEAF * PIECES; i += 32) {
+                    const int r = leaf * LEAF + (i + lane) / PIECES, piece = (i + lane) % PIECES;
+                    copy_async<16>(to + place<KEYS>(r, piece), of + (from * DIM + (i + lane) * 8) * 2, true);
+                }
+            } else {
+#pragma unroll 1
+                for (int i = lane; i < LEAF * PIECES; i += 32) {
+                    const int r = leaf * LEAF + i / PIECES, piece = i % PIECES;
+                    copy_async<16>(to + place<KEYS>(r, piece), of + (tile.row(r) * DIM + piece * 8) * 2, tile.has(r));
+                }
+            }
+        }
+        if constexpr (BOXES) { // few leaves come this way
+            copy_commit();
+            copy_wait<0>();
+            proxy_fence();
+            barrier_arrive(there);
+        } else {
+            barrier_copies(there);
+        }
+    }
+
+    __device__ static void multiply(float (&s)[S], const unsigned char *queries, const unsigned char *keys) {
+#pragma unroll
+        for (int d = 0; d < KDIM / 16; d++) {
+            wgmma_keys(s, tile_of(queries + d / 4 * ROWS * 128 + d % 4 * 32, 16, 1024), tile_of(keys + d / 4 * KEYS * 128 + d % 4 * 32, 16, 1024), d > 0, T());
+        }
+        wgmma_commit();
+    }
+
+    __device__ static void mix(float (&o)[O], const uint32_t (&p)[KEYS / 16][4], const unsigned char *values) {
+#pragma unroll
+        for (int k = 0; k < KEYS / 16; k++) wgmma_values(o, p[k], tile_of(values + k * 16 * 128, KEYS * 128, 1024), T());
+        wgmma_commit();
+    }
+
+    __device__ static void consume(const Operands &at, const fkv_attend_args &args, const Lookout &lookout, const Span &span,
+                                   const unsigned char *queries, const unsigned char *keys, const unsigned char *values, Turns &turns, int group,
+                                   int strip, int lane) {
+        Scoring scoring(args, at.alibi, 1);
+        const int from = strip * STRIP_ROWS, count = span.count;
+        const unsigned char *mine = queries + group * 64 * 128;
+        float o[O], s[S], top[2] = {NEG_INF, NEG_INF}, sum[2] = {0, 0}, shrink[2];
+        uint32_t p[KEYS / 16][4];
+#pragma unroll
+        for (int i = 0; i < O; i++) o[i] = 0;
+        int stage = 0, before = 0;
+        uint32_t turn = 0, turn_before = 0;
+        if (count > 0) {
+            if (PINGPONG && group == 1) some_arrive<256>(1); // group 0 is first
+            barrier_wait(turns.keys[0], 0);
+            if (!BOXES) proxy_fence();
+            if (PINGPONG) some_sync<256>(1 + group);
+            hold(s);
+            wgmma_fence();
+            multiply(s, mine, keys);
+            if (PINGPONG) some_arrive<256>(2 - group);
+            wgmma_wait<0>();
+            hold(s);
+            barrier_arrive(turns.keys_free[0]);
+            weigh(s, top, sum, shrink, scoring, lookout, from, span, 0, lane);
+            weights(p, s);
+            if (++stage == STAGES) stage = 0, turn ^= 1;
+        }
+#pragma unroll 1
+        for (int begin = KEYS; begin < count; begin += KEYS) {
+            barrier_wait(turns.keys[stage], turn);
+            if (!BOXES) proxy_fence();
+            if (PINGPONG) some_sync<256>(1 + group);
+            hold(s);
+            hold(o);
+            wgmma_fence();
+            multiply(s, mine, keys + stage * KEY_BYTES);
+            barrier_wait(turns.values[before], turn_before);
+            if (!BOXES) proxy_fence();
+            mix(o, p, values + before * VALUE_BYTES);
+            if (PINGPONG) some_arrive<256>(2 - group);
+            wgmma_wait<1>();
+            hold(s);
+            barrier_arrive(turns.keys_free[stage]);
+            weigh(s, top, sum, shrink, scoring, lookout, from, span, begin, lane);
+            wgmma_wait<0>();
+            hold(o);
+            barrier_arrive(turns.values_free[before]);
+#pragma unroll
+            for (int i = 0; i < O; i++) o[i] *= shrink[i / 2 % 2];
+            weights(p, s);
+            before = stage, turn_before = turn;
+            if (++stage == STAGES) stage = 0, turn ^= 1;
+        }
+        if (count > 0) {
+            if (PINGPONG && group == 0) some_sync<256>(1); // what group 1 said last
+            barrier_wait(turns.values[before], turn_before);
+            if (!BOXES) proxy_fence();
+            hold(o);
+            wgmma_fence();
+            mix(o, p, values + before * VALUE_BYTES);
+            wgmma_wait<0>();
+            hold(o);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            sum[half] += __shfl_xor_sync(FULL, sum[half], 1);
+            sum[half] += __shfl_xor_sync(FULL, sum[half], 2);
+        }
+        Task same(at, args); // read again: what it says is not held in registers meanwhile
+        if (same.read(ROWS) && same.writable()) end(o, top, sum, Output<T>{at, args, same}, scoring, from, lane);
+    }
+
+    __device__ static void weights(uint32_t (&p)[KEYS / 16][4], const float (&s)[S]) {
+#pragma unroll
+        for (int k = 0; k < KEYS / 16; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) p[k][i] = pack<T>(s[k * 8 + 2 * i], s[k * 8 + 2 * i + 1]);
+        }
+    }
+
+    // weigh makes weights of products and says by how much what was added up under a smaller top shrinks.
+    __device__ static void weigh(float (&s)[S], float (&top)[2], float (&sum)[2], float (&shrink)[2], const Scoring &scoring,
+                                 const Lookout &lookout, int row, const Span &span, int begin, int lane) {
+        if (!scoring.plain || begin + KEYS > span.count || !lookout.extent(row).all(span.at(begin), span.at(begin + KEYS - 1))) {
+            complete(s, scoring, lookout, row + lane / 4, span, begin, lane);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float m = top[half];
+#pragma unroll
+            for (int n = 0; n < S / 4; n++) m = fmaxf(m, fmaxf(s[n * 4 + 2 * half], s[n * 4 + 2 * half + 1]));
+            m = fmaxf(m, __shfl_xor_sync(FULL, m, 1));
+            m = fmaxf(m, __shfl_xor_sync(FULL, m, 2));
+            shrink[half] = scoring.weight(top[half], m);
+            top[half] = m;
+            const float less = (m == NEG_INF ? 0 : m) * scoring.binary;
+            float total = sum[half] * shrink[half];
+#pragma unroll
+            for (int n = 0; n < S / 4; n++) {
+#pragma unroll
+                for (int e = 2 * half; e < 2 * half + 2; e++) {
+                    s[n * 4 + e] = exp2_fast(fmaf(s[n * 4 + e], scoring.binary, -less));
+                    total += s[n * 4 + e];
+                }
+            }
+            sum[half] = total;
+        }
+    }
+
+    // complete makes scores of products, as Weights does.
+    __device__ static void complete(float (&s)[S], const Scoring &scoring, const Lookout &lookout, int row, const Span &span, int begin, int lane) {
+#pragma unroll 1
+        for (int n = 0; n < S / 4; n++) {
+            float done[4];
+#pragma unroll 1
+            for (int half = 0; half < 2; half++) {
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float product = half == 0 ? s[e] : s[2 + e];
+                    const float score = lookout.score(product, scoring, row + half * 8, span, begin + n * 8 + lane % 4 * 2 + e);
+                    if (half == 0) done[e] = score;
+                    done[2 + e] = score;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < S - 4; i++) s[i] = s[i + 4];
+#pragma unroll
+            for (int e = 0; e < 4; e++) s[S - 4 + e] = done[e];
+        }
+    }
+
+    __device__ static void end(const float (&o)[O], const float (&top)[2], const float (&sum)[2], const Output<T> &out, const Scoring &scoring,
+                               int from, int lane) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const uint32_t r = from + lane / 4 + half * 8;
+            if (r >= out.task.item.rows) continue;
+            Finish finish(top[half], sum[half], scoring.natural, out.sink(r));
+            if (lane % 4 == 0) out.lse(r, finish.lse);
+            Line<T> line = out.line(r);
+#pragma unroll
+            for (int n = 0; n < O / 4; n++) {
+                float pair[2] = {o[n * 4 + 2 * half] * finish.factor, o[n * 4 + 2 * half + 1] * finish.factor};
+                line.put(n * 8 + lane % 4 * 2, pair);
+            }
+        }
+    }
+};
+
+} // namespace fkv
+
+// Grid and operands are as in attend.cuh, and the planes of keys and values as tensor maps.
+#define FKV_WIDE_KERNEL(name, ...)                                                                                    \
+    FKV_KERNEL_OF(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), (__VA_ARGS__::BLOCKS), const void *q,          \
+                  const void *k, const void *v, const uint32_t *table, const uint32_t *context_lens,                  \
+                  const uint32_t *query_offsets, const uint32_t *views, const uint32_t *tree, const uint32_t *work,   \
+                  const float *alibi, const float *sinks, void *out, float *lse, float *partial, float *partial_lse,  \
+                  float *final_lse, float *mass, const uint32_t *k_scales, const uint32_t *v_scales,                  \
+                  fkv_attend_args args, const __grid_constant__ fkv::TensorMaps maps) {                               \
+        __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, views, tree, work, alibi, sinks, out, lse,     \
+                          partial, partial_lse, final_lse, mass, k_scales, v_scales}, args, maps);                    \
+    }

@@ -1,0 +1,172 @@
+// What is under way in a block of 9.0a: products of warpgroups, and copies that barriers count.
+#include "hopper.h"
+
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace simt {
+
+namespace {
+
+float widen(uint16_t bits, bool bf16) { return bf16 ? __bfloat162float(__nv_bfloat16{bits}) : __half2float(__half{bits}); }
+
+// at is a byte of shared memory, as tiles have it: pieces of 16 bytes change places by bits 7 to 9 of the address.
+unsigned char *at(unsigned char *shared, uint32_t address) {
+    address ^= (address >> 7 & 7) << 4;
+    return shared + address - (reinterpret_cast<uintptr_t>(shared) & 1023);
+}
+
+uint16_t element(unsigned char *shared, uint64_t tile, unsigned row, unsigned k, bool transposed) {
+    const uint32_t start = uint32_t(tile & 0x3fff) << 4, leading = uint32_t(tile >> 16 & 0x3fff) << 4, stride = uint32_t(tile >> 32 & 0x3fff) << 4;
+    const uint32_t offset = transposed ? row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128 : row / 8 * stride + row % 8 * 128 + k * 2;
+    uint16_t bits;
+    std::memcpy(&bits, at(shared, start + offset), sizeof bits);
+    return bits;
+}
+
+struct Shadow {
+    std::vector<float> d; // [128][n/2]
+    std::vector<float *> to;
+    unsigned under_way = 0;
+};
+
+struct Op {
+    std::vector<Group> lanes;
+    Shadow *shadow;
+    unsigned group;
+    bool done;
+};
+
+struct Products {
+    std::deque<Op> ops;
+    unsigned closed = 0; // groups
+    std::map<float *, Shadow> shadows;
+};
+
+thread_local Products products[8];
+
+void compute(Op &op) {
+    if (op.done) return;
+    op.done = true;
+    const Group &g = op.lanes[0];
+    const unsigned n = g.n;
+    std::vector<float> b(16 * n);
+    for (unsigned k = 0; k < 16; k++)
+        for (unsigned c = 0; c < n; c++)
+            b[k * n + c] = widen(element(g.shared, g.b_tile, c, k, g.transposed), g.bf16);
+    for (unsigned row = 0; row < 64; row++) {
+        float a[16];
+        for (unsigned k = 0; k < 16; k++) {
+            if (g.a) {
+                const Group &lane = op.lanes[row / 16 * 32 + row % 8 * 4 + k % 8 / 2];
+                a[k] = widen(uint16_t(lane.a[row / 8 % 2 + k / 8 * 2] >> k % 2 * 16), g.bf16);
+            } else {
+                a[k] = widen(element(g.shared, g.a_tile, row, k, false), g.bf16);
+            }
+        }
+        for (unsigned c = 0; c < n; c++) {
+            double sum = 0;
+            for (unsigned k = 0; k < 16; k++) sum += double(a[k]) * b[k * n + c];
+            const unsigned thread = row / 16 * 32 + row % 8 * 4 + c % 8 / 2;
+            float &d = op.shadow->d[thread * (n / 2) + c / 8 * 4 + row / 8 % 2 * 2 + c % 2];
+            d = float((g.more ? d : 0) + sum);
+        }
+    }
+}
+
+struct Landing {
+    void *to;
+    const fkv::TensorMap *map; // or a copy, or nothing but an arrival
+    int column, row;
+    Copy copy;
+    bool arrives;
+};
+
+thread_local std::map<fkv::Barrier *, std::deque<Landing>> landings;
+
+} // namespace
+
+void begin_product(void *const *lanes, unsigned) {
+    Products &of = products[group_of()];
+    const Group &first = *static_cast<Group *>(lanes[0]);
+    Shadow &shadow = of.shadows[first.d];
+    const unsigned each = first.n / 2;
+    Op op{{}, &shadow, of.closed, false};
+    for (unsigned l = 0; l < 128; l++) op.lanes.push_back(*static_cast<Group *>(lanes[l]));
+    for (const Group &g : op.lanes)
+        if (g.b_tile != first.b_tile || g.a_tile != first.a_tile || g.more != first.more) fault("describes other matrices than the rest of its warpgroup", {});
+    if (shadow.under_way++ == 0) {
+        shadow.d.assign(128 * each, 0);
+        shadow.to.assign(128, nullptr);
+        for (unsigned l = 0; l < 128; l++) {
+            shadow.to[l] = op.lanes[l].d;
+            std::memcpy(&shadow.d[l * each], op.lanes[l].d, each * 4);
+            std::memset(op.lanes[l].d, 0xff, each * 4);
+        }
+    }
+    of.ops.push_back(std::move(op));
+    if (!first.late) compute(of.ops.back());
+}
+
+void commit_products(void *const *, unsigned) { products[group_of()].closed++; }
+
+void retire(unsigned group, unsigned pending) {
+    Products &of = products[group];
+    while (!of.ops.empty() && of.ops.front().group + pending < of.closed) {
+        Op &op = of.ops.front();
+        compute(op);
+        if (--op.shadow->under_way == 0) {
+            const unsigned each = op.lanes[0].n / 2;
+            for (unsigned l = 0; l < 128; l++) std::memcpy(op.shadow->to[l], &op.shadow->d[l * each], each * 4);
+        }
+        of.ops.pop_front();
+    }
+}
+
+void forget(fkv::Barrier *b) {
+    landings.erase(b);
+    for (Products &of : products) of.ops.clear(), of.shadows.clear(), of.closed = 0;
+}
+
+void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row) { landings[b].push_back({to, map, column, row, {}, false}); wake(); }
+void later(fkv::Barrier *b, Copy copy) { landings[b].push_back({nullptr, nullptr, 0, 0, copy, false}); wake(); }
+void later_arrive(fkv::Barrier *b) { landings[b].push_back({nullptr, nullptr, 0, 0, {}, true}); wake(); }
+
+void arrive(fkv::Barrier *b, int blocks16) {
+    if (blocks16 == 0) b->missing--;
+    b->blocks16 -= int16_t(blocks16);
+    if (b->missing == 0 && b->blocks16 == 0) {
+        b->missing = b->count;
+        b->phase ^= 1;
+        wake();
+        for (int i = 0; i < 300; i++) yield(); // whoever waited may be faster than what this thread does next
+    }
+}
+
+bool land_one(fkv::Barrier *b) {
+    auto &queue = landings[b];
+    if (queue.empty()) return false;
+    Landing of = queue.front();
+    queue.pop_front();
+    if (of.map) {
+        for (int r = 0; r < 16; r++)
+            for (int c = 0; c < 64; c++) {
+                uint16_t bits = 0;
+                const int64_t row = int64_t(of.row) + r, column = of.column + c;
+                if (row >= 0 && uint64_t(row) < of.map->rows && uint64_t(column) < of.map->columns)
+                    std::memcpy(&bits, of.map->base + row * of.map->pitch + column * 2, 2);
+                uintptr_t p = reinterpret_cast<uintptr_t>(of.to) + r * 128 + c * 2;
+                p ^= (p >> 7 & 7) << 4;
+                std::memcpy(reinterpret_cast<void *>(p), &bits, 2);
+            }
+        arrive(b, 64 * 16 * 2 / 16);
+    } else if (of.arrives) {
+        arrive(b, 0);
+    } else {
+        fkv::land(of.copy);
+    }
+    return true;
+}
+
+} // namespace simt

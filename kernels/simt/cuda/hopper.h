@@ -1,0 +1,120 @@
+// The twins of kernels/cuda/hopper.cuh, with the same meaning, and as late as the hardware may be.
+#pragma once
+
+#include "../core/tensormap.h"
+#include "ptx.h"
+
+namespace fkv {
+
+using TensorMap = simt::TensorMap;
+
+struct TensorMaps { TensorMap keys, values; };
+
+struct alignas(8) Barrier {
+    uint16_t count, missing; // arrivals
+    int16_t blocks16;        // bytes under way, in units of 16
+    uint16_t phase;
+};
+
+} // namespace fkv
+
+namespace simt {
+
+// Product of a warpgroup: what a thread brings.
+struct Group {
+    float *d;
+    const uint32_t *a; // null: the matrix is in shared memory
+    uint64_t a_tile, b_tile;
+    unsigned n;
+    bool more, bf16, transposed;
+    unsigned char *shared;
+    bool late;
+};
+
+void begin_product(void *const *lanes, unsigned);
+void commit_products(void *const *lanes, unsigned);
+template <unsigned PENDING> void end_products(void *const *lanes, unsigned);
+void retire(unsigned group, unsigned pending);
+void forget(fkv::Barrier *b);
+void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row);
+void later(fkv::Barrier *b, Copy copy);
+void later_arrive(fkv::Barrier *b);
+bool land_one(fkv::Barrier *b); // what is under way for a barrier; false: nothing
+void arrive(fkv::Barrier *b, int blocks16);
+
+inline unsigned group_of() { return current->index.x / 128; }
+
+} // namespace simt
+
+namespace fkv {
+
+inline uint32_t shared_address(const void *p) {
+    const unsigned char *base = simt::current->around->shared;
+    return uint32_t(static_cast<const unsigned char *>(p) - base) + uint32_t(reinterpret_cast<uintptr_t>(base) & 1023);
+}
+
+inline void barrier_init(Barrier &b, uint32_t count) {
+    simt::forget(&b);
+    b = {uint16_t(count), uint16_t(count), 0, 0};
+}
+inline void barrier_ready() {}
+inline void barrier_arrive(Barrier &b, Site = {}) { simt::arrive(&b, 0); }
+inline void barrier_expect(Barrier &b, uint32_t bytes, Site = {}) {
+    b.blocks16 += bytes / 16;
+    simt::arrive(&b, 0);
+}
+inline void barrier_copies(Barrier &b, Site = {}) {
+    simt::close_copies();
+    simt::Copy copy;
+    while (simt::take_copy(0, copy)) simt::later(&b, copy);
+    simt::later_arrive(&b);
+    if (!simt::current->around->late_copies)
+        while (simt::land_one(&b)) {}
+}
+inline void barrier_wait(Barrier &b, uint32_t parity, Site site = {}) {
+    while (b.phase == (parity & 1)) {
+        if (!simt::land_one(&b)) simt::pause(site);
+    }
+}
+inline void proxy_fence() {}
+inline void copy_box(void *to, const TensorMap *map, int column, int row, Barrier &b, Site site = {}) {
+    require_aligned(to, 128, "copies a box to an address that is not a multiple of 128", site);
+    if (map->magic != simt::TensorMap::MAGIC) simt::fault("copies a box by what is no tensor map", site);
+    std::memset(to, 0xff, 64 * 16 * 2);
+    simt::later(&b, to, map, column, row);
+    if (!simt::current->around->late_copies)
+        while (simt::land_one(&b)) {}
+}
+template <int THREADS> inline void some_sync(int id, Site site = {}) { simt::crowd(id, THREADS, true, 0, nullptr, nullptr, site); }
+template <int THREADS> inline void some_arrive(int id, Site site = {}) { simt::crowd(id, THREADS, false, 0, nullptr, nullptr, site); }
+template <int N> inline void registers_less() {}
+template <int N> inline void registers_more() {}
+
+inline void wgmma_fence() {}
+inline void wgmma_commit(Site site = {}) { simt::crowd(16 + simt::group_of(), 128, true, 0, nullptr, &simt::commit_products, site); }
+template <int PENDING> inline void wgmma_wait(Site site = {}) {
+    simt::crowd(16 + simt::group_of(), 128, true, 0, nullptr, &simt::end_products<PENDING>, site);
+}
+
+inline uint64_t tile_of(const void *p, uint32_t leading, uint32_t stride) {
+    return uint64_t(shared_address(p) >> 4 & 0x3fff) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 | uint64_t(1) << 62;
+}
+
+template <int N> inline void product_of_group(float (&d)[N], const uint32_t *a, uint64_t a_tile, uint64_t b_tile, bool more, bool bf16, bool transposed, Site site) {
+    simt::Group g{d, a, a_tile, b_tile, 2 * N, more, bf16, transposed, simt::current->around->shared, simt::current->around->late_copies};
+    simt::crowd(16 + simt::group_of(), 128, true, simt::current->index.x % 128, &g, &simt::begin_product, site);
+}
+template <int N> inline void wgmma_keys(float (&d)[N], uint64_t a, uint64_t b, int more, __half, Site site = {}) { product_of_group(d, nullptr, a, b, more, false, false, site); }
+template <int N> inline void wgmma_keys(float (&d)[N], uint64_t a, uint64_t b, int more, __nv_bfloat16, Site site = {}) { product_of_group(d, nullptr, a, b, more, true, false, site); }
+template <int N> inline void wgmma_values(float (&d)[N], const uint32_t (&a)[4], uint64_t b, __half, Site site = {}) { product_of_group(d, a, 0, b, true, false, true, site); }
+template <int N> inline void wgmma_values(float (&d)[N], const uint32_t (&a)[4], uint64_t b, __nv_bfloat16, Site site = {}) { product_of_group(d, a, 0, b, true, true, true, site); }
+template <int N> inline void wgmma_both(float (&d)[N], uint64_t a, uint64_t b, __half, Site site = {}) { product_of_group(d, nullptr, a, b, true, false, true, site); }
+template <int N> inline void wgmma_both(float (&d)[N], uint64_t a, uint64_t b, __nv_bfloat16, Site site = {}) { product_of_group(d, nullptr, a, b, true, true, true, site); }
+template <int N> inline void hold(float (&)[N]) {}
+
+} // namespace fkv
+
+namespace simt {
+template <unsigned PENDING> void end_products(void *const *, unsigned) { retire(group_of(), PENDING); }
+} // namespace simt
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
