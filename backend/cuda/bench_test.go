@@ -73,7 +73,7 @@ type timer struct {
 }
 
 // newTimer returns a timer that lives as long as the device.
-func newTimer(b *testing.B, be *Backend, s *stream) *timer {
+func newTimer(b testing.TB, be *Backend, s *stream) *timer {
 	t := &timer{be: be, s: s, copies: 1}
 	var err error
 	for _, e := range []*driver.Event{&t.begin, &t.start, &t.end} {

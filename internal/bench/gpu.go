@@ -97,6 +97,7 @@ type GPUTrial[B backend.Buffer] struct {
 
 	mem   *memory[B]
 	op    *operation
+	out   B // rows of attention; the zero B of what is none
 	calls int
 	times []float64 // seconds of a call
 }
