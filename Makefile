@@ -120,6 +120,10 @@ bundle-cuda: ## tests and benchmarks for a GPU machine without Go: build/bundle-
 	$(SAY) $(BUNDLE)
 	$(SAY) 'packing build/bundle-cuda: minutes' scripts/cuda-pack
 
+.PHONY: gpu-pack
+gpu-pack: ## experiments for half an hour of a GPU: build/gpu-pack.tar.xz (needs nvcc; docs/kernels.md has the three calls)
+	$(SAY) 'building build/gpu-pack: minutes' env GO='$(GO)' scripts/gpu-pack
+
 .PHONY: test-metal
 test-metal: ## the Metal backend on this Mac, with the framework's own checks on
 	$(SAY) 'building the tests of the Metal backend: minutes' env GO='$(GO)' scripts/metal-test test

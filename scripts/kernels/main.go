@@ -2,7 +2,7 @@
 //
 //	go run ./scripts/kernels build [-a]
 //	go run ./scripts/kernels check [-toolkit]
-//	go run ./scripts/kernels variant [-o build/variants] [NAME...]
+//	go run ./scripts/kernels variant [-o build/variants] [-pack pack.json] [NAME...]
 //
 // Variants are sources that are not chosen yet, listed in kernels/cuda/variants/variants.json: each is compiled into a
 // folder that a program opens in place of the kernels it has embedded. Without names all are.
@@ -43,8 +43,12 @@ func run(args []string) error {
 		return check(*dir, *toolkit, *jobs)
 	case "variant":
 		out := flags.String("o", "build/variants", "folder for a folder of each variant")
+		file := flags.String("pack", "", "write what is asked of the variants there, too (internal/pack)")
 		flags.Parse(args[1:])
-		return installed.variants(*dir, *out, flags.Args(), *jobs)
+		if err := installed.variants(*dir, *out, flags.Args(), *jobs); err != nil || *file == "" {
+			return err
+		}
+		return writePack(*dir, *file, flags.Args())
 	}
 	return fmt.Errorf("kernels: %q is neither build, check nor variant", args[0])
 }

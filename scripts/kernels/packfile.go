@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/pack"
+)
+
+// packSeconds is how long the variants of a pack are compared: what one call of ten minutes leaves beside the transfer, the
+// start, the counters and what else is measured.
+const packSeconds = 400
+
+// writePack writes what is asked of the variants of these names, or of all, whose folders lie in variants beside the file.
+func writePack(dir, file string, names []string) error {
+	all, err := readVariants(filepath.Join(dir, "variants"))
+	if err != nil {
+		return err
+	}
+	chosen, err := choose(all, names)
+	if err != nil {
+		return err
+	}
+	commit, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return err
+	}
+	p := pack.Pack{Commit: strings.TrimSpace(string(commit)), BudgetSeconds: packSeconds, Accept: pack.Accept{QuartilesApart: true}}
+	for _, v := range chosen {
+		asked := pack.Variant{Name: v.Name, Folder: path.Join("variants", v.Name), What: v.What, Shapes: v.Shapes, Conform: v.Conform}
+		for benchmark, span := range v.PredictMicroseconds {
+			if asked.PredictUS == nil {
+				asked.PredictUS = map[string][2]float64{}
+			}
+			asked.PredictUS[benchmark] = [2]float64(span)
+		}
+		p.Variants = append(p.Variants, asked)
+	}
+	text, err := json.MarshalIndent(p, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	_, err = pack.Read(file)
+	return err
+}
