@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/pack"
+	experiments "github.com/ferrumkv/ferrumkv/internal/pack"
 )
 
 // packSeconds is how long the variants of a pack are compared: what one call of ten minutes leaves beside the transfer, the
@@ -29,9 +29,9 @@ func writePack(dir, file string, names []string) error {
 	if err != nil {
 		return err
 	}
-	p := pack.Pack{Commit: strings.TrimSpace(string(commit)), BudgetSeconds: packSeconds, Accept: pack.Accept{QuartilesApart: true}}
+	p := experiments.Pack{Commit: strings.TrimSpace(string(commit)), BudgetSeconds: packSeconds, Accept: experiments.Accept{QuartilesApart: true}}
 	for _, v := range chosen {
-		asked := pack.Variant{Name: v.Name, Folder: path.Join("variants", v.Name), What: v.What, Shapes: v.Shapes, Conform: v.Conform}
+		asked := experiments.Variant{Name: v.Name, Folder: path.Join("variants", v.Name), What: v.What, Shapes: v.Shapes, Conform: v.Conform}
 		for benchmark, span := range v.PredictMicroseconds {
 			if asked.PredictUS == nil {
 				asked.PredictUS = map[string][2]float64{}
@@ -47,6 +47,6 @@ func writePack(dir, file string, names []string) error {
 	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	_, err = pack.Read(file)
+	_, err = experiments.Read(file)
 	return err
 }
