@@ -23,8 +23,9 @@ void barrier(bool orders, Site site) { self().block->barrier(self(), orders, sit
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site) {
     self().block->meet(self(), mask, brought, work, orders, site);
 }
-void crowd(unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site) {
-    self().block->crowd(self(), id, threads, waits, number, brought, work, site);
+void count(unsigned id, unsigned threads, bool waits, Site site) { self().block->count(self(), id, threads, waits, site); }
+void gather(unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site) {
+    self().block->gather(self(), group, threads, number, brought, work, site);
 }
 void pause(Site site) { self().block->pause(self(), site); }
 void wake() { self().block->wake(); }
@@ -97,8 +98,10 @@ void Block::prepare(const Launch &launch, Dim index, bool late_copies) {
     recruit(size_t{size.x} * size.y * size.z);
     around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies, launch.constants};
     barrier_.arrived = 0;
-    for (Crowd &crowd : crowds_)
-        crowd.arrived = 0, crowd.waiting.clear();
+    for (Crowd &crowd : counts_)
+        crowd.clear();
+    for (Crowd &crowd : groups_)
+        crowd.clear();
     paused_.clear();
     barrier_.order.renew();
     begin_.renew();
@@ -222,33 +225,54 @@ void Block::meet(Task &task, unsigned mask, void *brought, Collective work, bool
         here.order.acquire(turn);
 }
 
-void Block::crowd(Task &task, unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site) {
-    Crowd &here = crowds_[id];
-    if (here.arrived == 0) {
-        here.threads = threads;
-        here.brought.assign(threads, nullptr);
-    } else if (here.threads != threads) {
+void Block::count(Task &task, unsigned id, unsigned threads, bool waits, Site site) {
+    Crowd &here = counts_[id];
+    const unsigned turn = here.turn;
+    here.order.release(turn);
+    join(task, here, threads, waits, nullptr, site);
+    if (waits)
+        here.order.acquire(turn);
+}
+
+void Block::gather(Task &task, unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site) {
+    Crowd &here = groups_[group];
+    here.brought[number] = brought;
+    join(task, here, threads, true, work, site);
+}
+
+// join is one thread's arrival. The last one makes those that wait ready.
+void Block::join(Task &task, Crowd &here, unsigned threads, bool waits, Work work, Site site) {
+    if (here.arrived > 0 && here.threads != threads)
         fault(task, "comes to a place where others wait for another number of threads", nullptr, site);
-    }
-    if (brought) here.brought[number] = brought;
+    here.threads = threads;
     if (++here.arrived < threads) {
-        if (!waits) return;
-        here.waiting.push_back(&task);
-        wait(task, Task::IN_CROWD, site);
+        if (waits) {
+            {
+                Unseen unseen;
+                here.waiting.push_back(&task);
+            }
+            wait(task, Task::IN_CROWD, site);
+        }
         return;
     }
-    if (work) work(here.brought.data(), threads);
+    if (work)
+        work(here.brought.data(), threads);
     here.arrived = 0;
+    here.turn++;
     for (Task *waiting : here.waiting)
         ready(*waiting);
     here.waiting.clear();
-    if (!waits) return;
-    ready(task);
-    go(*task.fiber, *next());
+    if (waits) {
+        ready(task);
+        go(*task.fiber, *next());
+    }
 }
 
 void Block::pause(Task &task, Site site) {
-    paused_.push_back(&task);
+    {
+        Unseen unseen;
+        paused_.push_back(&task);
+    }
     wait(task, Task::PAUSED, site);
 }
 

@@ -1,6 +1,7 @@
 // Running one block of a launch.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <string>
@@ -41,11 +42,19 @@ struct Warp {
 
 struct Task;
 
-// Crowd is one place where a number of threads of a block meet.
+// Crowd is one place where a number of threads of a block meet, some of which may not wait.
 struct Crowd {
     unsigned threads = 0, arrived = 0;
-    std::vector<void *> brought;
+    unsigned turn = 0; // meetings that were complete
+    std::array<void *, 128> brought;
     std::vector<Task *> waiting;
+    Order order;
+
+    void clear() {
+        arrived = 0;
+        waiting.clear();
+        order.renew();
+    }
 };
 
 // Task is a thread as the core sees it.
@@ -77,7 +86,8 @@ public:
     // What the running thread calls through thread.h.
     void barrier(Task &task, bool orders, Site site);
     void meet(Task &task, unsigned mask, void *brought, Collective work, bool orders, Site site);
-    void crowd(Task &task, unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site);
+    void count(Task &task, unsigned id, unsigned threads, bool waits, Site site);
+    void gather(Task &task, unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site);
     void pause(Task &task, Site site);
     void wake();
     void yield(Task &task);
@@ -101,6 +111,7 @@ private:
     // On the fibers. A thread that waits is made ready by the one that ends its wait.
     static void life(void *task);
     void finish(Task &task);
+    void join(Task &task, Crowd &here, unsigned threads, bool waits, Work work, Site site);
     void ready(Task &task);
     Task *next();
     void wait(Task &task, Task::State state, Site site);
@@ -124,7 +135,7 @@ private:
 
     std::deque<Warp> warps_; // where they lie stays the same
     Meeting barrier_;
-    Crowd crowds_[24];
+    Crowd counts_[16], groups_[8];
     std::vector<Task *> paused_;
     Failure failure_;
     Fiber host_;         // of the OS thread that called run

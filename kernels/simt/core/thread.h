@@ -54,10 +54,13 @@ using Collective = void (*)(void *const *lanes, unsigned mask);
 // come runs work for all of them. orders is as above.
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site);
 
-// crowd waits for that many threads of the block at place id, of 24; one that does not wait is counted only. The last to come
-// runs work for what they brought, each at its number.
+// count waits for a number of threads of the block at place id, of 16, in order; a thread that does not wait is only counted.
+void count(unsigned id, unsigned threads, bool waits, Site site);
+
+// gather waits for as many threads of a group, of 8. The last to come runs work for what they brought, each at its number. The race
+// check takes them as unordered, as hardware may.
 using Work = void (*)(void *const *brought, unsigned threads);
-void crowd(unsigned id, unsigned threads, bool waits, unsigned number, void *brought, Work work, Site site);
+void gather(unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site);
 
 // pause waits until some thread of the block calls wake, for what a dialect keeps in shared memory.
 void pause(Site site);
@@ -65,6 +68,13 @@ void wake();
 
 // yield lets others go on first.
 void yield();
+
+// omit reports whether a test leaves out the call at a site, to see that it is missed: the one that was met as number omitted.
+// Without such a test omitted is -1.
+extern int omitted;
+bool omit_met(const Site &site);
+inline bool omit(const Site &site) { return omitted >= 0 && omit_met(site); }
+size_t sites_met();
 
 // fault ends the launch: this thread did what hardware does not define.
 [[noreturn]] void fault(const char *what, Site site);

@@ -1,6 +1,9 @@
 // What is under way in a block of 9.0a: products of warpgroups, and copies that barriers count.
 #include "hopper.h"
 
+#include "../core/sanitizers.h"
+
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <vector>
@@ -17,11 +20,16 @@ unsigned char *at(unsigned char *shared, uint32_t address) {
     return shared + address - (reinterpret_cast<uintptr_t>(shared) & 1023);
 }
 
-uint16_t element(unsigned char *shared, uint64_t tile, unsigned row, unsigned k, bool transposed) {
+// place is an element of a matrix that a descriptor says where to find.
+unsigned char *place(unsigned char *shared, uint64_t tile, unsigned row, unsigned k, bool transposed) {
     const uint32_t start = uint32_t(tile & 0x3fff) << 4, leading = uint32_t(tile >> 16 & 0x3fff) << 4, stride = uint32_t(tile >> 32 & 0x3fff) << 4;
     const uint32_t offset = transposed ? row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128 : row / 8 * stride + row % 8 * 128 + k * 2;
+    return at(shared, start + offset);
+}
+
+uint16_t element(unsigned char *shared, uint64_t tile, unsigned row, unsigned k, bool transposed) {
     uint16_t bits;
-    std::memcpy(&bits, at(shared, start + offset), sizeof bits);
+    std::memcpy(&bits, place(shared, tile, row, k, transposed), sizeof bits);
     return bits;
 }
 
@@ -51,12 +59,12 @@ void compute(Op &op) {
     op.done = true;
     const Group &g = op.lanes[0];
     const unsigned n = g.n;
-    std::vector<float> b(16 * n);
+    static thread_local double b[16][256], sum[256]; // too much for the stack of a fiber
     for (unsigned k = 0; k < 16; k++)
         for (unsigned c = 0; c < n; c++)
-            b[k * n + c] = widen(element(g.shared, g.b_tile, c, k, g.transposed), g.bf16);
+            b[k][c] = widen(element(g.shared, g.b_tile, c, k, g.transposed), g.bf16);
     for (unsigned row = 0; row < 64; row++) {
-        float a[16];
+        double a[16];
         for (unsigned k = 0; k < 16; k++) {
             if (g.a) {
                 const Group &lane = op.lanes[row / 16 * 32 + row % 8 * 4 + k % 8 / 2];
@@ -65,12 +73,13 @@ void compute(Op &op) {
                 a[k] = widen(element(g.shared, g.a_tile, row, k, false), g.bf16);
             }
         }
+        std::fill_n(sum, n, 0);
+        for (unsigned k = 0; k < 16; k++)
+            for (unsigned c = 0; c < n; c++) sum[c] += a[k] * b[k][c];
         for (unsigned c = 0; c < n; c++) {
-            double sum = 0;
-            for (unsigned k = 0; k < 16; k++) sum += double(a[k]) * b[k * n + c];
             const unsigned thread = row / 16 * 32 + row % 8 * 4 + c % 8 / 2;
             float &d = op.shadow->d[thread * (n / 2) + c / 8 * 4 + row / 8 % 2 * 2 + c % 2];
-            d = float((g.more ? d : 0) + sum);
+            d = float((g.more ? d : 0) + sum[c]);
         }
     }
 }
@@ -87,7 +96,20 @@ thread_local std::map<fkv::Barrier *, std::deque<Landing>> landings;
 
 } // namespace
 
+void read_operands(const Group &g, unsigned thread) {
+    if (!TSAN) return;
+    const auto share = [&](uint64_t tile, unsigned rows, bool transposed) {
+        for (unsigned i = thread; i < 2 * rows; i += 128) { // pieces of 8 elements: along k, or of a column of it
+            const unsigned row = transposed ? i % (rows / 8) * 8 : i / 2, k = transposed ? i / (rows / 8) : i % 2 * 8;
+            seen_read(place(g.shared, tile, row, k, transposed), 16);
+        }
+    };
+    if (!g.a) share(g.a_tile, 64, false);
+    share(g.b_tile, g.n, g.transposed);
+}
+
 void begin_product(void *const *lanes, unsigned) {
+    Unseen unseen;
     Products &of = products[group_of()];
     const Group &first = *static_cast<Group *>(lanes[0]);
     Shadow &shadow = of.shadows[first.d];
@@ -112,6 +134,7 @@ void begin_product(void *const *lanes, unsigned) {
 void commit_products(void *const *, unsigned) { products[group_of()].closed++; }
 
 void retire(unsigned group, unsigned pending) {
+    Unseen unseen;
     Products &of = products[group];
     while (!of.ops.empty() && of.ops.front().group + pending < of.closed) {
         Op &op = of.ops.front();
@@ -124,16 +147,47 @@ void retire(unsigned group, unsigned pending) {
     }
 }
 
-void forget(fkv::Barrier *b) {
+void begin(fkv::Barrier *b, uint32_t count) {
+    Unseen unseen;
+    *b = {uint16_t(count), uint16_t(count), 0, 0};
     landings.erase(b);
     for (Products &of : products) of.ops.clear(), of.shadows.clear(), of.closed = 0;
 }
 
-void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row) { landings[b].push_back({to, map, column, row, {}, false}); wake(); }
-void later(fkv::Barrier *b, Copy copy) { landings[b].push_back({nullptr, nullptr, 0, 0, copy, false}); wake(); }
-void later_arrive(fkv::Barrier *b) { landings[b].push_back({nullptr, nullptr, 0, 0, {}, true}); wake(); }
+namespace {
+
+// For the race check a barrier's own bytes are clocks: of its turns, by parity, and of what is under way.
+char *clock_of(fkv::Barrier *b, unsigned which) { return reinterpret_cast<char *>(b) + which; }
+constexpr unsigned UNDER_WAY = 2;
+
+void put_off(fkv::Barrier *b, const Landing &landing) {
+    release(clock_of(b, UNDER_WAY));
+    {
+        Unseen unseen;
+        landings[b].push_back(landing);
+    }
+    wake();
+}
+
+} // namespace
+
+void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row) { put_off(b, {to, map, column, row, {}, false}); }
+void later(fkv::Barrier *b, Copy copy) { put_off(b, {nullptr, nullptr, 0, 0, copy, false}); }
+void later_arrive(fkv::Barrier *b) { put_off(b, {nullptr, nullptr, 0, 0, {}, true}); }
+
+bool turned(fkv::Barrier *b, uint32_t parity) {
+    if (b->phase == parity) return false;
+    acquire(clock_of(b, parity));
+    return true;
+}
+
+void expect(fkv::Barrier *b, uint32_t bytes) {
+    b->blocks16 += int16_t(bytes / 16);
+    arrive(b, 0);
+}
 
 void arrive(fkv::Barrier *b, int blocks16) {
+    release(clock_of(b, b->phase & 1));
     if (blocks16 == 0) b->missing--;
     b->blocks16 -= int16_t(blocks16);
     if (b->missing == 0 && b->blocks16 == 0) {
@@ -145,11 +199,17 @@ void arrive(fkv::Barrier *b, int blocks16) {
 }
 
 bool land_one(fkv::Barrier *b) {
-    auto &queue = landings[b];
-    if (queue.empty()) return false;
-    Landing of = queue.front();
-    queue.pop_front();
+    Landing of;
+    {
+        Unseen unseen;
+        auto &queue = landings[b];
+        if (queue.empty()) return false;
+        of = queue.front();
+        queue.pop_front();
+    }
+    acquire(clock_of(b, UNDER_WAY));
     if (of.map) {
+        seen_write(of.to, 64 * 16 * 2);
         for (int r = 0; r < 16; r++)
             for (int c = 0; c < 64; c++) {
                 uint16_t bits = 0;
@@ -164,6 +224,7 @@ bool land_one(fkv::Barrier *b) {
     } else if (of.arrives) {
         arrive(b, 0);
     } else {
+        seen_write(of.copy.to, of.copy.bytes);
         fkv::land(of.copy);
     }
     return true;

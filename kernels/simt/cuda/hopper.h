@@ -4,6 +4,8 @@
 #include "../core/tensormap.h"
 #include "ptx.h"
 
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+
 namespace fkv {
 
 using TensorMap = simt::TensorMap;
@@ -31,16 +33,19 @@ struct Group {
     bool late;
 };
 
-void begin_product(void *const *lanes, unsigned);
-void commit_products(void *const *lanes, unsigned);
-template <unsigned PENDING> void end_products(void *const *lanes, unsigned);
+void read_operands(const Group &group, unsigned thread); // for the race check: a share of them
+void begin_product(void *const *threads, unsigned);
+void commit_products(void *const *, unsigned);
+template <unsigned PENDING> void end_products(void *const *, unsigned);
 void retire(unsigned group, unsigned pending);
-void forget(fkv::Barrier *b);
+void begin(fkv::Barrier *b, uint32_t count);
+void expect(fkv::Barrier *b, uint32_t bytes);
 void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row);
 void later(fkv::Barrier *b, Copy copy);
 void later_arrive(fkv::Barrier *b);
 bool land_one(fkv::Barrier *b); // what is under way for a barrier; false: nothing
 void arrive(fkv::Barrier *b, int blocks16);
+bool turned(fkv::Barrier *b, uint32_t parity); // with all that came before
 
 inline unsigned group_of() { return current->index.x / 128; }
 
@@ -53,16 +58,12 @@ inline uint32_t shared_address(const void *p) {
     return uint32_t(static_cast<const unsigned char *>(p) - base) + uint32_t(reinterpret_cast<uintptr_t>(base) & 1023);
 }
 
-inline void barrier_init(Barrier &b, uint32_t count) {
-    simt::forget(&b);
-    b = {uint16_t(count), uint16_t(count), 0, 0};
-}
+inline void barrier_init(Barrier &b, uint32_t count) { simt::begin(&b, count); }
 inline void barrier_ready() {}
-inline void barrier_arrive(Barrier &b, Site = {}) { simt::arrive(&b, 0); }
-inline void barrier_expect(Barrier &b, uint32_t bytes, Site = {}) {
-    b.blocks16 += bytes / 16;
-    simt::arrive(&b, 0);
+inline void barrier_arrive(Barrier &b, Site site = {}) {
+    if (!simt::omit(site)) simt::arrive(&b, 0);
 }
+inline void barrier_expect(Barrier &b, uint32_t bytes, Site = {}) { simt::expect(&b, bytes); }
 inline void barrier_copies(Barrier &b, Site = {}) {
     simt::close_copies();
     simt::Copy copy;
@@ -72,7 +73,8 @@ inline void barrier_copies(Barrier &b, Site = {}) {
         while (simt::land_one(&b)) {}
 }
 inline void barrier_wait(Barrier &b, uint32_t parity, Site site = {}) {
-    while (b.phase == (parity & 1)) {
+    if (simt::omit(site)) return;
+    while (!simt::turned(&b, parity & 1)) {
         if (!simt::land_one(&b)) simt::pause(site);
     }
 }
@@ -85,15 +87,18 @@ inline void copy_box(void *to, const TensorMap *map, int column, int row, Barrie
     if (!simt::current->around->late_copies)
         while (simt::land_one(&b)) {}
 }
-template <int THREADS> inline void some_sync(int id, Site site = {}) { simt::crowd(id, THREADS, true, 0, nullptr, nullptr, site); }
-template <int THREADS> inline void some_arrive(int id, Site site = {}) { simt::crowd(id, THREADS, false, 0, nullptr, nullptr, site); }
+template <int THREADS> inline void some_sync(int id, Site site = {}) {
+    if (!simt::omit(site)) simt::count(id, THREADS, true, site);
+}
+template <int THREADS> inline void some_arrive(int id, Site site = {}) { simt::count(id, THREADS, false, site); }
 template <int N> inline void registers_less() {}
 template <int N> inline void registers_more() {}
 
 inline void wgmma_fence() {}
-inline void wgmma_commit(Site site = {}) { simt::crowd(16 + simt::group_of(), 128, true, 0, nullptr, &simt::commit_products, site); }
+inline void wgmma_commit(Site site = {}) { simt::gather(simt::group_of(), 128, simt::current->index.x % 128, nullptr, &simt::commit_products, site); }
 template <int PENDING> inline void wgmma_wait(Site site = {}) {
-    simt::crowd(16 + simt::group_of(), 128, true, 0, nullptr, &simt::end_products<PENDING>, site);
+    if (simt::omit(site)) return;
+    simt::gather(simt::group_of(), 128, simt::current->index.x % 128, nullptr, &simt::end_products<PENDING>, site);
 }
 
 inline uint64_t tile_of(const void *p, uint32_t leading, uint32_t stride) {
@@ -102,7 +107,9 @@ inline uint64_t tile_of(const void *p, uint32_t leading, uint32_t stride) {
 
 template <int N> inline void product_of_group(float (&d)[N], const uint32_t *a, uint64_t a_tile, uint64_t b_tile, bool more, bool bf16, bool transposed, Site site) {
     simt::Group g{d, a, a_tile, b_tile, 2 * N, more, bf16, transposed, simt::current->around->shared, simt::current->around->late_copies};
-    simt::crowd(16 + simt::group_of(), 128, true, simt::current->index.x % 128, &g, &simt::begin_product, site);
+    const unsigned thread = simt::current->index.x % 128;
+    simt::read_operands(g, thread);
+    simt::gather(simt::group_of(), 128, thread, &g, &simt::begin_product, site);
 }
 template <int N> inline void wgmma_keys(float (&d)[N], uint64_t a, uint64_t b, int more, __half, Site site = {}) { product_of_group(d, nullptr, a, b, more, false, false, site); }
 template <int N> inline void wgmma_keys(float (&d)[N], uint64_t a, uint64_t b, int more, __nv_bfloat16, Site site = {}) { product_of_group(d, nullptr, a, b, more, true, false, site); }
@@ -117,4 +124,3 @@ template <int N> inline void hold(float (&)[N]) {}
 namespace simt {
 template <unsigned PENDING> void end_products(void *const *, unsigned) { retire(group_of(), PENDING); }
 } // namespace simt
-inline int __popc(unsigned x) { return __builtin_popcount(x); }

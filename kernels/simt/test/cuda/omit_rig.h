@@ -1,0 +1,30 @@
+// Every wait of a kernel is needed: a run that leaves out one of them fails.
+#pragma once
+
+#include "../../core/thread.h"
+#include "../child.h"
+#include "../rig.h"
+
+namespace rig {
+
+// each_wait_is_needed runs body, which fails where a result is wrong, without the first wait that it meets, then without the
+// second, and so on. It is called before anything else runs: each time is a process of its own.
+template <class Body> void each_wait_is_needed(const char *what, size_t least, Body body) {
+    constexpr int NO_MORE = 3;
+    for (size_t i = 0;; i++) {
+        const int status = child({}, [&] {
+            alarm(120); // a lost turn that nobody notices
+            simt::omitted = int(i);
+            body();
+            _exit(i < simt::sites_met() ? 0 : NO_MORE);
+        }, true);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MORE) {
+            where = what;
+            demand(i >= least, "fewer waits than there are were left out");
+            return;
+        }
+        if (status == 0) fail(std::string(what) + ": nothing fails without wait " + std::to_string(i) + " of those that are met");
+    }
+}
+
+} // namespace rig
