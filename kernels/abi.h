@@ -384,5 +384,6 @@ struct fkv_attend_row {
 #define FKV_DECODE_ROWS 16
 #define FKV_PREFILL_ROWS 64
 #define FKV_WIDE_ROWS 128
+#define FKV_WIDE_LATENT_ROWS 64 /* of kind wide, over a latent cache */
 
 #endif

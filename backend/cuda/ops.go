@@ -32,10 +32,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 // who never attends to a prompt does not need to wait for that.
 func (be *Backend) Prepare(p backend.Preparation) error {
 	return be.dev.Load("prepare", func() error {
-		for _, k := range launch.Prepared(p, be.ctx.Device.Major <= lastMachineMajor) {
-			if k.Op == launch.OpAttendWide && !be.modules.wide()[k] {
-				continue
-			}
+		for _, k := range launch.Prepared(p, be.ctx.Device.Major <= lastMachineMajor, be.modules.wide()) {
 			if _, err := be.modules.find(k); err != nil {
 				return err
 			}

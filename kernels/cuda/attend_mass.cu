@@ -30,8 +30,8 @@ template <class T> struct Walk {
 // Mass walks the keys of an item, each warp tiles of its own; Part computes one.
 template <template <class, class, int> class Part, class T, class S, int KDIM> struct Mass {
     using E = Used<T, S>;
-    static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; // at once
-    static constexpr int MOST = KDIM > 256 ? ROWS : FKV_WIDE_ROWS;                // of an item: a latent cache has small ones alone
+    static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS;  // at once
+    static constexpr int MOST = KDIM > 256 ? FKV_WIDE_LATENT_ROWS : FKV_WIDE_ROWS; // of an item
     static constexpr int WARPS = KDIM > 192 ? 2 : 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
     using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::MIXED>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, LOOKOUT = Lookout::bytes(ROWS);

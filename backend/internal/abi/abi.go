@@ -634,10 +634,11 @@ const (
 
 // The most rows an item may have, by the kind of kernel that runs it.
 const (
-	VectorRows  = 4
-	DecodeRows  = 16
-	PrefillRows = 64
-	WideRows    = 128
+	VectorRows     = 4
+	DecodeRows     = 16
+	PrefillRows    = 64
+	WideRows       = 128
+	WideLatentRows = 64 // of kind wide, over a latent cache
 )
 
 // What no kernel exceeds.

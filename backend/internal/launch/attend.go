@@ -123,6 +123,9 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
 			t.err = backend.ErrUnsupported{Op: t.op, Why: fmt.Sprintf("a plane of %d rows, copies of boxes count to %d", rows, math.MaxInt32)}
 		}
 		t.maps = [MaxMaps]Map{{at[abi.AttendK], rows, a.KDim, t.format.K}, {at[abi.AttendV], rows, a.VDim, t.format.V}}
+		if v.Latent { // one plane
+			t.maps[1] = t.maps[0]
+		}
 	}
 	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim, elementSize(t.format.Act))
 	return nil

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
@@ -43,7 +45,7 @@ var LatentDims = [][2]int{{576, 512}}
 // Wide are the kernels of kind plan.Wide, which some devices have.
 func Wide() (all []Kernel) {
 	for _, f := range Formats {
-		for _, d := range HeadDims {
+		for _, d := range slices.Concat(HeadDims, LatentDims) {
 			if f.Act != backend.F32 && f.K == f.Act && f.V == f.Act {
 				all = append(all, Attention(plan.Wide, f, d[0], d[1]))
 			}

@@ -49,7 +49,7 @@ func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.At
 	var capacity Capacity
 	var err error
 	rules := &rules
-	if mayBeWide(&s) && p.longest(Shares(&s)) > abi.PrefillRows {
+	if mayBeWide(&s) && p.longest(Shares(&s)) > p.cache.narrow() {
 		if capacity[Wide], err = resident(Wide); err != nil {
 			return backend.AttendPlan{}, err
 		}
@@ -149,7 +149,7 @@ func (p *planner) count() (tokens int, err error) {
 		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
-		tiles += ceilDiv(rows, tileRows[p.cache.KindOf(rows)])
+		tiles += ceilDiv(rows, p.cache.tileRows(p.cache.KindOf(rows)))
 		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
@@ -208,7 +208,7 @@ func (p *planner) keysOf(seq, row, end int) Keys {
 // split appends the items of a kind, longest first, so that the short ones fill
 // the gaps at the end, and empty ones up to room. It returns their number.
 func (p *planner) split(kind Kind, chunk, room int) uint32 {
-	first, step := len(p.work), tileRows[kind]
+	first, step := len(p.work), p.cache.tileRows(kind)
 	for seq := range p.queries {
 		rows := p.rowsOf(seq, kind)
 		for row := 0; row < rows; row += step {

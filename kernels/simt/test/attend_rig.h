@@ -31,7 +31,10 @@ struct Case {
 
     bool latent() const { return kdim > 256; } // values are the first elements of keys
 
-    uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : kind == "wide" ? FKV_WIDE_ROWS : FKV_PREFILL_ROWS; }
+    uint32_t rows() const {
+        const uint32_t wide = latent() ? FKV_WIDE_LATENT_ROWS : FKV_WIDE_ROWS;
+        return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : kind == "wide" ? wide : FKV_PREFILL_ROWS;
+    }
 };
 
 constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();

@@ -2,8 +2,8 @@
 // FlashAttention-3's (arXiv:2407.08608).
 #pragma once
 
-#include "hopper.cuh"
 #include "strip.cuh"
+#include "warpgroup.cuh"
 
 namespace fkv {
 
@@ -24,19 +24,14 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
     struct Turns { Barrier keys[STAGES], values[STAGES], keys_free[STAGES], values_free[STAGES]; };
     static_assert(sizeof(Turns) <= 128, "beside the lookout");
 
-    __device__ static unsigned char *aligned(unsigned char *p) { return p + (1024 - (reinterpret_cast<uintptr_t>(p) & 1023)); }
-
-    // place is where a piece of 16 bytes of row r lies among rows, in bytes.
-    template <int RS> __device__ static int place(int r, int piece) { return piece / 8 * RS * 128 + r * 128 + ((piece ^ r) % 8) * 16; }
-
     __device__ static void run(const Operands &at, const fkv_attend_args &args, const TensorMaps &maps) {
         Task task(at, args);
         if (!task.read(ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
-        unsigned char *queries = aligned(shared + AFTER), *keys = queries + QUERY_BYTES, *values = keys + STAGES * KEY_BYTES;
+        unsigned char *queries = aligned_tiles(shared + AFTER), *keys = queries + QUERY_BYTES, *values = keys + STAGES * KEY_BYTES;
         Turns &turns = *reinterpret_cast<Turns *>(shared + BARRIERS);
-        load_rows(queries, at.q, task, args);
+        load_tile<T, KDIM, ROWS, THREADS>(queries, at.q, task, args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) {
             lookout.note(task);
@@ -64,17 +59,6 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
             registers_more<232>();
             consume(at, args, lookout, span, queries, keys, values, turns, group - 1, warp - 4, lane);
         }
-    }
-
-    __device__ static void load_rows(unsigned char *to, const void *q, const Task &task, const fkv_attend_args &args) {
-        constexpr int PIECES = KDIM / 8;
-        for (int i = threadIdx.x; i < ROWS * PIECES; i += THREADS) {
-            const int r = i / PIECES, piece = i % PIECES;
-            const Row row = task.row(r);
-            const T *from = static_cast<const T *>(q) + row.token() * args.q_stride + int64_t(row.head) * KDIM;
-            copy_async<16>(to + place<ROWS>(r, piece), from + piece * 8, r < int(task.item.rows));
-        }
-        copy_commit();
     }
 
     // produce brings the tiles of keys and values, each where the consumers have given its place back.
@@ -118,13 +102,13 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
 #pragma unroll
                 for (int i = 0; i < LEAF * PIECES; i += 32) {
                     const int r = leaf * LEAF + (i + lane) / PIECES, piece = (i + lane) % PIECES;
-                    copy_async<16>(to + place<KEYS>(r, piece), of + (from * DIM + (i + lane) * 8) * 2, true);
+                    copy_async<16>(to + swizzled<KEYS>(r, piece), of + (from * DIM + (i + lane) * 8) * 2, true);
                 }
             } else {
 #pragma unroll 1
                 for (int i = lane; i < LEAF * PIECES; i += 32) {
                     const int r = leaf * LEAF + i / PIECES, piece = i % PIECES;
-                    copy_async<16>(to + place<KEYS>(r, piece), of + (tile.row(r) * DIM + piece * 8) * 2, tile.has(r));
+                    copy_async<16>(to + swizzled<KEYS>(r, piece), of + (tile.row(r) * DIM + piece * 8) * 2, tile.has(r));
                 }
             }
         }
@@ -177,7 +161,7 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
             hold(s);
             barrier_arrive(turns.keys_free[0]);
             weigh(s, top, sum, shrink, scoring, lookout, from, span, 0, lane);
-            weights(p, s);
+            pack_weights<T>(p, s);
             if (++stage == STAGES) stage = 0, turn ^= 1;
         }
 #pragma unroll 1
@@ -202,7 +186,7 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
             barrier_arrive(turns.values_free[before]);
 #pragma unroll
             for (int i = 0; i < O; i++) o[i] *= shrink[i / 2 % 2];
-            weights(p, s);
+            pack_weights<T>(p, s);
             before = stage, turn_before = turn;
             if (++stage == STAGES) stage = 0, turn ^= 1;
         }
@@ -222,96 +206,18 @@ template <class T, int KDIM, int VDIM, bool BOXES, bool PINGPONG> struct Wide {
             sum[half] += __shfl_xor_sync(FULL, sum[half], 2);
         }
         Task same(at, args); // read again: what it says is not held in registers meanwhile
-        if (same.read(ROWS) && same.writable()) end(o, top, sum, Output<T>{at, args, same}, scoring, from, lane);
-    }
-
-    __device__ static void weights(uint32_t (&p)[KEYS / 16][4], const float (&s)[S]) {
-#pragma unroll
-        for (int k = 0; k < KEYS / 16; k++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) p[k][i] = pack<T>(s[k * 8 + 2 * i], s[k * 8 + 2 * i + 1]);
-        }
+        if (same.read(ROWS) && same.writable()) finish_rows(o, top, sum, Output<T>{at, args, same}, scoring, from, 0, lane);
     }
 
     // weigh makes weights of products and says by how much what was added up under a smaller top shrinks.
     __device__ static void weigh(float (&s)[S], float (&top)[2], float (&sum)[2], float (&shrink)[2], const Scoring &scoring,
                                  const Lookout &lookout, int row, const Span &span, int begin, int lane) {
         if (!scoring.plain || begin + KEYS > span.count || !lookout.extent(row).all(span.at(begin), span.at(begin + KEYS - 1))) {
-            complete(s, scoring, lookout, row + lane / 4, span, begin, lane);
+            complete_scores(s, scoring, lookout, row + lane / 4, span, begin, lane);
         }
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float m = top[half];
-#pragma unroll
-            for (int n = 0; n < S / 4; n++) m = fmaxf(m, fmaxf(s[n * 4 + 2 * half], s[n * 4 + 2 * half + 1]));
-            m = fmaxf(m, __shfl_xor_sync(FULL, m, 1));
-            m = fmaxf(m, __shfl_xor_sync(FULL, m, 2));
-            shrink[half] = scoring.weight(top[half], m);
-            top[half] = m;
-            const float less = (m == NEG_INF ? 0 : m) * scoring.binary;
-            float total = sum[half] * shrink[half];
-#pragma unroll
-            for (int n = 0; n < S / 4; n++) {
-#pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; e++) {
-                    s[n * 4 + e] = exp2_fast(fmaf(s[n * 4 + e], scoring.binary, -less));
-                    total += s[n * 4 + e];
-                }
-            }
-            sum[half] = total;
-        }
-    }
-
-    // complete makes scores of products, as Weights does.
-    __device__ static void complete(float (&s)[S], const Scoring &scoring, const Lookout &lookout, int row, const Span &span, int begin, int lane) {
-#pragma unroll 1
-        for (int n = 0; n < S / 4; n++) {
-            float done[4];
-#pragma unroll 1
-            for (int half = 0; half < 2; half++) {
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const float product = half == 0 ? s[e] : s[2 + e];
-                    const float score = lookout.score(product, scoring, row + half * 8, span, begin + n * 8 + lane % 4 * 2 + e);
-                    if (half == 0) done[e] = score;
-                    done[2 + e] = score;
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < S - 4; i++) s[i] = s[i + 4];
-#pragma unroll
-            for (int e = 0; e < 4; e++) s[S - 4 + e] = done[e];
-        }
-    }
-
-    __device__ static void end(const float (&o)[O], const float (&top)[2], const float (&sum)[2], const Output<T> &out, const Scoring &scoring,
-                               int from, int lane) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const uint32_t r = from + lane / 4 + half * 8;
-            if (r >= out.task.item.rows) continue;
-            Finish finish(top[half], sum[half], scoring.natural, out.sink(r));
-            if (lane % 4 == 0) out.lse(r, finish.lse);
-            Line<T> line = out.line(r);
-#pragma unroll
-            for (int n = 0; n < O / 4; n++) {
-                float pair[2] = {o[n * 4 + 2 * half] * finish.factor, o[n * 4 + 2 * half + 1] * finish.factor};
-                line.put(n * 8 + lane % 4 * 2, pair);
-            }
-        }
+        for (int half = 0; half < 2; half++) shrink[half] = weigh_row(s, half, highest(s, half, top[half]), top[half], sum[half], scoring);
     }
 };
 
 } // namespace fkv
-
-// Grid and operands are as in attend.cuh, and the planes of keys and values as tensor maps.
-#define FKV_WIDE_KERNEL(name, ...)                                                                                    \
-    FKV_KERNEL_OF(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), (__VA_ARGS__::BLOCKS), const void *q,          \
-                  const void *k, const void *v, const uint32_t *table, const uint32_t *context_lens,                  \
-                  const uint32_t *query_offsets, const uint32_t *views, const uint32_t *tree, const uint32_t *work,   \
-                  const float *alibi, const float *sinks, void *out, float *lse, float *partial, float *partial_lse,  \
-                  float *final_lse, float *mass, const uint32_t *k_scales, const uint32_t *v_scales,                  \
-                  fkv_attend_args args, const __grid_constant__ fkv::TensorMaps maps) {                               \
-        __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, views, tree, work, alibi, sinks, out, lse,     \
-                          partial, partial_lse, final_lse, mass, k_scales, v_scales}, args, maps);                    \
-    }
