@@ -33,6 +33,7 @@ func BenchmarkKernels(b *testing.B) {
 				return be.ctx.CopyToDevice(at, host.Bytes(), own.cu)
 			}
 		}}
+	d.Probes = moreLimits(b, be, own)
 	tell(b, &d, be)
 	gputest.BenchmarkKernels(b, d, gputest.Probes{
 		Stream: own,
@@ -43,7 +44,7 @@ func BenchmarkKernels(b *testing.B) {
 			}
 			return found.resident, nil
 		},
-		Matrix: []backend.DType{backend.F16, backend.BF16}, ProductFlops: 2 * 16 * 8 * 16,
+		Matrix: matrixTypes, ProductFlops: 2 * 16 * 8 * 16,
 	})
 }
 

@@ -82,7 +82,7 @@ func (l *lab) side(variant string) (*side, error) {
 	}
 	s.be, s.stream = be, own.(*stream)
 	s.gpu = bench.Compared(bench.Device[*Buffer]{Backend: be, Stream: own, Emulated: emulated(be), Clock: newTimer(l.t, be, s.stream).time,
-		Least: l.least, Most: 32, Matrix: []backend.DType{backend.F16, backend.BF16}})
+		Least: l.least, Most: 32, Matrix: matrixTypes})
 	l.open[variant] = s
 	return s, nil
 }
