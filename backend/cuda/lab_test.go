@@ -30,6 +30,7 @@ import (
 type lab struct {
 	t       testing.TB
 	folders map[string]string // of variants
+	without string            // architecture whose code is not tried: a test of its instructions failed
 	least   time.Duration     // of a sample
 	conform time.Duration     // that a variant is in the suite, at most
 	open    map[string]*side
@@ -65,6 +66,9 @@ func (l *lab) side(variant string) (*side, error) {
 		set, err := cudakernels.Open(os.DirFS(l.folders[variant]))
 		if err != nil {
 			return nil, err
+		}
+		if slices.Contains(set.Architectures, l.without) {
+			return nil, fmt.Errorf("code for %s is not tried: its products are wrong on this device (TestDescriptors)", l.without)
 		}
 		variants.Choose(set)
 		s.set = set

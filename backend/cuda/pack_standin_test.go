@@ -23,6 +23,7 @@ const (
 	decodeF16         = "fkv_attend_decode_f16_f16_128_128"
 	aPrompt           = "^prefill/bf16/paged16/group=4/batch=1/"
 	aDecode           = "^decode/f16/paged16/group=4/batch=1/"
+	aPromptReduced    = "prefill/bf16/paged16/group=4/batch=1/context=256/queries=32"
 	aPromptOfTheSuite = "attend/noncausal prefill in bf16"
 )
 
@@ -35,7 +36,7 @@ var planted = []struct {
 	{pack.Variant{Name: "illegal", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_illegal"}},
 	{pack.Variant{Name: "wrong", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_wrong"}},
 	{pack.Variant{Name: "untested", Shapes: aPrompt, Conform: "merge/"}, map[string]string{wideBF16: "trial_wrong"}},
-	{pack.Variant{Name: "slow", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_slow"}},
+	{pack.Variant{Name: "slow", Shapes: aPrompt, Conform: aPromptOfTheSuite, PredictUS: map[string][2]float64{aPromptReduced: {0.1, 0.2}}}, map[string]string{wideBF16: "trial_slow"}},
 	{pack.Variant{Name: "fast", Shapes: aDecode, Conform: "attend/one to four rows in f16"}, map[string]string{decodeF16: decodeF16}},
 }
 
@@ -79,6 +80,7 @@ func TestPackOnTheStandIn(t *testing.T) {
 	require.Contains(t, dropped["wrong"], "does not conform: attend: ")
 	require.Equal(t, "does not conform: the checks that it passed launch none of its kernels", dropped["untested"])
 	require.Equal(t, "passed", conform["slow"])
+	require.False(t, r.Variants[4].Shapes[0].Prediction.Hit, "nothing here takes a ten-millionth of a second")
 	require.Regexp(t, `^slower: .* of the baseline's time in prefill/bf16/`, dropped["slow"])
 	require.Empty(t, dropped["fast"])
 	require.Equal(t, []string{"fast"}, r.Chosen)

@@ -8,6 +8,7 @@ import (
 	"os"
 	process "os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,11 @@ func runPackPart(t *testing.T, of func(*lab) pack.Lab) {
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}
+	if most, err := strconv.ParseFloat(os.Getenv("FERRUM_PACK_SECONDS"), 64); err == nil {
+		p.BudgetSeconds = min(p.BudgetSeconds, most)
+	}
 	l := newLab(t, filepath.Dir(path), p)
+	l.without = os.Getenv("FERRUM_PACK_WITHOUT")
 	_, err = pack.Run(t.Context(), of(l), p, earlier, func(r pack.Results) error { return r.Write(results) }, os.Stdout)
 	require.NoError(t, err)
 	l.close()
