@@ -7,16 +7,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// FirstFailure runs the rooms of the suite that match on a device that is open, and returns the first failure by the
+// FirstFailure runs the checks of the suite that match on a device that is open, and returns the first failure by the
 // names of its room and check. It is an error that no check ran. Checks that open the device again are left out.
-func FirstFailure[B backend.Buffer](be backend.Backend[B], o Options, match func(room string) bool) error {
+func FirstFailure[B backend.Buffer](be backend.Backend[B], o Options, match func(room, check string) bool) error {
 	b := bench[B]{be: be, open: func() backend.Backend[B] { panic(skipped{"the device is open already"}) }, flushes: o.FlushesSubnormals}
 	ran := 0
 	for _, room := range rooms[B](be.Caps(), o) {
-		if !match(room.name) {
-			continue
-		}
 		for _, c := range room.checks {
+			if !match(room.name, c.name) {
+				continue
+			}
 			var skip skipped
 			switch err := b.attempt(c.run); {
 			case errors.As(err, &skip):

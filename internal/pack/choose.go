@@ -13,7 +13,12 @@ func (r *Results) choose(a Accept) {
 	alive := map[int]bool{}
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		if v.Dropped == "" {
+		switch {
+		case v.Failed != "":
+			v.Dropped = v.Failed
+		case !v.Done && len(v.Shapes) == 0:
+			v.Dropped = endedBefore
+		default:
 			v.Dropped = v.lacks(a)
 		}
 		if v.Dropped == "" {

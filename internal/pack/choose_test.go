@@ -28,7 +28,7 @@ func TestChoose(t *testing.T) {
 		{"not measured elsewhere", Accept{}, []ShapeResult{{Name: short}, shape(long, 0.9, 0)}, ""},
 		{"not measured", Accept{}, []ShapeResult{{Name: short}}, "not measured: see its shapes"},
 	} {
-		r := Results{Variants: []VariantResult{{Name: "a", Shapes: c.shapes}, {Name: "b", Dropped: "before", Shapes: []ShapeResult{shape(long, 0.1, 0)}}}}
+		r := Results{Variants: []VariantResult{{Name: "a", Done: true, Shapes: c.shapes}, {Name: "b", Failed: "before", Shapes: []ShapeResult{shape(long, 0.1, 0)}}}}
 		r.choose(c.accept)
 		require.Equal(t, c.why, r.Variants[0].Dropped, c.name)
 		require.Equal(t, c.why == "", len(r.Chosen) == 1, c.name)
@@ -64,7 +64,7 @@ func TestOverlaps(t *testing.T) {
 	} {
 		var r Results
 		for i, shapes := range c.shapes {
-			r.Variants = append(r.Variants, VariantResult{Name: string(rune('a' + i)), Shapes: shapes})
+			r.Variants = append(r.Variants, VariantResult{Name: string(rune('a' + i)), Shapes: shapes, Done: true})
 		}
 		r.choose(Accept{})
 		require.Equal(t, c.chosen, r.Chosen, c.name)

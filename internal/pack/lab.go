@@ -11,6 +11,9 @@ import (
 // ErrNothing says that a shape has nothing to measure on this device, which is nobody's fault: the shape is skipped.
 var ErrNothing = errors.New("pack: nothing to measure")
 
+// ErrLost says that the device cannot be used any more in this process, as after an illegal address.
+var ErrLost = errors.New("pack: the device is lost")
+
 // Lab is a device with the baseline and the variants. Run calls it from one goroutine; a method that panics has failed.
 type Lab interface {
 	// Describe says what the device is and in which state: its name, driver, clocks, limits.

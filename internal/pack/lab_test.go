@@ -147,7 +147,7 @@ func runs(t *testing.T, f *fake, p Pack) Results {
 	if p.BudgetSeconds == 0 {
 		p.BudgetSeconds = 60
 	}
-	out, err := Run(context.Background(), f, p, func(Results) error { return nil }, io.Discard)
+	out, err := Run(context.Background(), f, p, Results{}, func(Results) error { return nil }, io.Discard)
 	require.NoError(t, err)
 	require.Zero(t, f.open, "trials that are not closed")
 	return out

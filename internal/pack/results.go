@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -26,7 +27,9 @@ type VariantResult struct {
 	What    string        `json:"what,omitempty"`
 	Conform string        `json:"conform"` // "passed", or why not
 	Shapes  []ShapeResult `json:"shapes,omitempty"`
+	Failed  string        `json:"failed,omitempty"`  // what went wrong, so that it was not measured further
 	Dropped string        `json:"dropped,omitempty"` // why it is not chosen
+	Done    bool          `json:"done"`              // nothing is left to do of it
 }
 
 // ShapeResult is a variant beside the baseline in one shape. Without runs it has no figures.
@@ -47,6 +50,11 @@ type Spread struct {
 	Median float64 `json:"median"`
 	Q1     float64 `json:"q1"`
 	Q3     float64 `json:"q3"`
+}
+
+// Left reports whether something is left to do of a variant, for another Run to go on with.
+func (r Results) Left() bool {
+	return slices.ContainsFunc(r.Variants, func(v VariantResult) bool { return !v.Done })
 }
 
 func (s Spread) times(f float64) Spread { return Spread{s.Median * f, s.Q1 * f, s.Q3 * f} }

@@ -12,6 +12,7 @@ import (
 const (
 	leastRounds = 7    // however little time a shape has, but for the end of the budget; with fewer it is not won
 	settledIn   = 0.01 // of the median: so near are the quartiles of a ratio that is known well enough
+	mostRounds  = 40   // the quartiles of more are not known better
 	loserRounds = 5    // after which a median ratio above loserRatio ends it
 	loserRatio  = 1.05
 )
@@ -131,12 +132,15 @@ func (c *comparison) rounds(until time.Time) (stopped string, err error) {
 		if err := c.round(); err != nil {
 			return "", err
 		}
+		c.run.alive()
 		ratio, n := spread(c.ratios), len(c.ratios)
 		switch {
 		case n >= loserRounds && ratio.Median > loserRatio:
 			return "slower", nil
 		case n >= leastRounds && max(ratio.Q3-ratio.Median, ratio.Median-ratio.Q1) <= settledIn*ratio.Median:
 			return "settled", nil
+		case n == mostRounds:
+			return "not settled", nil
 		case n >= leastRounds && !c.run.lab.Now().Before(until):
 			return "its share of the time is used", nil
 		}

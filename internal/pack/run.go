@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,17 +26,21 @@ const (
 // budget is used or ctx is done. What fails is dropped with its reason, and the rest goes on. Results go to save whenever something
 // was learned and before all that might not return; a save that fails is told to progress, as everything is. The error is that
 // of the last save: the results are whole all the same.
-func Run(ctx context.Context, lab Lab, p Pack, save func(Results) error, progress io.Writer) (Results, error) {
+//
+// Run goes on where earlier results of the same pack end; the zero Results are the beginning. It returns early where the lab loses
+// its device: another process may go on then, see Finish.
+func Run(ctx context.Context, lab Lab, p Pack, earlier Results, save func(Results) error, progress io.Writer) (Results, error) {
 	r := &run{ctx: ctx, lab: lab, pack: p, save: save, progress: progress}
-	r.begin()
-	var good []int
+	r.begin(earlier)
 	for i := range p.Variants {
-		if r.conform(i) {
-			good = append(good, i)
+		if !r.lost && r.out.Variants[i].Conform == notRun {
+			r.conform(i)
 		}
 	}
-	for n, i := range good {
-		r.measure(i, len(good)-n)
+	for i := range p.Variants {
+		if !r.lost && !r.out.Variants[i].Done {
+			r.measure(i)
+		}
 	}
 	return r.keep()
 }
@@ -48,16 +53,26 @@ type run struct {
 	save     func(Results) error
 	progress io.Writer
 	deadline time.Time // of the lab's clock
+	lost     bool      // the lab has no device any more
+	saved    time.Time // of the lab's clock, too
 	out      Results   // without what is made of all that was measured, see keep
 }
 
-// begin takes down what the device is, and that nothing is known yet.
-func (r *run) begin() {
-	now := r.lab.Now()
-	r.deadline = now.Add(seconds(r.pack.BudgetSeconds))
-	r.out = Results{Commit: r.pack.Commit, Started: now.UTC()}
+// begin takes down what the device is, and what is known of each variant.
+func (r *run) begin(earlier Results) {
+	r.out = Results{Commit: r.pack.Commit, Started: earlier.Started}
+	if earlier.Started.IsZero() {
+		r.out.Started = r.lab.Now().UTC()
+	}
+	r.deadline = r.out.Started.Add(seconds(r.pack.BudgetSeconds))
 	for _, v := range r.pack.Variants {
-		r.out.Variants = append(r.out.Variants, VariantResult{Name: v.Name, What: v.What, Conform: notRun, Dropped: endedBefore})
+		known := VariantResult{Name: v.Name, What: v.What, Conform: notRun}
+		for _, e := range earlier.Variants {
+			if e.Name == v.Name {
+				known = e
+			}
+		}
+		r.out.Variants = append(r.out.Variants, known)
 	}
 	err := r.guard(func() error {
 		r.out.About = r.lab.Describe()
@@ -71,7 +86,8 @@ func (r *run) begin() {
 // keep is the results as of now, with what is chosen. They are saved.
 func (r *run) keep() (Results, error) {
 	out := r.out
-	out.Ended = r.lab.Now().UTC()
+	r.saved = r.lab.Now()
+	out.Ended = r.saved.UTC()
 	out.Variants = slices.Clone(out.Variants)
 	out.choose(r.pack.Accept)
 	err := r.save(out)
@@ -81,57 +97,79 @@ func (r *run) keep() (Results, error) {
 	return out, err
 }
 
-// conform reports whether a variant passes its rooms. Otherwise it is dropped.
-func (r *run) conform(i int) bool {
-	v, out := r.pack.Variants[i], &r.out.Variants[i]
-	if why := r.over(); why != "" {
-		out.Conform, out.Dropped = notRun+": "+why, notMeasured+why
-		return false
+// failed ends a variant: as long as the process is alive it may be taken back.
+func (v *VariantResult) failed(why string) { v.Failed, v.Done = why, true }
+
+// alive saves what is known where that is some time ago: Finish takes a process that does not for one that stands still.
+func (r *run) alive() {
+	if r.lab.Now().Sub(r.saved) > 2*time.Second {
+		r.keep()
 	}
-	out.Conform, out.Dropped = didNotReturn, "conform "+didNotReturn
-	r.keep()
-	err := r.guard(func() error { return r.lab.Conform(v) })
-	out.Conform, out.Dropped = passed, endedBefore
-	if err != nil {
-		out.Conform, out.Dropped = err.Error(), "does not conform: "+err.Error()
-	}
-	r.say("%s: conform: %s", v.Name, out.Conform)
-	return err == nil
 }
 
-// measure compares a variant with the baseline in each of its shapes. It is the first of so many that share the time that is left.
-func (r *run) measure(i, left int) {
+// conform lets a variant through its rooms. Where it does not pass it is dropped.
+func (r *run) conform(i int) {
 	v, out := r.pack.Variants[i], &r.out.Variants[i]
-	defer r.keep()
 	if why := r.over(); why != "" {
-		out.Dropped = notMeasured + why
-		r.say("%s: %s", v.Name, out.Dropped)
+		out.Conform = notRun + ": " + why
+		out.failed(notMeasured + why)
 		return
 	}
-	names, err := r.shapes(v)
+	out.Conform = didNotReturn
+	out.failed("conform " + didNotReturn)
+	r.keep()
+	err := r.guard(func() error { return r.lab.Conform(v) })
+	out.Conform, out.Failed, out.Done = passed, "", false
 	if err != nil {
-		out.Dropped = err.Error()
-		r.say("%s: %s", v.Name, out.Dropped)
+		out.Conform = err.Error()
+		out.failed("does not conform: " + err.Error())
+	}
+	r.say("%s: conform: %s", v.Name, out.Conform)
+}
+
+// measure compares a variant with the baseline in each of its shapes. Those that are not done share the time that is left.
+func (r *run) measure(i int) {
+	v, out := r.pack.Variants[i], &r.out.Variants[i]
+	defer r.keep()
+	names, err := r.shapes(v)
+	if why := r.over(); why != "" {
+		err = errors.New(notMeasured + why)
+	}
+	if err != nil {
+		out.failed(err.Error())
+		r.say("%s: %v", v.Name, err)
 		return
+	}
+	left := 0
+	for _, w := range r.out.Variants {
+		if !w.Done {
+			left++
+		}
 	}
 	until := r.share(r.deadline, left)
 	for n, name := range names {
+		if slices.ContainsFunc(out.Shapes, func(s ShapeResult) bool { return s.Name == name }) {
+			continue // by an earlier process
+		}
 		s := ShapeResult{Name: name, Prediction: v.prediction(name)}
 		if why := r.over(); why != "" {
 			s.Stopped = notMeasured + why
 		} else {
-			out.Dropped = name + ": " + didNotReturn
+			out.failed(name + ": " + didNotReturn)
 			r.keep()
 			err = r.compare(v, &s, r.share(until, len(names)-n))
 		}
-		out.Dropped = ""
+		out.Failed, out.Done = "", false
 		out.Shapes = append(out.Shapes, s)
 		r.say("%s: %s: %s", v.Name, name, s)
 		if err != nil {
-			out.Dropped = name + ": " + err.Error()
+			out.failed(name + ": " + err.Error())
+		}
+		if err != nil || r.lost {
 			return
 		}
 	}
+	out.Done = true
 	for _, name := range slices.Sorted(maps.Keys(v.PredictUS)) {
 		if !slices.Contains(names, name) {
 			out.Shapes = append(out.Shapes, ShapeResult{Name: name, Prediction: v.prediction(name), Stopped: notMeasured + "the lab has no such shape"})
@@ -171,13 +209,14 @@ func (r *run) over() string {
 	return ""
 }
 
-// guard makes an error of a panic. The stack goes to progress.
+// guard makes an error of a panic, whose stack goes to progress, and takes down that the device is lost.
 func (r *run) guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.say("panic: %v\n%s", p, debug.Stack())
 			err = fmt.Errorf("panic: %v", p)
 		}
+		r.lost = r.lost || errors.Is(err, ErrLost)
 	}()
 	return f()
 }

@@ -172,14 +172,14 @@ func TestBudgetEnds(t *testing.T) {
 // What one variant leaves of its share is there for the next ones.
 func TestTimeIsShared(t *testing.T) {
 	f := newFake(map[string]kernels{"": {noise: 0.1}, "a": {ratio: 0.8, noise: 0.1}, "b": {ratio: 2}, "c": {ratio: 0.8, noise: 0.1}})
-	out := runs(t, f, Pack{BudgetSeconds: 33, Variants: []Variant{of("a", "^prefill"), of("b", short), of("c", steps)}})
+	out := runs(t, f, Pack{BudgetSeconds: 5.4, Variants: []Variant{of("a", "^prefill"), of("b", short), of("c", steps)}})
 	for _, s := range out.result(t, "a").Shapes {
-		require.InDelta(t, 125, s.Runs, 1, "half of a third of 30 seconds, of 0.04 each")
+		require.InDelta(t, 10, s.Runs, 1, "half of a third of 2.4 seconds, of 0.04 each")
 		require.Equal(t, "its share of the time is used", s.Stopped)
 	}
 	require.Equal(t, loserRounds, out.result(t, "b").Shapes[0].Runs)
-	require.InDelta(t, 500-loserRounds, out.result(t, "c").Shapes[0].Runs, 1)
-	require.WithinDuration(t, begun.Add(33*time.Second), f.now, 50*time.Millisecond)
+	require.InDelta(t, 40-loserRounds, out.result(t, "c").Shapes[0].Runs, 1)
+	require.WithinDuration(t, begun.Add(5400*time.Millisecond), f.now, 50*time.Millisecond)
 }
 
 func TestContextEndsTheRun(t *testing.T) {
@@ -190,7 +190,7 @@ func TestContextEndsTheRun(t *testing.T) {
 			cancel(errors.New("the machine goes"))
 		}
 	}
-	out, err := Run(ctx, f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long), of("b", long)}}, func(Results) error { return nil }, io.Discard)
+	out, err := Run(ctx, f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long), of("b", long)}}, Results{}, func(Results) error { return nil }, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 8, out.result(t, "a").Shapes[0].Runs, "the round is ended")
 	require.Equal(t, "the machine goes", out.result(t, "a").Shapes[0].Stopped)
@@ -209,7 +209,7 @@ func TestWhatIsSavedBeforeAnEnd(t *testing.T) {
 		}
 	}
 	save := func(r Results) error { saved = r; return nil }
-	out, err := Run(context.Background(), f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long), of("b", steps)}}, save, io.Discard)
+	out, err := Run(context.Background(), f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long), of("b", steps)}}, Results{}, save, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, out, saved)
 
@@ -231,7 +231,7 @@ func TestSaveFails(t *testing.T) {
 	full := errors.New("no space left on device")
 	var said bytes.Buffer
 	f := newFake(map[string]kernels{"a": {ratio: 0.8}})
-	out, err := Run(context.Background(), f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long)}}, func(Results) error { return full }, &said)
+	out, err := Run(context.Background(), f, Pack{BudgetSeconds: 60, Variants: []Variant{of("a", long)}}, Results{}, func(Results) error { return full }, &said)
 	require.ErrorIs(t, err, full)
 	require.Equal(t, []string{"a"}, out.Chosen)
 	require.Contains(t, said.String(), "results are not saved: no space left on device\n")

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing/fstest"
@@ -17,23 +19,40 @@ import (
 )
 
 // Set is kernels that the stand-in has and that are not compiled for a device, those whose names begin so, as package
-// variants takes them. Their image is a fat binary without code, in which the stand-in finds their names.
+// variants takes them.
 func (c *Control) Set(prefix string) (*cudakernels.Set, error) {
+	as := map[string]string{}
+	for _, name := range c.Kernels() {
+		if strings.HasPrefix(name, prefix) {
+			as[name] = name
+		}
+	}
+	files, err := c.Files(as)
+	if err != nil {
+		return nil, err
+	}
+	return cudakernels.Open(files)
+}
+
+// Files are the folder of a set of kernels, by symbol, and which kernel of the stand-in runs as each. Their image is a fat
+// binary without code, in which the stand-in finds these names.
+func (c *Control) Files(as map[string]string) (fstest.MapFS, error) {
 	embedded, err := cudakernels.Load()
 	if err != nil {
 		return nil, err
 	}
 	m := &manifest.Manifest{ABI: embedded.ABI, Compiler: "none", Compressor: "zstd", Architectures: []string{"sm_90a"}}
 	var code strings.Builder
-	for i, name := range c.Kernels() {
-		if !strings.HasPrefix(name, prefix) {
-			continue
+	have := c.Kernels()
+	for _, symbol := range slices.Sorted(maps.Keys(as)) {
+		i := slices.Index(have, as[symbol])
+		if i < 0 {
+			return nil, fmt.Errorf("standin: no kernel %s", as[symbol])
 		}
 		threads, shared := c.Launch(i)
-		m.Kernels = append(m.Kernels, manifest.Kernel{Symbol: name, Family: "standin", Threads: threads, Shared: shared, Registers: []int{0}})
-		code.WriteString(".text." + name + " ")
+		m.Kernels = append(m.Kernels, manifest.Kernel{Symbol: symbol, Family: "standin", Threads: threads, Shared: shared, Registers: []int{0}})
+		code.WriteString(".text." + symbol + "=" + as[symbol] + " ")
 	}
-	slices.SortFunc(m.Kernels, func(a, b manifest.Kernel) int { return strings.Compare(a.Symbol, b.Symbol) })
 	image := fatbin(code.String())
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -44,7 +63,7 @@ func (c *Control) Set(prefix string) (*cudakernels.Set, error) {
 	m.Units = []manifest.Unit{{File: "standin.cu", Sources: []string{"standin.cu"}}}
 	m.Archives = []manifest.Archive{{Name: "standin", Sum: sum(archive)}}
 	m.Families = []manifest.Family{{Name: "standin", File: "standin.cu", Archive: "standin", Size: len(image), Sum: sum(image)}}
-	return cudakernels.Open(fstest.MapFS{"MANIFEST": {Data: []byte(m.String())}, "standin.zst": {Data: archive}})
+	return fstest.MapFS{"MANIFEST": {Data: []byte(m.String())}, "standin.zst": {Data: archive}}, nil
 }
 
 func sum(b []byte) string {

@@ -1,0 +1,134 @@
+//go:build linux && cgo && !nocuda
+
+package cuda
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/pack"
+	"github.com/ferrumkv/ferrumkv/internal/standin"
+	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
+)
+
+const (
+	wideBF16          = "fkv_attend_wide_bf16_bf16_128_128"
+	decodeF16         = "fkv_attend_decode_f16_f16_128_128"
+	aPrompt           = "^prefill/bf16/paged16/group=4/batch=1/"
+	aDecode           = "^decode/f16/paged16/group=4/batch=1/"
+	aPromptReduced    = "prefill/bf16/paged16/group=4/batch=1/context=256/queries=32"
+	aPromptOfTheSuite = "attend/noncausal prefill in bf16"
+)
+
+// planted are variants that must be dropped, one that is slower than the baseline, and one that is faster than it.
+var planted = []struct {
+	pack.Variant
+	as map[string]string
+}{
+	{pack.Variant{Name: "endless", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_endless"}},
+	{pack.Variant{Name: "illegal", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_illegal"}},
+	{pack.Variant{Name: "wrong", Shapes: aPrompt, Conform: aPromptOfTheSuite}, map[string]string{wideBF16: "trial_wrong"}},
+	{pack.Variant{Name: "untested", Shapes: aPrompt, Conform: "merge/"}, map[string]string{wideBF16: "trial_wrong"}},
+	{pack.Variant{Name: "slow", Shapes: aPrompt, Conform: aPromptOfTheSuite, PredictUS: map[string][2]float64{aPromptReduced: {0.1, 0.2}}}, map[string]string{wideBF16: "trial_slow"}},
+	{pack.Variant{Name: "fast", Shapes: aDecode, Conform: "attend/one to four rows in f16"}, map[string]string{decodeF16: decodeF16}},
+}
+
+// writePlanted makes a pack of the variants that are planted in a folder.
+func writePlanted(t *testing.T, c *standin.Control, folder string) string {
+	p := pack.Pack{Commit: "planted", BudgetSeconds: 120}
+	for _, v := range planted {
+		files, err := c.Files(v.as)
+		require.NoError(t, err)
+		v.Folder = filepath.Join("variants", v.Name)
+		require.NoError(t, os.CopyFS(filepath.Join(folder, v.Folder), files))
+		p.Variants = append(p.Variants, v.Variant)
+	}
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	path := filepath.Join(folder, "pack.json")
+	require.NoError(t, os.WriteFile(path, text, 0o644))
+	return path
+}
+
+// The pack with the device that everybody has: what is wrong is dropped and named, whatever it does to the device, what is
+// slow is not chosen, and what is fast is.
+func TestPackOnTheStandIn(t *testing.T) {
+	c, ok := standin.Open()
+	if !ok {
+		t.Skip("kernels are planted in the stand-in alone")
+	}
+	if strings.HasSuffix(standin.Path(), "san.so") {
+		t.Skip("a sanitizer ends the process at a kernel's fault")
+	}
+	t.Setenv("FERRUM_SIMT_CAPABILITY", "9.0")
+	folder, results := t.TempDir(), t.TempDir()
+	r := finishPack(t, writePlanted(t, c, folder), results, "TestPackPartOnTheStandIn", 15*time.Second)
+	dropped, conform := map[string]string{}, map[string]string{}
+	for _, v := range r.Variants {
+		dropped[v.Name], conform[v.Name] = v.Dropped, v.Conform
+	}
+	require.Equal(t, "conform did not return", dropped["endless"])
+	require.Contains(t, dropped["illegal"], "does not conform: pack: the device is lost: attend: ")
+	require.Contains(t, dropped["illegal"], "CUDA_ERROR_ILLEGAL_ADDRESS")
+	require.Contains(t, dropped["wrong"], "does not conform: attend: ")
+	require.Equal(t, "does not conform: the checks that it passed launch none of its kernels", dropped["untested"])
+	require.Equal(t, "passed", conform["slow"])
+	require.False(t, r.Variants[4].Shapes[0].Prediction.Hit, "nothing here takes a ten-millionth of a second")
+	require.Regexp(t, `^slower: .* of the baseline's time in prefill/bf16/`, dropped["slow"])
+	require.Empty(t, dropped["fast"])
+	require.Equal(t, []string{"fast"}, r.Chosen)
+
+	read, err := pack.ReadResults(filepath.Join(results, "results.json"))
+	require.NoError(t, err)
+	require.Equal(t, r, read)
+	require.Contains(t, read.About["device"], "simt")
+	chosen, err := os.ReadFile(filepath.Join(results, "chosen"))
+	require.NoError(t, err)
+	require.Equal(t, "variants/fast\n", string(chosen))
+	set, err := cudakernels.Open(os.DirFS(filepath.Join(folder, strings.TrimSpace(string(chosen)))))
+	require.NoError(t, err)
+	_, found := set.Find(decodeF16)
+	require.True(t, found)
+}
+
+// TestPackPartOnTheStandIn runs a part of the planted pack.
+func TestPackPartOnTheStandIn(t *testing.T) {
+	if os.Getenv("FERRUM_PACK_PART") == "" {
+		t.Skip("TestPackOnTheStandIn runs it")
+	}
+	runPackPart(t, func(l *lab) pack.Lab {
+		l.conform = 3 * time.Second
+		return slowDecode{l}
+	})
+}
+
+// slowDecode is a lab whose baseline takes several times as long to decode.
+type slowDecode struct{ *lab }
+
+func (l slowDecode) Prepare(variant, shape string) (pack.Trial, error) {
+	t, err := l.lab.Prepare(variant, shape)
+	if err == nil && variant == "" && strings.HasPrefix(shape, "decode/") {
+		t = severalTimes{t}
+	}
+	return t, err
+}
+
+type severalTimes struct{ pack.Trial }
+
+func (t severalTimes) Sample() (sum float64, err error) {
+	for range 3 {
+		seconds, err := t.Trial.Sample()
+		if err != nil {
+			return 0, fmt.Errorf("a sample of several: %w", err)
+		}
+		sum += seconds
+	}
+	return sum, nil
+}
