@@ -30,9 +30,9 @@ func TestWide(t *testing.T) {
 	if !ok {
 		t.Skip("the stand-in alone has them without an image")
 	}
-	set, err := c.Set("fkv_attend_wide_")
+	set, err := c.Set("wide")
 	require.NoError(t, err)
-	require.Len(t, set.Kernels, 2)
+	require.NotEmpty(t, set.Kernels)
 	before := variants.Chosen()
 	variants.Choose(set)
 	defer variants.Choose(before...)

@@ -16,22 +16,23 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// Set is kernels that the stand-in has and that are not compiled for a device, those whose names begin so, as package
-// variants takes them. Their image is a fat binary without code, in which the stand-in finds their names.
-func (c *Control) Set(prefix string) (*cudakernels.Set, error) {
+// Set is the kernels of a folder of kernels/cuda/variants as package variants takes them, without their being compiled for
+// a device. Their image is a fat binary without code, in which the stand-in finds what it calls them: NAME@folder.
+func (c *Control) Set(folder string) (*cudakernels.Set, error) {
 	embedded, err := cudakernels.Load()
 	if err != nil {
 		return nil, err
 	}
 	m := &manifest.Manifest{ABI: embedded.ABI, Compiler: "none", Compressor: "zstd", Architectures: []string{"sm_90a"}}
 	var code strings.Builder
-	for i, name := range c.Kernels() {
-		if !strings.HasPrefix(name, prefix) {
+	for i, registered := range c.Kernels() {
+		name, of, _ := strings.Cut(registered, "@")
+		if of != folder {
 			continue
 		}
 		threads, shared := c.Launch(i)
 		m.Kernels = append(m.Kernels, manifest.Kernel{Symbol: name, Family: "standin", Threads: threads, Shared: shared, Registers: []int{0}})
-		code.WriteString(".text." + name + " ")
+		code.WriteString(".text." + registered + " ")
 	}
 	slices.SortFunc(m.Kernels, func(a, b manifest.Kernel) int { return strings.Compare(a.Symbol, b.Symbol) })
 	image := fatbin(code.String())

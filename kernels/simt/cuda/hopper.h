@@ -4,17 +4,21 @@
 #include "../core/tensormap.h"
 #include "ptx.h"
 
-namespace fkv {
-
-using TensorMap = simt::TensorMap;
-
-struct TensorMaps { TensorMap keys, values; };
+namespace simt { // as hopper.cpp knows them, whatever kernels call their namespace
 
 struct alignas(8) Barrier {
     uint16_t count, missing; // arrivals
     int16_t blocks16;        // bytes under way, in units of 16
     uint16_t phase;
 };
+
+} // namespace simt
+
+namespace fkv {
+
+using simt::Barrier, simt::TensorMap;
+
+struct TensorMaps { TensorMap keys, values; };
 
 } // namespace fkv
 

@@ -58,17 +58,18 @@ CUresult check_image(const void *image, int major, int minor) {
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-std::set<std::string> kernels_in(const void *image) {
+std::map<std::string, std::string> kernels_in(const void *image) {
     Header header;
     memcpy(&header, image, sizeof header);
     const std::string_view text(static_cast<const char *>(image) + sizeof header, header.size);
-    std::set<std::string> names;
+    std::map<std::string, std::string> names;
     for (std::string_view mark : {".text.", ".entry "}) {
         for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at)) {
             at += mark.size();
             size_t end = at;
-            while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_')) end++;
-            names.emplace(text.substr(at, end - at));
+            while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_' || text[end] == '@')) end++;
+            const std::string_view registered = text.substr(at, end - at);
+            names.emplace(registered.substr(0, registered.find('@')), registered);
         }
     }
     return names;

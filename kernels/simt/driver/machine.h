@@ -52,7 +52,7 @@ struct Event {
 
 struct Module {
     ContextRef context;
-    std::set<std::string> kernels;               // that its image has
+    std::map<std::string, std::string> kernels;  // that its image has, and what they are registered as
     std::map<std::string, CUfunction> functions; // asked for so far
 };
 

@@ -28,6 +28,7 @@ struct Case {
     bool huge = false; // scores are integers of up to 10000
     bool tiny = false; // two keys in three have steps and scales that are no normal halves
     uint32_t k_storage = 0, v_storage = 0;
+    std::string variant; // whose kernel it is: "@wide"
 
     bool latent() const { return kdim > 256; } // values are the first elements of keys
 
@@ -102,7 +103,7 @@ template <class A, class S> class Call {
         const std::string types = std::string(type_name<A>) + "_" + type_name<S>;
         const std::string dims = std::to_string(c.kdim) + "_" + std::to_string(c.vdim);
         args.first = 0, args.items = items;
-        run("fkv_attend_" + c.kind + c.flavour + "_" + types + "_" + dims, maps());
+        run("fkv_attend_" + c.kind + c.flavour + "_" + types + "_" + dims + c.variant, maps());
         args.first = items, args.items = merges;
         if (merges > 0) {
             run(std::string("fkv_attend_merge_") + type_name<A>);

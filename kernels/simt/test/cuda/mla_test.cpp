@@ -22,7 +22,7 @@ int main() {
         const void *a = qp, *m = &map, *t = table.data(), *o = out.data(), *l = lse.data();
         int n = count, r = rows; float sc = scale;
         std::vector<void *> params{&a, &m, &t, &o, &l, &n, &r, &sc};
-        const simt::Kernel *k = simt::find("x_mla");
+        const simt::Kernel *k = simt::find("x_mla@latents");
         char report[1024] = "";
         simt::Dim grid, block; grid.x = 2, block.x = k->threads;
         if (!simt::run({k, grid, block, k->shared, params.data()}, {uint64_t(count + late), bool(late), 2}, report, sizeof report)) { printf("FAIL %d %d: %s\n", count, late, report); return 1; }

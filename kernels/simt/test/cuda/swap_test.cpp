@@ -23,7 +23,7 @@ int main() {
         fkv::Span span{0, 0, 0, count, 0, 0, 1 << 30};
         const void *a = q.data(), *b = at, *o = out.data();
         std::vector<void *> params{&a, &b, &o, &args, &span};
-        const simt::Kernel *k = simt::find("x_swapped");
+        const simt::Kernel *k = simt::find("x_swapped@swap");
         char report[512] = ""; simt::Dim grid, block; block.x = 128;
         if (!simt::run({k, grid, block, k->shared, params.data()}, {uint64_t(seed), seed % 2 == 1, 2}, report, sizeof report)) { printf("FAIL %s\n", report); return 1; }
         double worst = 0;
