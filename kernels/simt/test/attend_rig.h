@@ -316,7 +316,7 @@ template <class A, class S> class Call {
     }
 
     bool either() const { return blended<A, S> && !small_floats(c.k_storage); }
-    double lse_limit() const { return either() && !c.exact ? limit<A> / 4 : 2e-5; }
+    double lse_limit() const { return either() && !c.exact ? limit<A> / (nibbles(c.k_storage) ? 3 : 4) : 2e-5; } // zero points of groups are rounded, too
     double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
 
     // used is a stored value as kernels calculate with it: what was quantized is rounded to A, less what CUDA's

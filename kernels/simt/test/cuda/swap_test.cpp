@@ -17,7 +17,7 @@ constexpr int LOOPS = 6; // of their own
 // A case has one of the groups 1, 4, 8 and 16, and of what an item may be; which of both meet changes with shift.
 Case draw_case(int i, int shift) {
     Case c;
-    c.kind = "decode", c.variant = getenv("BASE") ? "" : "@swap", c.kdim = c.vdim = 128;
+    c.kind = "decode", c.variant = "@swap", c.kdim = c.vdim = 128;
     constexpr uint32_t GROUPS[] = {4, 8, 1, 16};
     const uint32_t group = GROUPS[(i + shift) % 4];
     c.kv_heads = group < 8 ? 2 : 1, c.q_heads = group * c.kv_heads;
