@@ -10,18 +10,19 @@ namespace fkv {
 // Kept is a task in shared memory: loops have no registers for it.
 struct Kept {
     fkv_attend_item item;
+    uint32_t first; // of the rows that are at work
     Sequence own;
     uint32_t kv_head, group, seq, slots;
     int ctx;
     bool shared;
 
     __device__ void keep(const Task &task) {
-        item = task.item, own = task.own, kv_head = task.kv_head, group = task.group;
+        item = task.item, first = 0, own = task.own, kv_head = task.kv_head, group = task.group;
         seq = task.seq, slots = task.slots, ctx = task.ctx, shared = task.shared;
     }
 
-    // part is the task of up to 8 of the rows, as an item of theirs.
-    __device__ Task part(const Operands &at, const fkv_attend_args &args, uint32_t first) const {
+    // part is the task of the rows that are at work, up to 8, as an item of theirs.
+    __device__ Task part(const Operands &at, const fkv_attend_args &args) const {
         Task task(at, args);
         task.item = item, task.own = own, task.kv_head = kv_head, task.group = group;
         task.seq = seq, task.slots = slots, task.ctx = ctx, task.shared = shared;
@@ -53,18 +54,20 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
             if (threadIdx.x == 0) kept.keep(task);
         }
         __syncthreads();
-#pragma unroll 1
-        for (uint32_t first = 0; first < kept.item.rows; first += SWAP_ROWS) {
-            if (first > 0) __syncthreads();
-            eight(at, args, kept, first);
+        while (true) {
+            eight(at, args, kept);
+            if (kept.first + SWAP_ROWS >= kept.item.rows) return;
+            __syncthreads();
+            if (threadIdx.x == 0) kept.first += SWAP_ROWS;
+            __syncthreads();
         }
     }
 
   private:
-    __device__ static void eight(const Operands &at, const fkv_attend_args &args, const Kept &kept, uint32_t first) {
+    __device__ static void eight(const Operands &at, const fkv_attend_args &args, const Kept &kept) {
         FKV_SHARED(shared);
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        look(kept.part(at, args, first), warp);
+        look(kept.part(at, args), warp);
         __syncthreads();
         switch (args.k_storage == args.v_storage ? args.k_storage : 0) {
         case FKV_STORAGE_INT8: walk<ByteKeys<SIGNED>, ByteValues<SIGNED>>(at, args, warp, lane); break;
@@ -76,7 +79,7 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         default: walk<Elements, ElementKeys, ElementValues, 16, 0>(at, args, warp, lane);
         }
         __syncthreads();
-        const Task task = kept.part(at, args, first);
+        const Task task = kept.part(at, args);
         const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, task.kv_head));
         const float worth = left_out<half, quant>(at.v_scales, args.v_storage, task.kv_head);
         Result{reinterpret_cast<float *>(shared + KEPT)}.combine(Output<half>{at, args, task}, scoring, worth, warp, WARPS, lane);
@@ -109,14 +112,14 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         copy_wait<BEFORE ? 0 : Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
         const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, blockIdx.y));
-        const int k_own = Storage{args.k_storage}.words(SWAP_DIM), v_own = Storage{args.v_storage}.words(SWAP_DIM);
         Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + LOOKOUT), lane);
 #pragma unroll 1
-        for (int begin = first * TILE; begin < span.count; begin += WARPS * TILE) {
+        while (ring.tile * TILE < span.count) {
             typename Swapped<Keys, Values, TILE>::Scores s;
-            const bool seen = strip.weigh(s, ring.keys(), k_own, scoring, lookout, span, begin, lane);
+            const auto *keys = ring.keys();
+            const bool seen = strip.weigh(s, keys, args.k_storage, scoring, lookout, span, ring.tile * TILE, lane);
             const auto *values = ring.values();
-            if (seen) strip.mix(s, values, v_own, lane);
+            if (seen) strip.mix(s, values, args.v_storage, lane);
         }
         strip.end();
         __syncthreads(); // all are done with the rings, in whose memory the results come

@@ -42,6 +42,7 @@ template <Code CODE> struct ByteKeys {
     uint32_t q[SWAP_DIM / 16][2];
     float total[2]; // of the elements of rows 2t and 2t+1, which all get a zero point's share
 
+    __device__ static int words_of(uint32_t) { return CODE == SIGNED || CODE == UNSIGNED; } // of a row
     __device__ static int turn(int line) { return line % 2 * 4; }
 
     __device__ ByteKeys(const half *queries, int lane) {
@@ -63,7 +64,7 @@ template <Code CODE> struct ByteKeys {
         for (int h = 0; h < 2; h++) total[h] = __shfl_sync(FULL, all, (lane % 4 * 2 + h) * 4);
     }
 
-    __device__ void multiply(float (&s)[2][4], const unsigned char *slot, int, int lane) const {
+    __device__ void multiply(float (&s)[2][4], const unsigned char *slot, uint32_t, int lane) const {
         const int g = lane / 4;
 #pragma unroll
         for (int chunk = 0; chunk < SWAP_DIM / 64; chunk++) {
@@ -137,6 +138,7 @@ template <Code CODE> struct ByteValues : Gathered {
     float unit = STEPS ? FIRST : 1; // of o, in one of weights times steps
     float rest[2] = {0, 0};
 
+    __device__ static int words_of(uint32_t) { return STEPS; }
     __device__ static int turn(int line) { return line / 2 % 4 * 2; }
 
     __device__ void shrink(float first, float second) {
@@ -144,7 +146,7 @@ template <Code CODE> struct ByteValues : Gathered {
         rest[0] *= first, rest[1] *= second;
     }
 
-    __device__ void mix(float (&s)[2][4], const unsigned char *slot, int, int lane) {
+    __device__ void mix(float (&s)[2][4], const unsigned char *slot, uint32_t, int lane) {
         if (STEPS) weigh(s, reinterpret_cast<const uint32_t *>(slot + SWAP_KEYS * ROW) + lane / 4);
 #pragma unroll
         for (int k = 0; k < 2; k++) {

@@ -17,7 +17,7 @@ struct ElementKeys {
         }
     }
 
-    __device__ void multiply(float (&s)[1][4], const half *keys, int, int lane) const {
+    __device__ void multiply(float (&s)[1][4], const half *keys, uint32_t, int lane) const {
 #pragma unroll
         for (int d = 0; d < SWAP_DIM / 16; d++) {
             uint32_t f[4];
@@ -28,7 +28,7 @@ struct ElementKeys {
 };
 
 struct ElementValues : Gathered { // but o[n] has dims 16n+g and 16n+8+g
-    __device__ void mix(float (&s)[1][4], const half *values, int, int lane) {
+    __device__ void mix(float (&s)[1][4], const half *values, uint32_t, int lane) {
         const uint32_t p[2] = {transposed(pack<half>(s[0][0], s[0][1])), transposed(pack<half>(s[0][2], s[0][3]))};
 #pragma unroll
         for (int n = 0; n < SWAP_DIM / 16; n++) {

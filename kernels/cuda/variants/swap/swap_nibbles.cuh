@@ -6,12 +6,13 @@
 namespace fkv {
 
 // NibbleKeys is ByteKeys of such codes: lane (g, t) has dims [32t, 32t+32) of its keys, of a word codes 0 and 4, 1 and 5 as
-// a step, 2 and 6, 3 and 7 as the next. own is the words of a row.
+// a step, 2 and 6, 3 and 7 as the next.
 struct NibbleKeys {
     static constexpr int ROW = SWAP_DIM / 2;
 
     uint32_t q[SWAP_DIM / 16][2];
 
+    __device__ static int words_of(uint32_t storage) { return Storage{storage}.words(SWAP_DIM); }
     __device__ static int turn(int) { return 0; }
 
     __device__ NibbleKeys(const half *queries, int lane) {
@@ -22,7 +23,8 @@ struct NibbleKeys {
         }
     }
 
-    __device__ void multiply(float (&s)[2][4], const unsigned char *slot, int own, int lane) const {
+    __device__ void multiply(float (&s)[2][4], const unsigned char *slot, uint32_t storage, int lane) const {
+        const int own = words_of(storage);
         const uint32_t *words = reinterpret_cast<const uint32_t *>(slot + SWAP_KEYS * ROW) + lane / 4 * own + lane % 4 * own / 4;
         bool tiny = false;
 #pragma unroll
@@ -60,9 +62,11 @@ struct NibbleKeys {
 struct NibbleValues : Gathered {
     static constexpr int ROW = SWAP_DIM / 2;
 
+    __device__ static int words_of(uint32_t storage) { return Storage{storage}.words(SWAP_DIM); }
     __device__ static int turn(int line) { return line % 4 * 2; }
 
-    __device__ void mix(float (&s)[2][4], const unsigned char *slot, int own, int lane) {
+    __device__ void mix(float (&s)[2][4], const unsigned char *slot, uint32_t storage, int lane) {
+        const int own = words_of(storage);
         const int g = lane / 4, t = lane % 4;
         const uint32_t *words = reinterpret_cast<const uint32_t *>(slot + SWAP_KEYS * ROW) + t * 2 * own + g * own / 8;
 #pragma unroll

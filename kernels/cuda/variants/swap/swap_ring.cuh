@@ -72,7 +72,7 @@ template <class Keys, class Values> struct Pieces {
 
     template <class Plane> __device__ void copy(unsigned char *to, const void *plane, const uint32_t *scales, uint32_t storage, const Stretch &keys) const {
         constexpr int STEPS = LEAF * Plane::ROW / (SIZE * 16); // of two lines each
-        const int own = Storage{storage}.words(SWAP_DIM), line = lane % SIZE / 8, piece = lane % 8;
+        const int own = Plane::words_of(storage), line = lane % SIZE / 8, piece = lane % 8;
         const unsigned char *codes = static_cast<const unsigned char *>(plane);
         unsigned char *to_codes = to + leaf() * Plane::ROW;
         uint32_t *to_words = reinterpret_cast<uint32_t *>(to + SWAP_KEYS * Plane::ROW) + leaf() * own;

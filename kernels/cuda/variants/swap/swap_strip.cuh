@@ -22,7 +22,7 @@ template <class Keys, class Values, int KEYS> struct Swapped {
     // weigh makes weights of a tile's keys, of which tile is the slot. It returns false, and there is nothing to mix, where no row
     // sees any of them.
     template <class Slot>
-    __device__ bool weigh(Scores &s, const Slot *tile, int own, const Scoring &scoring, const Lookout &lookout, const Span &span, int begin, int lane) {
+    __device__ bool weigh(Scores &s, const Slot *tile, uint32_t storage, const Scoring &scoring, const Lookout &lookout, const Span &span, int begin, int lane) {
         const int last = int(unknown(min(begin + KEYS, span.count) - 1)); // else the loop keeps what is one less than the first
         const Extent &extent = lookout.extent(0);
         if (begin < 0 || extent.none(span.at(begin), span.at(last))) return false;
@@ -32,7 +32,7 @@ template <class Keys, class Values, int KEYS> struct Swapped {
             for (int e = 0; e < 4; e++) s[k][e] = 0;
         }
         lane = unknown(lane); // else addresses are worked out in front of the loop, which has no registers for them
-        keys.multiply(s, tile, own, lane);
+        keys.multiply(s, tile, storage, lane);
         if (!scoring.plain || begin + KEYS > span.count || !extent.all(span.at(begin), span.at(last))) complete(s, scoring, lookout, span, begin, lane);
         float high[2], shrink[2];
 #pragma unroll
@@ -62,7 +62,7 @@ template <class Keys, class Values, int KEYS> struct Swapped {
         return true;
     }
 
-    template <class Slot> __device__ void mix(Scores &s, const Slot *tile, int own, int lane) { values.mix(s, tile, own, int(unknown(lane))); }
+    template <class Slot> __device__ void mix(Scores &s, const Slot *tile, uint32_t storage, int lane) { values.mix(s, tile, storage, int(unknown(lane))); }
 
     // end adds up the sums, of which each lane has its keys', and makes values what they stand for.
     __device__ void end() {
