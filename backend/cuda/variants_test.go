@@ -14,7 +14,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/standin"
 	"github.com/ferrumkv/ferrumkv/internal/variants"
 	_ "github.com/ferrumkv/ferrumkv/internal/variants/fromenv"
-	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
 )
 
 // wideOnly lists what the kernels of warpgroups are for that the device has; everything where it has none.
@@ -51,28 +50,37 @@ func (b wideOnly) Caps() backend.Caps {
 	return caps
 }
 
-// chooseKernels gives devices that are opened from now on kernels of the stand-in, by the beginnings of their names.
-func chooseKernels(t *testing.T, prefixes ...string) *standin.Control {
+// swapOnly lists what decode with swapped operands is for.
+type swapOnly struct{ *Backend }
+
+func (b swapOnly) Caps() backend.Caps {
+	caps := b.Backend.Caps()
+	caps.HeadDims, caps.Latent, caps.LatentDims = [][2]int{{128, 128}}, false, nil
+	caps.Formats = nil
+	for _, code := range []backend.DType{backend.Int8, backend.Int8Asym, backend.FP8E4M3, backend.FP8E5M2, backend.Int4, backend.Int4G64} {
+		caps.Formats = append(caps.Formats, backend.Format{Act: backend.F16, K: code, V: code})
+	}
+	return caps
+}
+
+// variant has the kernels of a folder of kernels/cuda/variants chosen until the test ends.
+func variant(t *testing.T, folder string) *standin.Control {
 	c, ok := standin.Open()
 	if !ok {
 		t.Skip("the stand-in alone has them without an image")
 	}
+	set, err := c.Set(folder)
+	require.NoError(t, err)
+	require.NotEmpty(t, set.Kernels)
 	before := variants.Chosen()
+	variants.Choose(set)
 	t.Cleanup(func() { variants.Choose(before...) })
-	var sets []*cudakernels.Set
-	for _, prefix := range prefixes {
-		set, err := c.Set(prefix)
-		require.NoError(t, err)
-		require.Len(t, set.Kernels, 1)
-		sets = append(sets, set)
-	}
-	variants.Choose(sets...)
 	return c
 }
 
 // The kernels of warpgroups pass the suite in their shapes, as they are in kernels/cuda/variants.
 func TestWide(t *testing.T) {
-	c := chooseKernels(t, "fkv_attend_wide_f16_f16_128_", "fkv_attend_wide_bf16_bf16_128_")
+	c := variant(t, "wide")
 	encoded := c.Calls("cuTensorMapEncodeTiled")
 	backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] { return wideOnly{openNow(t)} }, backendtest.Options{Grid: backendtest.Values, MaxWork: 2_000_000, TypedOnly: true})
 	require.Less(t, encoded, c.Calls("cuTensorMapEncodeTiled"), "no step was wide")
@@ -80,7 +88,7 @@ func TestWide(t *testing.T) {
 
 // That of latents passes the rooms in which a cache may be latent.
 func TestWideLatents(t *testing.T) {
-	c := chooseKernels(t, "fkv_attend_wide_bf16_bf16_576_")
+	c := variant(t, "latents")
 	be := openNow(t)
 	defer func() { require.NoError(t, be.Close()) }()
 	only := wideOnly{be}
@@ -89,4 +97,14 @@ func TestWideLatents(t *testing.T) {
 	rooms := []string{"latent", "bad input", "allocations"}
 	require.NoError(t, backendtest.FirstFailure[*Buffer](only, backendtest.Options{Grid: backendtest.Values, MaxWork: 20_000_000}, func(room string) bool { return slices.Contains(rooms, room) }))
 	require.Less(t, encoded, c.Calls("cuTensorMapEncodeTiled"), "no step was wide")
+}
+
+// So does decode over codes with swapped operands.
+func TestSwap(t *testing.T) {
+	const kernel = "fkv_attend_decode_f16_quant_128_128"
+	c := variant(t, "swap")
+	before, instead := c.Runs(kernel+"@swap"), c.Runs(kernel)
+	backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] { return swapOnly{openNow(t)} }, backendtest.Options{Grid: backendtest.Values, MaxWork: 2_000_000, TypedOnly: true})
+	require.Less(t, before, c.Runs(kernel+"@swap"))
+	require.Equal(t, instead, c.Runs(kernel))
 }

@@ -23,6 +23,7 @@ int standin_open(const char *path, struct standin *s) {
         {"fkv_standin_seed", (void **)&s->seed},
         {"fkv_standin_count", (void **)&s->count},
         {"fkv_standin_calls", (void **)&s->calls},
+        {"fkv_standin_runs", (void **)&s->runs},
         {"fkv_standin_kernel", (void **)&s->kernel},
         {"fkv_standin_launch", (void **)&s->launch},
         {"fkv_standin_report", (void **)&s->report},
@@ -53,6 +54,8 @@ int standin_lose(const struct standin *s, int device) { return s->lose(device); 
 int standin_count(const struct standin *s, struct standin_counts *c) { return s->count(c, sizeof *c); }
 
 uint64_t standin_calls(const struct standin *s, const char *name) { return s->calls(name); }
+
+uint64_t standin_runs(const struct standin *s, const char *kernel) { return s->runs(kernel); }
 
 const char *standin_kernel(const struct standin *s, size_t i) { return s->kernel(i); }
 

@@ -116,7 +116,15 @@ func (c *Control) Calls(name string) uint64 {
 	return uint64(C.standin_calls(&c.c, s))
 }
 
-// Kernels are the symbols of the kernels that the stand-in can run.
+// Runs is how often a kernel ran, by the name that Kernels has it under.
+func (c *Control) Runs(kernel string) uint64 {
+	s := C.CString(kernel)
+	defer C.free(unsafe.Pointer(s))
+	return uint64(C.standin_runs(&c.c, s))
+}
+
+// Kernels are the symbols of the kernels that the stand-in can run; those of a folder of kernels/cuda/variants have @ and
+// its name behind them.
 func (c *Control) Kernels() []string {
 	var names []string
 	for {

@@ -18,13 +18,13 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// Set is kernels that the stand-in has and that are not compiled for a device, those whose names begin so, as package
-// variants takes them.
-func (c *Control) Set(prefix string) (*cudakernels.Set, error) {
+// Set is the kernels of a folder of kernels/cuda/variants as package variants takes them, without their being compiled for
+// a device. The stand-in calls them NAME@folder.
+func (c *Control) Set(folder string) (*cudakernels.Set, error) {
 	as := map[string]string{}
-	for _, name := range c.Kernels() {
-		if strings.HasPrefix(name, prefix) {
-			as[name] = name
+	for _, registered := range c.Kernels() {
+		if name, of, _ := strings.Cut(registered, "@"); of == folder {
+			as[name] = registered
 		}
 	}
 	files, err := c.Files(as)

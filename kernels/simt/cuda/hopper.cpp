@@ -86,13 +86,13 @@ void compute(Op &op) {
 
 struct Landing {
     void *to;
-    const fkv::TensorMap *map; // or a copy, or nothing but an arrival
+    const TensorMap *map; // or a copy, or nothing but an arrival
     int column, row;
     Copy copy;
     bool arrives;
 };
 
-thread_local std::map<fkv::Barrier *, std::deque<Landing>> landings;
+thread_local std::map<Barrier *, std::deque<Landing>> landings;
 
 } // namespace
 
@@ -147,7 +147,7 @@ void retire(unsigned group, unsigned pending) {
     }
 }
 
-void begin(fkv::Barrier *b, uint32_t count) {
+void begin(Barrier *b, uint32_t count) {
     Unseen unseen;
     *b = {uint16_t(count), uint16_t(count), 0, 0};
     landings.erase(b);
@@ -157,10 +157,10 @@ void begin(fkv::Barrier *b, uint32_t count) {
 namespace {
 
 // For the race check a barrier's own bytes are clocks: of its turns, by parity, and of what is under way.
-char *clock_of(fkv::Barrier *b, unsigned which) { return reinterpret_cast<char *>(b) + which; }
+char *clock_of(Barrier *b, unsigned which) { return reinterpret_cast<char *>(b) + which; }
 constexpr unsigned UNDER_WAY = 2;
 
-void put_off(fkv::Barrier *b, const Landing &landing) {
+void put_off(Barrier *b, const Landing &landing) {
     release(clock_of(b, UNDER_WAY));
     {
         Unseen unseen;
@@ -171,22 +171,22 @@ void put_off(fkv::Barrier *b, const Landing &landing) {
 
 } // namespace
 
-void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row) { put_off(b, {to, map, column, row, {}, false}); }
-void later(fkv::Barrier *b, Copy copy) { put_off(b, {nullptr, nullptr, 0, 0, copy, false}); }
-void later_arrive(fkv::Barrier *b) { put_off(b, {nullptr, nullptr, 0, 0, {}, true}); }
+void later(Barrier *b, void *to, const TensorMap *map, int column, int row) { put_off(b, {to, map, column, row, {}, false}); }
+void later(Barrier *b, Copy copy) { put_off(b, {nullptr, nullptr, 0, 0, copy, false}); }
+void later_arrive(Barrier *b) { put_off(b, {nullptr, nullptr, 0, 0, {}, true}); }
 
-bool turned(fkv::Barrier *b, uint32_t parity) {
+bool turned(Barrier *b, uint32_t parity) {
     if (b->phase == parity) return false;
     acquire(clock_of(b, parity));
     return true;
 }
 
-void expect(fkv::Barrier *b, uint32_t bytes) {
+void expect(Barrier *b, uint32_t bytes) {
     b->blocks16 += int16_t(bytes / 16);
     arrive(b, 0);
 }
 
-void arrive(fkv::Barrier *b, int blocks16) {
+void arrive(Barrier *b, int blocks16) {
     release(clock_of(b, b->phase & 1));
     if (blocks16 == 0) b->missing--;
     b->blocks16 -= int16_t(blocks16);
@@ -198,7 +198,7 @@ void arrive(fkv::Barrier *b, int blocks16) {
     }
 }
 
-bool land_one(fkv::Barrier *b) {
+bool land_one(Barrier *b) {
     Landing of;
     {
         Unseen unseen;

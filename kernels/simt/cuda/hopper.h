@@ -6,17 +6,21 @@
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
-namespace fkv {
-
-using TensorMap = simt::TensorMap;
-
-struct TensorMaps { TensorMap keys, values; };
+namespace simt { // as hopper.cpp knows them, whatever kernels call their namespace
 
 struct alignas(8) Barrier {
     uint16_t count, missing; // arrivals
     int16_t blocks16;        // bytes under way, in units of 16
     uint16_t phase;
 };
+
+} // namespace simt
+
+namespace fkv {
+
+using simt::Barrier, simt::TensorMap;
+
+struct TensorMaps { TensorMap keys, values; };
 
 } // namespace fkv
 
@@ -38,14 +42,14 @@ void begin_product(void *const *threads, unsigned);
 void commit_products(void *const *, unsigned);
 template <unsigned PENDING> void end_products(void *const *, unsigned);
 void retire(unsigned group, unsigned pending);
-void begin(fkv::Barrier *b, uint32_t count);
-void expect(fkv::Barrier *b, uint32_t bytes);
-void later(fkv::Barrier *b, void *to, const fkv::TensorMap *map, int column, int row);
-void later(fkv::Barrier *b, Copy copy);
-void later_arrive(fkv::Barrier *b);
-bool land_one(fkv::Barrier *b); // what is under way for a barrier; false: nothing
-void arrive(fkv::Barrier *b, int blocks16);
-bool turned(fkv::Barrier *b, uint32_t parity); // with all that came before
+void begin(Barrier *b, uint32_t count);
+void expect(Barrier *b, uint32_t bytes);
+void later(Barrier *b, void *to, const TensorMap *map, int column, int row);
+void later(Barrier *b, Copy copy);
+void later_arrive(Barrier *b);
+bool land_one(Barrier *b); // what is under way for a barrier; false: nothing
+void arrive(Barrier *b, int blocks16);
+bool turned(Barrier *b, uint32_t parity); // with all that came before
 
 inline unsigned group_of() { return current->index.x / 128; }
 

@@ -120,6 +120,13 @@ uint64_t fkv_standin_calls(const char *name) {
     });
 }
 
+uint64_t fkv_standin_runs(const char *kernel) {
+    return locked([&](Machine &m) {
+        auto counter = m.runs.find(std::string_view(kernel));
+        return counter == m.runs.end() ? 0 : counter->second;
+    });
+}
+
 const char *fkv_standin_kernel(size_t i) {
     const simt::Kernel *first;
     return i < simt::kernels(&first) ? first[i].name : nullptr;

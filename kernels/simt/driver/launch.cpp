@@ -46,6 +46,7 @@ CUresult Ready::take(void **from) {
 }
 
 CUresult Ready::run(Machine &m) {
+    m.runs[kernel->name]++;
     simt::Options options;
     options.seed = m.scheduler.seed() == 0 ? 0 : m.scheduler.random(UINT64_MAX) | 1;
     // Now and then a copy lands at once: a missing barrier before it shows only then.

@@ -170,6 +170,7 @@ struct Machine {
     uint64_t spins = 0;      // waits of the host that burn its thread
     uint64_t interrupts = 0; // records that interrupt the host
     std::map<std::string, uint64_t, std::less<>> calls;
+    std::map<std::string, uint64_t, std::less<>> runs; // of kernels
     std::string report; // the last thing that went wrong
 
     Machine();

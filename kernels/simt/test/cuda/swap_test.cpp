@@ -1,46 +1,63 @@
-// Swapped operands over E4M3 against a softmax in double, for each warp's own tiles.
-#include "../rig.h"
-#include <random>
-#include "sight.cuh"
+// Decode over codes with swapped operands against a softmax in double: every type that it has a loop for and those that become
+// elements, with the masks, layouts and lengths that may meet them.
+#include "../attend_rig.h"
+
 using namespace rig;
-static double e4m3(unsigned c) { const int e = c >> 3 & 15, m = c & 7; const double v = e ? std::ldexp(1 + m / 8.0, e - 7) : std::ldexp(m / 8.0, -6); return c & 128 ? -v : v; }
-int main() {
-    std::mt19937 g(1);
-    std::normal_distribution<float> normal;
-    for (int count : {32, 77, 128, 300}) for (int seed = 0; seed < 3; seed++) {
-        const int tiles = (count + 31) / 32;
-        std::vector<unsigned char> plane(tiles * 32 * 256 + 16), codes(tiles * 32 * 256);
-        unsigned char *at = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(plane.data()) + 15) / 16 * 16);
-        for (auto &c : codes) { do c = g() & 0xff; while ((c & 127) > 0x48); } // small, no NaN
-        for (int tile = 0; tile < tiles; tile++) for (int plane_of = 0; plane_of < 2; plane_of++) for (int r = 0; r < 32; r++) for (int piece = 0; piece < 8; piece++) {
-            const int to = piece ^ (plane_of ? r / 2 % 4 * 2 : r % 2 * 4);
-            std::memcpy(at + tile * 8192 + plane_of * 4096 + r * 128 + to * 16, &codes[tile * 8192 + plane_of * 4096 + r * 128 + piece * 16], 16);
-        }
-        std::vector<uint16_t> q(16 * 136 + 16);
-        for (auto &x : q) x = __float2half_rn(normal(g)).bits;
-        std::vector<float> out(128 * 32, NAN);
-        fkv_attend_args args{}; args.scale = 0.05f;
-        fkv::Span span{0, 0, 0, count, 0, 0, 1 << 30};
-        const void *a = q.data(), *b = at, *o = out.data();
-        std::vector<void *> params{&a, &b, &o, &args, &span};
-        const simt::Kernel *k = simt::find("x_swapped");
-        char report[512] = ""; simt::Dim grid, block; block.x = 128;
-        if (!simt::run({k, grid, block, k->shared, params.data()}, {uint64_t(seed), seed % 2 == 1, 2}, report, sizeof report)) { printf("FAIL %s\n", report); return 1; }
-        double worst = 0;
-        for (int warp = 0; warp < 4; warp++) for (int h = 0; h < 8; h++) {
-            std::vector<double> w(count, 0), want(128, 0); double top = -1e300, sum = 0, error = 0, norm = 0; bool any = false;
-            auto code = [&](int key, int p, int d) { return e4m3(codes[key / 32 * 8192 + p * 4096 + key % 32 * 128 + d]); };
-            for (int i = 0; i < count; i++) if (i / 32 % 4 == warp) { any = true; for (int d = 0; d < 128; d++) w[i] += __half2float(__half{q[h * 136 + d]}) * code(i, 0, d); w[i] *= 0.05f; top = std::max(top, w[i]); }
-            if (!any) continue;
-            for (int i = 0; i < count; i++) if (i / 32 % 4 == warp) sum += w[i] = std::exp(w[i] - top);
-            for (int i = 0; i < count; i++) if (i / 32 % 4 == warp) for (int d = 0; d < 128; d++) want[d] += w[i] / sum * code(i, 1, d);
-            for (int d = 0; d < 128; d++) {
-                const int lane = d / 16 * 4 + h / 2, n = d % 16 / 2, e = d % 2 * 2 + h % 2;
-                const double x = out[(warp * 32 + lane) * 32 + n * 4 + e] - want[d]; error += x * x, norm += want[d] * want[d];
-            }
-            worst = std::max(worst, std::sqrt(error / norm)); if (!(error == error)) worst = 1e9;
-        }
-        printf("%d keys, seed %d: off by %g of the norm\n", count, seed, worst);
-        if (!(worst < 2e-3)) return 1;
+
+namespace {
+
+struct Pair { uint32_t k, v; };
+constexpr Pair PAIRS[] = {
+    {FKV_STORAGE_INT8, FKV_STORAGE_INT8}, {FKV_STORAGE_INT8ASYM, FKV_STORAGE_INT8ASYM}, {FKV_STORAGE_FP8E4M3, FKV_STORAGE_FP8E4M3},
+    {FKV_STORAGE_FP8E5M2, FKV_STORAGE_FP8E5M2}, {FKV_STORAGE_INT4, FKV_STORAGE_INT4}, {FKV_STORAGE_INT4G64, FKV_STORAGE_INT4G64},
+    {FKV_STORAGE_INT8, FKV_STORAGE_INT4}, {FKV_STORAGE_INT4CHANNEL, FKV_STORAGE_INT8}, {FKV_STORAGE_NVFP4, FKV_STORAGE_NVFP4},
+};
+constexpr int LOOPS = 6; // of their own
+
+// A case has one of the groups 1, 4, 8 and 16, and of what an item may be; which of both meet changes with shift.
+Case draw_case(int i, int shift) {
+    Case c;
+    c.kind = "decode", c.variant = "@swap", c.kdim = c.vdim = 128;
+    constexpr uint32_t GROUPS[] = {4, 8, 1, 16};
+    const uint32_t group = GROUPS[(i + shift) % 4];
+    c.kv_heads = group < 8 ? 2 : 1, c.q_heads = group * c.kv_heads;
+    c.paged = i % 4 != 3;
+    c.block_size = !c.paged ? 300 : i % 3 == 0 ? 16 : i % 3 == 1 ? 8 : 64;
+    c.seqs = i % 2 ? std::vector<Sequence>{{150, 1}, {37, 3}} : std::vector<Sequence>{{257, 1}, {16, 2}, {5, 5}};
+    c.parts = i % 3 == 0 ? 3 : 1;
+    switch (i) {
+    case 1: c.seqs = {{32, 1}, {128, 2}, {64, 1}}; break; // tiles end where sequences do
+    case 2: c.window = 50, c.sink_tokens = 3; break;
+    case 3: c.softcap = 20, c.alibi = true, c.table = false; break;
+    case 4: c.sinks = true, c.tiny = true; break;
+    case 5: c.views = true, c.window = 40; break;
+    case 6: c.tree_words = 2, c.views = true; break;
+    case 7: c.noncausal = true, c.tiny = true; break;
+    case 8: c.chunk = 48; break;
+    case 9: c.recent = 40, c.older = true; break;
+    case 10: c.recent = 21, c.alibi = true; break;
+    case 11: c.window = 5, c.sink_tokens = 40, c.parts = 4, c.sinks = true; break;
     }
+    return c;
+}
+
+} // namespace
+
+int main() {
+    int shift = 0;
+    for (const Pair &of : PAIRS) {
+        for (int i = 0; i < 12; i++) {
+            Case c = draw_case(i, shift);
+            c.k_storage = of.k, c.v_storage = of.v;
+            c.exact = of.k == of.v && (of.k == FKV_STORAGE_INT8 || of.k == FKV_STORAGE_INT8ASYM);
+            where = "swap " + name_of(of.k) + "/" + name_of(of.v) + ", case " + std::to_string(i) + ", group " + std::to_string(c.q_heads / c.kv_heads);
+            for (int again = 0; again < (shift < LOOPS ? 2 : 1); again++) { // launches differ in the order of threads, and in how late copies are
+                Call<F16, Quant> call(c);
+                call.attend();
+                call.check();
+            }
+        }
+        shift++;
+    }
+    std::puts("attention with swapped operands: ok");
 }

@@ -55,7 +55,7 @@ Case draw_case(int i) {
 template <class A> void all(const std::string &flavour) {
     for (int i = 0; i < 12; i += sanitized ? 4 : 1) {
         Case c = draw_case(i);
-        c.flavour = flavour;
+        c.flavour = flavour, c.variant = flavour.empty() ? "@wide" : "";
         where = "wide" + flavour + " " + type_name<A> + ", case " + std::to_string(i);
         for (int again = 0; again < 2; again++) { // launches differ in the order of threads, and in how late copies are
             Wide<A> call(c);

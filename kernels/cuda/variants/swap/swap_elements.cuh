@@ -1,0 +1,51 @@
+// Elements as the 16 rows of a matrix instruction: for codes that have become such, 16 keys at a time.
+#pragma once
+
+#include "swap_codes.cuh"
+
+namespace fkv {
+
+struct ElementKeys {
+    uint32_t q[SWAP_DIM / 16][2];
+
+    __device__ ElementKeys(const half *queries, int lane) {
+        const half *from = queries + lane / 4 * SWAP_STRIDE + lane % 4 * 2;
+#pragma unroll
+        for (int d = 0; d < SWAP_DIM / 16; d++) {
+#pragma unroll
+            for (int i = 0; i < 2; i++) q[d][i] = *reinterpret_cast<const uint32_t *>(from + d * 16 + i * 8);
+        }
+    }
+
+    __device__ void multiply(float (&s)[1][4], const half *keys, uint32_t, int lane) const {
+#pragma unroll
+        for (int d = 0; d < SWAP_DIM / 16; d++) {
+            uint32_t f[4];
+            load_matrices(f, keys + Rows<SWAP_DIM, true>::at<8>(lane % 16, d * 2 + lane / 16));
+            mma(s[0], f, q[d][0], q[d][1], half());
+        }
+    }
+};
+
+struct ElementValues : Gathered { // but o[n] has dims 16n+g and 16n+8+g
+    __device__ void mix(float (&s)[1][4], const half *values, uint32_t, int lane) {
+        const uint32_t p[2] = {transposed(pack<half>(s[0][0], s[0][1])), transposed(pack<half>(s[0][2], s[0][3]))};
+#pragma unroll
+        for (int n = 0; n < SWAP_DIM / 16; n++) {
+            uint32_t f[4];
+            load_transposed(f, values + Rows<SWAP_DIM, true>::at<8>(lane % 8 + lane / 16 * 8, n * 2 + lane / 8 % 2));
+            mma(o[n], f, p[0], p[1], half());
+        }
+    }
+
+    __device__ void end() {}
+
+    __device__ void put(float *row, int h, int lane) const {
+#pragma unroll
+        for (int n = 0; n < SWAP_DIM / 16; n++) {
+            row[n * 16 + lane / 4] = h ? o[n][1] : o[n][0], row[n * 16 + 8 + lane / 4] = h ? o[n][3] : o[n][2];
+        }
+    }
+};
+
+} // namespace fkv
