@@ -95,7 +95,7 @@ func TestWideLatents(t *testing.T) {
 	require.Equal(t, [][2]int{{576, 512}}, only.Caps().LatentDims)
 	encoded := c.Calls("cuTensorMapEncodeTiled")
 	rooms := []string{"latent", "bad input", "allocations"}
-	require.NoError(t, backendtest.FirstFailure[*Buffer](only, backendtest.Options{Grid: backendtest.Values, MaxWork: 20_000_000}, func(room string) bool { return slices.Contains(rooms, room) }))
+	require.NoError(t, backendtest.FirstFailure[*Buffer](only, backendtest.Options{Grid: backendtest.Values, MaxWork: 20_000_000}, func(room, _ string) bool { return slices.Contains(rooms, room) }))
 	require.Less(t, encoded, c.Calls("cuTensorMapEncodeTiled"), "no step was wide")
 }
 
