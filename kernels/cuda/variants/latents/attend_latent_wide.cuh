@@ -6,23 +6,10 @@
 
 namespace fkv {
 
-// Handover is when the two warpgroups wait for each other, and when a pair of tiles is the producer's again.
-struct Handover {
-    // tops: both have written the highest scores of a pair, and nobody multiplies its keys any more.
-    __device__ static void tops() { some_sync<256>(1); }
-    // weights: both have written the weights of a pair.
-    __device__ static void weights() { some_sync<256>(2); }
-    // back: this thread's products with a pair are done.
-    template <class Turns> __device__ static void back(Turns &turns) {
-        wgmma_wait<0>();
-        barrier_arrive(turns.free[0]), barrier_arrive(turns.free[1]);
-    }
-};
-
 // The warpgroups walk pairs of tiles together. Each has the scores of one tile, and half of the columns of the output, for which it
 // needs the weights of both: these go through the places of elements that keys have and values do not. Both take the
 // same top, so that weights of both are worth the same.
-template <class T, int KDIM, int VDIM, class Meet = Handover> struct WideLatent {
+template <class T, int KDIM, int VDIM> struct WideLatent {
     using Tiles = LatentTiles<T, KDIM>;
     using Turns = typename Tiles::Turns;
     static constexpr int ROWS = FKV_WIDE_LATENT_ROWS, KEYS = Tiles::KEYS, STRIP = Lookout::STRIP;
@@ -97,7 +84,7 @@ template <class T, int KDIM, int VDIM, class Meet = Handover> struct WideLatent 
                 shrink[half] = highest(s, half, top[half]);
                 if (place.lane % 4 == 0) place.mine(half) = shrink[half];
             }
-            Meet::tops();
+            some_sync<256>(1); // tops of both are there, and nobody multiplies keys any more
 #pragma unroll
             for (int half = 0; half < 2; half++) shrink[half] = weigh_row(s, half, fmaxf(shrink[half], place.other(half)), top[half], sum[half], scoring);
             pack_weights<T>(p, s);
@@ -108,12 +95,13 @@ template <class T, int KDIM, int VDIM, class Meet = Handover> struct WideLatent 
             hold(o);
             wgmma_fence();
             mix(o, p, tiles.column(group, group * FIRST));
-            Meet::weights();
+            some_sync<256>(2); // weights of both are there
 #pragma unroll
             for (int c = 0; c < FIRST; c++) barrier_wait(tiles.turns.full[group ^ 1][group * FIRST + c], turn);
             mix(o, tiles.column(group ^ 1, Tiles::COLUMNS - 1), tiles.column(group ^ 1, group * FIRST));
-            Meet::back(tiles.turns);
+            wgmma_wait<0>();
             hold(o);
+            barrier_arrive(tiles.turns.free[0]), barrier_arrive(tiles.turns.free[1]);
             turn ^= 1;
         }
         total(sum, place);
@@ -163,14 +151,14 @@ template <class T, int KDIM, int VDIM, class Meet = Handover> struct WideLatent 
 
     // total makes sums those of both warpgroups, which meet where tops were.
     __device__ static void total(float (&sum)[2], const Place &place) {
-        Meet::tops();
+        some_sync<256>(1); // nobody reads tops any more
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             sum[half] += __shfl_xor_sync(FULL, sum[half], 1);
             sum[half] += __shfl_xor_sync(FULL, sum[half], 2);
             if (place.lane % 4 == 0) place.mine(half) = sum[half];
         }
-        Meet::weights();
+        some_sync<256>(2);
 #pragma unroll
         for (int half = 0; half < 2; half++) sum[half] += place.other(half);
     }

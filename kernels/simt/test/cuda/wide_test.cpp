@@ -80,8 +80,8 @@ void few(const std::string &flavour) {
 
 int main() {
     if (!sanitized) { // without turns: a warpgroup that does not wait for its turn is only slower
-        each_wait_is_needed("plain", 9, [] { few("plain"); });
-        each_wait_is_needed("bare", 9, [] { few("bare"); });
+        each_wait_is_needed("plain", 9, 0, [] { few("plain"); });
+        each_wait_is_needed("bare", 9, 0, [] { few("bare"); });
     }
     for (const char *flavour : {"", "copy", "plain"}) all<BF16>(flavour);
     if (!sanitized) all<F16>("");
