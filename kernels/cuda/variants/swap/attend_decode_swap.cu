@@ -7,7 +7,7 @@
 
 namespace fkv {
 
-// Kept is a task in shared memory: loops have no registers for it.
+// Kept is a task, and what makes its scores, in shared memory: loops have no registers for them.
 struct Kept {
     fkv_attend_item item;
     uint32_t first; // of the rows that are at work
@@ -15,10 +15,12 @@ struct Kept {
     uint32_t kv_head, group, seq, slots;
     int ctx;
     bool shared;
+    Scoring scoring;
 
     __device__ void keep(const Task &task) {
         item = task.item, first = 0, own = task.own, kv_head = task.kv_head, group = task.group;
         seq = task.seq, slots = task.slots, ctx = task.ctx, shared = task.shared;
+        scoring = Scoring(task.args, task.at.alibi, left_out<half, quant>(task.at.k_scales, task.args.k_storage, kv_head));
     }
 
     // part is the task of the rows that are at work, up to 8, as an item of theirs.
@@ -80,9 +82,8 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         }
         __syncthreads();
         const Task task = kept.part(at, args);
-        const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, task.kv_head));
         const float worth = left_out<half, quant>(at.v_scales, args.v_storage, task.kv_head);
-        Result{reinterpret_cast<float *>(shared + KEPT)}.combine(Output<half>{at, args, task}, scoring, worth, warp, WARPS, lane);
+        Result{reinterpret_cast<float *>(shared + KEPT)}.combine(Output<half>{at, args, task}, kept.scoring, worth, warp, WARPS, lane);
     }
 
     __device__ static void look(const Task &task, int warp) {
@@ -111,7 +112,7 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         Stream ring(shared + KEPT + warp * RING, at, args, lookout.pages(), span, lane, first, WARPS);
         copy_wait<BEFORE ? 0 : Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
-        const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, blockIdx.y));
+        const Scoring &scoring = reinterpret_cast<const Kept *>(shared + QUERIES)->scoring;
         Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + LOOKOUT), lane);
 #pragma unroll 1
         while (ring.tile * TILE < span.count) {
@@ -124,6 +125,7 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         strip.end();
         __syncthreads(); // all are done with the rings, in whose memory the results come
         const Result result{reinterpret_cast<float *>(shared + KEPT)};
+        lane = int(unknown(lane)); // else addresses are worked out in front of all loops
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int r = lane % 4 * 2 + h;

@@ -6,23 +6,17 @@
 namespace fkv {
 
 struct ElementKeys {
-    uint32_t q[SWAP_DIM / 16][2];
+    const half *queries; // this lane's: the loop has no registers for them
 
-    __device__ ElementKeys(const half *queries, int lane) {
-        const half *from = queries + lane / 4 * SWAP_STRIDE + lane % 4 * 2;
-#pragma unroll
-        for (int d = 0; d < SWAP_DIM / 16; d++) {
-#pragma unroll
-            for (int i = 0; i < 2; i++) q[d][i] = *reinterpret_cast<const uint32_t *>(from + d * 16 + i * 8);
-        }
-    }
+    __device__ ElementKeys(const half *from, int lane) : queries(from + lane / 4 * SWAP_STRIDE + lane % 4 * 2) {}
 
     __device__ void multiply(float (&s)[1][4], const half *keys, uint32_t, int lane) const {
 #pragma unroll
         for (int d = 0; d < SWAP_DIM / 16; d++) {
             uint32_t f[4];
             load_matrices(f, keys + Rows<SWAP_DIM, true>::at<8>(lane % 16, d * 2 + lane / 16));
-            mma(s[0], f, q[d][0], q[d][1], half());
+            const uint32_t *q = reinterpret_cast<const uint32_t *>(queries + d * 16);
+            mma(s[0], f, q[0], q[4], half());
         }
     }
 };
