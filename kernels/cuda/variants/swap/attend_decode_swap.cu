@@ -42,14 +42,14 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
     using Elements = Ring<half, quant, SWAP_DIM, SWAP_DIM, 16, 2, 32, true>;
     using Codes = Pieces<ByteKeys<SIGNED>, ByteValues<SIGNED>>;
     using Result = States<WARPS, SWAP_ROWS, SWAP_DIM>;
-    static constexpr int LOOKOUT = Lookout::bytes(SWAP_ROWS), QUERIES = LOOKOUT + SWAP_ROWS * SWAP_STRIDE * int(sizeof(half));
-    static constexpr int KEPT = whole_lines(QUERIES + int(sizeof(Kept)));
-    static constexpr int RING = Elements::BYTES > Codes::BYTES ? Elements::BYTES : Codes::BYTES, SHARED = KEPT + WARPS * RING;
+    static constexpr int TASK = SWAP_QUERIES + SWAP_ROWS * SWAP_STRIDE * int(sizeof(half));
+    static constexpr int RINGS = whole_lines(TASK + int(sizeof(Kept)));
+    static constexpr int RING = Elements::BYTES > Codes::BYTES ? Elements::BYTES : Codes::BYTES, SHARED = RINGS + WARPS * RING;
     static_assert(WARPS * RING >= Result::BYTES && BLOCKS * (SHARED + 1024) <= 228 * 1024, "blocks of a multiprocessor of 9.0");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         FKV_SHARED(shared);
-        Kept &kept = *reinterpret_cast<Kept *>(shared + QUERIES);
+        Kept &kept = *reinterpret_cast<Kept *>(shared + TASK);
         {
             Task task(at, args);
             if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
@@ -83,12 +83,12 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         __syncthreads();
         const Task task = kept.part(at, args);
         const float worth = left_out<half, quant>(at.v_scales, args.v_storage, task.kv_head);
-        Result{reinterpret_cast<float *>(shared + KEPT)}.combine(Output<half>{at, args, task}, kept.scoring, worth, warp, WARPS, lane);
+        Result{reinterpret_cast<float *>(shared + RINGS)}.combine(Output<half>{at, args, task}, kept.scoring, worth, warp, WARPS, lane);
     }
 
     __device__ static void look(const Task &task, int warp) {
         FKV_SHARED(shared);
-        load_queries<SWAP_DIM, SWAP_ROWS>(reinterpret_cast<half *>(shared + LOOKOUT), SWAP_STRIDE, task.at.q, task, task.args);
+        load_queries<SWAP_DIM, SWAP_ROWS>(reinterpret_cast<half *>(shared + SWAP_QUERIES), SWAP_STRIDE, task.at.q, task, task.args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span whole = span_of(task, lookout.look<SWAP_ROWS>(task, 0, warp == 0), lookout);
@@ -109,22 +109,23 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         const int first = warp - BEFORE * WARPS;
         const Lookout lookout{shared};
         const Span &span = lookout.span();
-        Stream ring(shared + KEPT + warp * RING, at, args, lookout.pages(), span, lane, first, WARPS);
+        Stream ring(shared + RINGS + warp * RING, at, args, lookout.pages(), span, lane, first, WARPS);
         copy_wait<BEFORE ? 0 : Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
-        const Scoring &scoring = reinterpret_cast<const Kept *>(shared + QUERIES)->scoring;
-        Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + LOOKOUT), lane);
+        const Scoring &scoring = reinterpret_cast<const Kept *>(shared + TASK)->scoring;
+        Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + SWAP_QUERIES), lane);
 #pragma unroll 1
         while (ring.tile * TILE < span.count) {
             typename Swapped<Keys, Values, TILE>::Scores s;
             const auto *keys = ring.keys();
             const bool seen = strip.weigh(s, keys, args.k_storage, scoring, lookout, span, ring.tile * TILE, lane);
+            if (seen) Values::hold(s);
             const auto *values = ring.values();
             if (seen) strip.mix(s, values, args.v_storage, lane);
         }
         strip.end();
         __syncthreads(); // all are done with the rings, in whose memory the results come
-        const Result result{reinterpret_cast<float *>(shared + KEPT)};
+        const Result result{reinterpret_cast<float *>(shared + RINGS)};
         lane = int(unknown(lane)); // else addresses are worked out in front of all loops
 #pragma unroll
         for (int h = 0; h < 2; h++) {

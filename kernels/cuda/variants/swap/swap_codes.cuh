@@ -9,7 +9,9 @@ namespace fkv {
 // In all of this g is lane/4 and t lane%4. Codes lie in a slot in lines of 128 bytes, one row of 8-bit codes or two of 4-bit ones,
 // whose pieces of 16 bytes change places: piece p of line l lies at p ^ turn(l), so that what 8 lanes load at a time is in
 // different banks. Behind them are the rows' words.
-constexpr int SWAP_DIM = 128, SWAP_KEYS = 32, SWAP_STRIDE = QUERY_STRIDE<SWAP_DIM>;
+constexpr int SWAP_DIM = 128, SWAP_KEYS = 32;
+constexpr int SWAP_ROWS = 8; // of an item: columns of a matrix instruction. Their queries are
+constexpr int SWAP_QUERIES = Lookout::bytes(SWAP_ROWS), SWAP_STRIDE = QUERY_STRIDE<SWAP_DIM>; // here in shared memory, and so far apart
 
 // transposed is an 8x8 matrix of 16-bit elements, as mma has one in b, transposed: lane (g, t) has (2t, g) and (2t+1, g)
 // of what had (g, 2t) and (g, 2t+1).
@@ -27,7 +29,7 @@ __device__ inline uint32_t transposed(uint32_t x) {
 }
 #endif
 
-// element_of is what a word of integers of 8 bits makes of a code: step * (code - middle) + least.
+// Steps is what a word of integers of 8 bits makes of a code: step * (code - middle) + least.
 template <Code CODE> struct Steps {
     float step, least;
 
@@ -117,6 +119,9 @@ struct Gathered {
             for (int e = 0; e < 4; e++) o[n][e] *= e % 2 ? second : first;
         }
     }
+
+    // hold is what becomes of weights before their values are there.
+    template <class Scores> __device__ static void hold(Scores &) {}
 
     // put writes row 2t+h.
     __device__ void put(float *row, int h, int lane) const {

@@ -5,12 +5,13 @@
 
 namespace fkv {
 
+// ElementKeys leaves queries where they are: the loop has no registers for them.
 struct ElementKeys {
-    const half *queries; // this lane's: the loop has no registers for them
-
-    __device__ ElementKeys(const half *from, int lane) : queries(from + lane / 4 * SWAP_STRIDE + lane % 4 * 2) {}
+    __device__ ElementKeys(const half *, int) {}
 
     __device__ void multiply(float (&s)[1][4], const half *keys, uint32_t, int lane) const {
+        FKV_SHARED(shared);
+        const half *queries = reinterpret_cast<const half *>(shared + SWAP_QUERIES) + lane / 4 * SWAP_STRIDE + lane % 4 * 2;
 #pragma unroll
         for (int d = 0; d < SWAP_DIM / 16; d++) {
             uint32_t f[4];
@@ -22,8 +23,13 @@ struct ElementKeys {
 };
 
 struct ElementValues : Gathered { // but o[n] has dims 16n+g and 16n+8+g
+    // hold rounds weights: two registers for four, while values become elements.
+    __device__ static void hold(float (&s)[1][4]) {
+        s[0][0] = __uint_as_float(transposed(pack<half>(s[0][0], s[0][1]))), s[0][1] = __uint_as_float(transposed(pack<half>(s[0][2], s[0][3])));
+    }
+
     __device__ void mix(float (&s)[1][4], const half *values, uint32_t, int lane) {
-        const uint32_t p[2] = {transposed(pack<half>(s[0][0], s[0][1])), transposed(pack<half>(s[0][2], s[0][3]))};
+        const uint32_t p[2] = {__float_as_uint(s[0][0]), __float_as_uint(s[0][1])};
 #pragma unroll
         for (int n = 0; n < SWAP_DIM / 16; n++) {
             uint32_t f[4];
