@@ -38,11 +38,11 @@ struct Kept {
 // equal types has a loop of its own, which fits an instruction cache; other pairs become elements first.
 template <class T, class S, int KDIM, int VDIM> struct Swap {
     static_assert(std::is_same_v<T, half> && std::is_same_v<S, quant> && KDIM == SWAP_DIM && VDIM == SWAP_DIM);
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 4; // of 128 registers
+    static constexpr int WARPS = SWAP_WARPS, THREADS = 32 * WARPS, BLOCKS = 4; // of 128 registers
     using Elements = Ring<half, quant, SWAP_DIM, SWAP_DIM, 16, 2, 32, true>;
     using Codes = Pieces<ByteKeys<SIGNED>, ByteValues<SIGNED>>;
     using Result = States<WARPS, SWAP_ROWS, SWAP_DIM>;
-    static constexpr int TASK = SWAP_QUERIES + SWAP_ROWS * SWAP_STRIDE * int(sizeof(half));
+    static constexpr int TASK = SWAP_TOTALS + SWAP_WARPS * SWAP_ROWS * int(sizeof(float));
     static constexpr int RINGS = whole_lines(TASK + int(sizeof(Kept)));
     static constexpr int RING = Elements::BYTES > Codes::BYTES ? Elements::BYTES : Codes::BYTES, SHARED = RINGS + WARPS * RING;
     static_assert(WARPS * RING >= Result::BYTES && BLOCKS * (SHARED + 1024) <= 228 * 1024, "blocks of a multiprocessor of 9.0");
@@ -119,7 +119,6 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
             typename Swapped<Keys, Values, TILE>::Scores s;
             const auto *keys = ring.keys();
             const bool seen = strip.weigh(s, keys, args.k_storage, scoring, lookout, span, ring.tile * TILE, lane);
-            if (seen) Values::hold(s);
             const auto *values = ring.values();
             if (seen) strip.mix(s, values, args.v_storage, lane);
         }

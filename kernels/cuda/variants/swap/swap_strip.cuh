@@ -57,6 +57,7 @@ template <class Keys, class Values, int KEYS> struct Swapped {
                 }
             }
         }
+        Values::hold(s);
         return true;
     }
 
