@@ -7,7 +7,7 @@
 
 namespace fkv {
 
-// Kept is a task in shared memory: loops have no registers for it.
+// Kept is a task, and what makes its scores, in shared memory: loops have no registers for them.
 struct Kept {
     fkv_attend_item item;
     uint32_t first; // of the rows that are at work
@@ -15,10 +15,12 @@ struct Kept {
     uint32_t kv_head, group, seq, slots;
     int ctx;
     bool shared;
+    Scoring scoring;
 
     __device__ void keep(const Task &task) {
         item = task.item, first = 0, own = task.own, kv_head = task.kv_head, group = task.group;
         seq = task.seq, slots = task.slots, ctx = task.ctx, shared = task.shared;
+        scoring = Scoring(task.args, task.at.alibi, left_out<half, quant>(task.at.k_scales, task.args.k_storage, kv_head));
     }
 
     // part is the task of the rows that are at work, up to 8, as an item of theirs.
@@ -36,18 +38,18 @@ struct Kept {
 // equal types has a loop of its own, which fits an instruction cache; other pairs become elements first.
 template <class T, class S, int KDIM, int VDIM> struct Swap {
     static_assert(std::is_same_v<T, half> && std::is_same_v<S, quant> && KDIM == SWAP_DIM && VDIM == SWAP_DIM);
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 4; // of 128 registers
+    static constexpr int WARPS = SWAP_WARPS, THREADS = 32 * WARPS, BLOCKS = 4; // of 128 registers
     using Elements = Ring<half, quant, SWAP_DIM, SWAP_DIM, 16, 2, 32, true>;
     using Codes = Pieces<ByteKeys<SIGNED>, ByteValues<SIGNED>>;
     using Result = States<WARPS, SWAP_ROWS, SWAP_DIM>;
-    static constexpr int LOOKOUT = Lookout::bytes(SWAP_ROWS), QUERIES = LOOKOUT + SWAP_ROWS * SWAP_STRIDE * int(sizeof(half));
-    static constexpr int KEPT = whole_lines(QUERIES + int(sizeof(Kept)));
-    static constexpr int RING = Elements::BYTES > Codes::BYTES ? Elements::BYTES : Codes::BYTES, SHARED = KEPT + WARPS * RING;
+    static constexpr int TASK = SWAP_TOTALS + SWAP_WARPS * SWAP_ROWS * int(sizeof(float));
+    static constexpr int RINGS = whole_lines(TASK + int(sizeof(Kept)));
+    static constexpr int RING = Elements::BYTES > Codes::BYTES ? Elements::BYTES : Codes::BYTES, SHARED = RINGS + WARPS * RING;
     static_assert(WARPS * RING >= Result::BYTES && BLOCKS * (SHARED + 1024) <= 228 * 1024, "blocks of a multiprocessor of 9.0");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         FKV_SHARED(shared);
-        Kept &kept = *reinterpret_cast<Kept *>(shared + QUERIES);
+        Kept &kept = *reinterpret_cast<Kept *>(shared + TASK);
         {
             Task task(at, args);
             if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
@@ -80,14 +82,13 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         }
         __syncthreads();
         const Task task = kept.part(at, args);
-        const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, task.kv_head));
         const float worth = left_out<half, quant>(at.v_scales, args.v_storage, task.kv_head);
-        Result{reinterpret_cast<float *>(shared + KEPT)}.combine(Output<half>{at, args, task}, scoring, worth, warp, WARPS, lane);
+        Result{reinterpret_cast<float *>(shared + RINGS)}.combine(Output<half>{at, args, task}, kept.scoring, worth, warp, WARPS, lane);
     }
 
     __device__ static void look(const Task &task, int warp) {
         FKV_SHARED(shared);
-        load_queries<SWAP_DIM, SWAP_ROWS>(reinterpret_cast<half *>(shared + LOOKOUT), SWAP_STRIDE, task.at.q, task, task.args);
+        load_queries<SWAP_DIM, SWAP_ROWS>(reinterpret_cast<half *>(shared + SWAP_QUERIES), SWAP_STRIDE, task.at.q, task, task.args);
         const Lookout lookout{shared};
         if (threadIdx.x == 0) lookout.note(task);
         const Span whole = span_of(task, lookout.look<SWAP_ROWS>(task, 0, warp == 0), lookout);
@@ -108,11 +109,11 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         const int first = warp - BEFORE * WARPS;
         const Lookout lookout{shared};
         const Span &span = lookout.span();
-        Stream ring(shared + KEPT + warp * RING, at, args, lookout.pages(), span, lane, first, WARPS);
+        Stream ring(shared + RINGS + warp * RING, at, args, lookout.pages(), span, lane, first, WARPS);
         copy_wait<BEFORE ? 0 : Stream::SLOTS - 1>(); // the queries are there
         __syncthreads();
-        const Scoring scoring(args, at.alibi, left_out<half, quant>(at.k_scales, args.k_storage, blockIdx.y));
-        Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + LOOKOUT), lane);
+        const Scoring &scoring = reinterpret_cast<const Kept *>(shared + TASK)->scoring;
+        Swapped<Keys, Values, TILE> strip(reinterpret_cast<const half *>(shared + SWAP_QUERIES), lane);
 #pragma unroll 1
         while (ring.tile * TILE < span.count) {
             typename Swapped<Keys, Values, TILE>::Scores s;
@@ -123,7 +124,8 @@ template <class T, class S, int KDIM, int VDIM> struct Swap {
         }
         strip.end();
         __syncthreads(); // all are done with the rings, in whose memory the results come
-        const Result result{reinterpret_cast<float *>(shared + KEPT)};
+        const Result result{reinterpret_cast<float *>(shared + RINGS)};
+        lane = int(unknown(lane)); // else addresses are worked out in front of all loops
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int r = lane % 4 * 2 + h;

@@ -9,7 +9,10 @@ namespace fkv {
 // In all of this g is lane/4 and t lane%4. Codes lie in a slot in lines of 128 bytes, one row of 8-bit codes or two of 4-bit ones,
 // whose pieces of 16 bytes change places: piece p of line l lies at p ^ turn(l), so that what 8 lanes load at a time is in
 // different banks. Behind them are the rows' words.
-constexpr int SWAP_DIM = 128, SWAP_KEYS = 32, SWAP_STRIDE = QUERY_STRIDE<SWAP_DIM>;
+constexpr int SWAP_DIM = 128, SWAP_KEYS = 32;
+constexpr int SWAP_ROWS = 8; // of an item: columns of a matrix instruction. Their queries are
+constexpr int SWAP_QUERIES = Lookout::bytes(SWAP_ROWS), SWAP_STRIDE = QUERY_STRIDE<SWAP_DIM>; // here in shared memory, and so far apart
+constexpr int SWAP_TOTALS = SWAP_QUERIES + SWAP_ROWS * SWAP_STRIDE * int(sizeof(half)), SWAP_WARPS = 4; // for each warp one for each row
 
 // transposed is an 8x8 matrix of 16-bit elements, as mma has one in b, transposed: lane (g, t) has (2t, g) and (2t+1, g)
 // of what had (g, 2t) and (g, 2t+1).
@@ -27,7 +30,7 @@ __device__ inline uint32_t transposed(uint32_t x) {
 }
 #endif
 
-// element_of is what a word of integers of 8 bits makes of a code: step * (code - middle) + least.
+// Steps is what a word of integers of 8 bits makes of a code: step * (code - middle) + least.
 template <Code CODE> struct Steps {
     float step, least;
 
@@ -40,7 +43,6 @@ template <Code CODE> struct ByteKeys {
     static constexpr int ROW = SWAP_DIM;
 
     uint32_t q[SWAP_DIM / 16][2];
-    float total[2]; // of the elements of rows 2t and 2t+1, which all get a zero point's share
 
     __device__ static int words_of(uint32_t) { return CODE == SIGNED || CODE == UNSIGNED; } // of a row
     __device__ static int turn(int line) { return line % 2 * 4; }
@@ -60,8 +62,14 @@ template <Code CODE> struct ByteKeys {
         if (CODE != UNSIGNED) return;
         all += __shfl_xor_sync(FULL, all, 1);
         all += __shfl_xor_sync(FULL, all, 2);
-#pragma unroll
-        for (int h = 0; h < 2; h++) total[h] = __shfl_sync(FULL, all, (lane % 4 * 2 + h) * 4);
+        if (lane % 4 == 0) totals()[lane / 4] = all;
+        __syncwarp();
+    }
+
+    // totals are of the elements of rows, which all get a zero point's share: the loop has no registers for them.
+    __device__ static float *totals() {
+        FKV_SHARED(shared);
+        return reinterpret_cast<float *>(shared + SWAP_TOTALS) + threadIdx.x / 32 * SWAP_ROWS;
     }
 
     __device__ void multiply(float (&s)[2][4], const unsigned char *slot, uint32_t, int lane) const {
@@ -92,7 +100,7 @@ template <Code CODE> struct ByteKeys {
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 float &score = s[i / 2][i % 2 * 2 + h];
-                score = CODE == SIGNED ? score * by.step : score * by.step + total[h] * by.least;
+                score = CODE == SIGNED ? score * by.step : score * by.step + totals()[lane % 4 * 2 + h] * by.least;
             }
         }
     }
@@ -117,6 +125,9 @@ struct Gathered {
             for (int e = 0; e < 4; e++) o[n][e] *= e % 2 ? second : first;
         }
     }
+
+    // hold is what becomes of weights before their values are there.
+    template <class Scores> __device__ static void hold(Scores &) {}
 
     // put writes row 2t+h.
     __device__ void put(float *row, int h, int lane) const {

@@ -10,6 +10,7 @@ namespace fkv {
 template <class Keys, class Values> struct Pieces {
     static constexpr int SLOTS = 3, SLOT = whole_lines(SWAP_KEYS * (SWAP_DIM + 4)), BYTES = SLOTS * SLOT;
     static constexpr int SHARE = SWAP_KEYS / LEAF, SIZE = 32 / SHARE; // lanes of a leaf
+    static constexpr uint32_t APART = uint32_t(Stretch::APART);
     static_assert(SHARE == 2 && LEAF == 16, "two leaves, and halves of a warp");
 
     unsigned char *memory;
@@ -18,7 +19,7 @@ template <class Keys, class Values> struct Pieces {
     const Pages &pages;
     const Span &span;
     int lane, tile, stride, slot = 0;
-    int64_t row = Stretch::APART; // where this lane's leaf of the keys that were begun last lies
+    uint32_t row = APART; // where this lane's leaf of the keys that were begun last lies: rows of 64 bytes and more are fewer than 2^32
     uint32_t block = 0;           // of its leaf of those after them, looked up a tile ahead: that takes long
 
     __device__ Pieces(unsigned char *shared, const Operands &operands, const fkv_attend_args &arguments, const Pages &p, const Span &s,
@@ -60,7 +61,7 @@ template <class Keys, class Values> struct Pieces {
         const Stretch keys = stretch(of);
         if (keys.any()) {
             if (PLANE == 0) {
-                row = keys.run(leaf(), LEAF, block);
+                row = uint32_t(keys.run(leaf(), LEAF, block));
                 look(of + stride);
                 copy<Keys>(memory + to * SLOT, at.k, at.k_scales, args.k_storage, keys);
             } else {
@@ -76,14 +77,15 @@ template <class Keys, class Values> struct Pieces {
         const unsigned char *codes = static_cast<const unsigned char *>(plane);
         unsigned char *to_codes = to + leaf() * Plane::ROW;
         uint32_t *to_words = reinterpret_cast<uint32_t *>(to + SWAP_KEYS * Plane::ROW) + leaf() * own;
-        if (row != Stretch::APART) {
+        if (row != APART) {
+            const int64_t from_row = row;
             const SharedAt mine = shared_at(to_codes + line * 128);
-            const unsigned char *from = global_at(codes + row * Plane::ROW + lane % SIZE * 16);
+            const unsigned char *from = global_at(codes + from_row * Plane::ROW + lane % SIZE * 16);
 #pragma unroll
             for (int i = 0; i < STEPS; i++) copy_async<16>(mine + (i * 256 + (piece ^ Plane::turn(i * 2 + line)) * 16), from + i * 256, true);
 #pragma unroll
             for (int i = lane % SIZE; i < LEAF * (Plane::ROW < SWAP_DIM ? 4 : 1); i += SIZE) {
-                if (i < LEAF * own) copy_async<4>(to_words + i, scales + row * own + i, true);
+                if (i < LEAF * own) copy_async<4>(to_words + i, scales + from_row * own + i, true);
             }
             return;
         }

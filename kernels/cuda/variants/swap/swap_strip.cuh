@@ -5,8 +5,6 @@
 
 namespace fkv {
 
-constexpr int SWAP_ROWS = 8; // of an item: columns of a matrix instruction
-
 // Swapped is what a warp does with tiles of KEYS keys and values: scores are keys times queries, results are values times weights, so
 // that nothing is done for rows that an item of up to 8 does not have, and a warp keeps half of what 16 would take. With g = lane/4
 // and t = lane%4 a lane has scores of keys g, g+8, … for rows 2t and 2t+1.
@@ -59,6 +57,7 @@ template <class Keys, class Values, int KEYS> struct Swapped {
                 }
             }
         }
+        Values::hold(s);
         return true;
     }
 
