@@ -26,7 +26,8 @@ struct Case {
     float softcap = 0;
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
-    bool tiny = false; // two keys in three have steps and scales that are no normal halves
+    bool tiny = false; // two keys in three have steps and scales that are no normal halves,
+    uint32_t tiny_first = 0; // and so have all of the first ones
     uint32_t k_storage = 0, v_storage = 0;
     std::string variant; // whose kernel it is: "@wide"
     bool exact = false;  // its scores are of keys that are not rounded
@@ -267,7 +268,7 @@ template <class A, class S> class Call {
                     k->draw(slot(seq, head, key), most);
                     v->draw(slot(seq, head, key));
                     if constexpr (std::is_same_v<S, Quant>) {
-                        if (c.tiny && key % 3 != 0) {
+                        if (c.tiny && (key % 3 != 0 || key < c.tiny_first)) {
                             k->shrink(slot(seq, head, key)), v->shrink(slot(seq, head, key));
                         }
                     }

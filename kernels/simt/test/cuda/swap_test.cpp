@@ -29,7 +29,7 @@ Case draw_case(int i, int shift) {
     case 1: c.seqs = {{32, 1}, {128, 2}, {64, 1}}; break; // tiles end where sequences do
     case 2: c.window = 50, c.sink_tokens = 3; break;
     case 3: c.softcap = 20, c.alibi = true, c.table = false; break;
-    case 4: c.sinks = true, c.tiny = true; break;
+    case 4: c.sinks = true, c.tiny = true, c.tiny_first = 128; break; // steps grow from one tile of a warp to its next
     case 5: c.views = true, c.window = 40; break;
     case 6: c.tree_words = 2, c.views = true; break;
     case 7: c.noncausal = true, c.tiny = true; break;
