@@ -42,7 +42,7 @@ var planted = []struct {
 
 // writePlanted makes a pack of the variants that are planted in a folder.
 func writePlanted(t *testing.T, c *standin.Control, folder string) string {
-	p := pack.Pack{Commit: "planted", BudgetSeconds: 120}
+	p := pack.Pack{Commit: "planted", BudgetSeconds: 600}
 	for _, v := range planted {
 		files, err := c.Files(v.as)
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestPackOnTheStandIn(t *testing.T) {
 	}
 	t.Setenv("FERRUM_SIMT_CAPABILITY", "9.0")
 	folder, results := t.TempDir(), t.TempDir()
-	r := finishPack(t, writePlanted(t, c, folder), results, "TestPackPartOnTheStandIn", 15*time.Second)
+	r := finishPack(t, writePlanted(t, c, folder), results, "TestPackPartOnTheStandIn", 30*time.Second)
 	dropped, conform := map[string]string{}, map[string]string{}
 	for _, v := range r.Variants {
 		dropped[v.Name], conform[v.Name] = v.Dropped, v.Conform
@@ -80,6 +80,7 @@ func TestPackOnTheStandIn(t *testing.T) {
 	require.Contains(t, dropped["wrong"], "does not conform: attend: ")
 	require.Equal(t, "does not conform: the checks that it passed launch none of its kernels", dropped["untested"])
 	require.Equal(t, "passed", conform["slow"])
+	require.Len(t, r.Variants[4].Shapes, 1)
 	require.False(t, r.Variants[4].Shapes[0].Prediction.Hit, "nothing here takes a ten-millionth of a second")
 	require.Regexp(t, `^slower: .* of the baseline's time in prefill/bf16/`, dropped["slow"])
 	require.Empty(t, dropped["fast"])
@@ -100,7 +101,7 @@ func TestPackOnTheStandIn(t *testing.T) {
 
 // TestPackPartOnTheStandIn runs a part of the planted pack.
 func TestPackPartOnTheStandIn(t *testing.T) {
-	if os.Getenv("FERRUM_PACK_PART") == "" {
+	if os.Getenv("FERRUM_TEST_CHILD") == "" {
 		t.Skip("TestPackOnTheStandIn runs it")
 	}
 	runPackPart(t, func(l *lab) pack.Lab {

@@ -41,7 +41,7 @@ func finishPack(t *testing.T, path, folder, part string, patience time.Duration)
 	require.NoError(t, err)
 	r, err := pack.Finish(filepath.Join(folder, "results.json"), patience, func(ctx context.Context) error {
 		cmd := process.CommandContext(ctx, self, "-test.run=^"+part+"$", "-test.count=1", "-test.timeout=0")
-		cmd.Env = append(os.Environ(), packVariable+"="+path, resultsVariable+"="+folder, "FERRUM_PACK_PART=1")
+		cmd.Env = append(os.Environ(), packVariable+"="+path, resultsVariable+"="+folder, "FERRUM_TEST_CHILD=1")
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, time.Second
 		return cmd.Run()
 	}, os.Stdout)
@@ -61,7 +61,7 @@ func finishPack(t *testing.T, path, folder, part string, patience time.Duration)
 
 // TestPackPart runs a pack until the device is lost.
 func TestPackPart(t *testing.T) {
-	if os.Getenv("FERRUM_PACK_PART") == "" {
+	if os.Getenv("FERRUM_TEST_CHILD") == "" {
 		t.Skip("TestPack runs it")
 	}
 	runPackPart(t, func(l *lab) pack.Lab { return l })

@@ -73,6 +73,7 @@ func (r *run) compare(v Variant, out *ShapeResult, until time.Time) error {
 // on calls the lab for a side, whose the error is.
 func (c *comparison) on(s *side, call func() error) error {
 	err := c.run.guard(call)
+	c.run.alive()
 	if err != nil && s.variant == "" {
 		return baselineError{err}
 	}
@@ -132,7 +133,6 @@ func (c *comparison) rounds(until time.Time) (stopped string, err error) {
 		if err := c.round(); err != nil {
 			return "", err
 		}
-		c.run.alive()
 		ratio, n := spread(c.ratios), len(c.ratios)
 		switch {
 		case n >= loserRounds && ratio.Median > loserRatio:
