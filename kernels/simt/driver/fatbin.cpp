@@ -65,7 +65,7 @@ std::map<std::string, std::string> kernels_in(const void *image) {
     std::map<std::string, std::string> names;
     auto name_at = [&](size_t begin) {
         size_t end = begin;
-        while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_')) end++;
+        while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_' || text[end] == '@')) end++;
         return std::string(text.substr(begin, end - begin));
     };
     for (std::string_view mark : {".text.", ".entry "}) {
