@@ -44,10 +44,19 @@ inline void Block::ready(Task &task) {
 }
 
 // next takes one of those that are ready: any, or the first one without a seed; null if
-// there is none.
+// there is none. One of the lazy is taken where there are hardly others.
 inline Task *Block::next() {
     if (waiting_ == 0)
         return nullptr;
+    Task *task = draw();
+    for (size_t others = waiting_; lazy_ != 0 && others > 0 && size_t(task - tasks_.data()) / GROUP + 1 == lazy_; others--) {
+        ready(*task);
+        task = draw();
+    }
+    return task;
+}
+
+inline Task *Block::draw() {
     size_t at = first_ + random_.pick(uint32_t(waiting_));
     std::swap(ready_[first_], ready_[at < threads_ ? at : at - threads_]);
     Task *task = ready_[first_];
@@ -106,6 +115,7 @@ void Block::prepare(const Launch &launch, Dim index, bool late_copies) {
     barrier_.order.renew();
     begin_.renew();
     returned_ = first_ = waiting_ = 0;
+    lazy_ = threads_ > GROUP ? random_.pick(uint32_t(threads_ / GROUP + 1)) : 0;
     warps_.resize((threads_ + WARP - 1) / WARP);
     for (Warp &warp : warps_)
         warp.clear();

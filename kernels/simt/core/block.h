@@ -114,6 +114,7 @@ private:
     void join(Task &task, Crowd &here, unsigned threads, bool waits, Work work, Site site);
     void ready(Task &task);
     Task *next();
+    Task *draw();
     void wait(Task &task, Task::State state, Site site);
     void go(Fiber &from, Task &to);
     [[noreturn]] void fail(Task &task, const Failure &failure);
@@ -132,6 +133,8 @@ private:
     size_t rotation_ = 0; // of fibers among tasks, under the race check
     std::vector<Task *> ready_; // a ring of threads_
     size_t first_ = 0, waiting_ = 0;
+    static constexpr size_t GROUP = 128; // threads of a warpgroup
+    size_t lazy_ = 0; // number, from 1 on, of a warpgroup that is behind the others in this block; 0: none
 
     std::deque<Warp> warps_; // where they lie stays the same
     Meeting barrier_;

@@ -27,6 +27,6 @@ bool omit_met(const Site &site) {
     return number == omitted;
 }
 
-size_t sites_met() { return met.size(); }
+const Site *omitted_site() { return omitted >= 0 && size_t(omitted) < met.size() ? &met[omitted] : nullptr; }
 
 } // namespace simt

@@ -74,7 +74,7 @@ void yield();
 extern int omitted;
 bool omit_met(const Site &site);
 inline bool omit(const Site &site) { return omitted >= 0 && omit_met(site); }
-size_t sites_met();
+const Site *omitted_site(); // null: no such one was met
 
 // fault ends the launch: this thread did what hardware does not define.
 [[noreturn]] void fault(const char *what, Site site);

@@ -149,16 +149,15 @@ template <class T, int KDIM, int VDIM> struct WideLatent {
         wgmma_commit();
     }
 
-    // total makes sums those of both warpgroups, which meet where tops were.
+    // total makes sums those of both warpgroups, which meet where tops were: these were read before the last weights were there.
     __device__ static void total(float (&sum)[2], const Place &place) {
-        some_sync<256>(1); // nobody reads tops any more
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             sum[half] += __shfl_xor_sync(FULL, sum[half], 1);
             sum[half] += __shfl_xor_sync(FULL, sum[half], 2);
             if (place.lane % 4 == 0) place.mine(half) = sum[half];
         }
-        some_sync<256>(2);
+        some_sync<256>(1);
 #pragma unroll
         for (int half = 0; half < 2; half++) sum[half] += place.other(half);
     }

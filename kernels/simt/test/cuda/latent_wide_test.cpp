@@ -59,7 +59,7 @@ void check(int i) {
 } // namespace
 
 int main() {
-    if (!sanitized) each_wait_is_needed("latents", 10, 1, [] { check(0); });
+    if (!sanitized) each_wait_is_needed("latents", 9, 1, [] { check(0); });
     for (int i = 0; i < CASES; i += sanitized ? 4 : 1) check(i);
     std::puts("attention of warpgroups over latents: ok");
 }
