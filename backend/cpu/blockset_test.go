@@ -23,6 +23,10 @@ func TestBlockSetsAgainstModel(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(rapid.IntRange(0, 1<<30).Draw(t, "seed"))))
 		blocks := rapid.IntRange(1, 4).Draw(t, "blocks")
 		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(copyPiece/3, copyPiece+1)), 1, 9).Draw(t, "sizes")
+		whole := rapid.IntRange(0, 3).Draw(t, "whole") == 0 // several parts of every block, around the caches
+		if whole {
+			blocks, sizes = 4, append(sizes, copyPiece, largeCopy/4)
+		}
 		planes, images, total := make([]backend.BlockPlane[*Buffer], len(sizes)), make([][]byte, len(sizes)), 0
 		for i, each := range sizes {
 			buf, err := be.Alloc(backend.Int8, each*blocks)
@@ -49,6 +53,9 @@ func TestBlockSetsAgainstModel(t *testing.T) {
 		require.True(t, bytes.Equal(want, host.Bytes()))
 
 		list = rapid.SliceOfNDistinct(rapid.Uint32Range(0, uint32(blocks-1)), 0, blocks, rapid.ID).Draw(t, "list back")
+		if whole {
+			list = []uint32{2, 0, 3, 1}
+		}
 		require.NoError(t, set.Unpack(s, list, host, lead+3))
 		at = lead + 3
 		for _, b := range list {

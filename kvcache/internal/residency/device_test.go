@@ -92,6 +92,9 @@ func (w *work) finish() {
 }
 
 func (m *mark) Done() (bool, error) {
+	if m.of.asked != nil {
+		defer m.of.asked()
+	}
 	if m.at == nil || m.at.done {
 		return true, m.failed()
 	}
@@ -119,6 +122,7 @@ func (m *mark) Close() error { return nil }
 type events struct {
 	limit int
 	waits func() // told of each wait; nil: nobody
+	asked func() // called after each answer of Done; nil: nothing
 }
 
 var errNoEvents = errors.New("no more events")

@@ -84,6 +84,23 @@ func (h *history) close(blocks ...block.Block) {
 	require.NoError(h.t, h.fences.Check(nil))
 }
 
+// A step that ends while the pool looks has its entries told as written before they are given up, and can be evicted.
+func TestWrittenIsToldBeforeBlocksAreGivenUp(t *testing.T) {
+	h := newHistory(t, 1)
+	var told []block.Block
+	h.r.OnWritten = func(entry block.Block) { told = append(told, entry) }
+	b := h.take(1)
+	w := h.step(nil, 0, b...)
+	require.Equal(t, 1, h.publish([]uint32{1, 2}, b...))
+	require.NoError(t, h.r.Retire(h.fence, b))
+	require.Equal(t, 1, h.r.Retired())
+	h.ev.asked = w.finish
+	require.NoError(t, h.r.Reclaim())
+	require.Zero(t, h.r.Retired())
+	require.Equal(t, b, told)
+	h.close()
+}
+
 // A block that two steps filled is published by the second one: what the first failed to write is not found, whenever that
 // is known, and is where no step failed.
 func TestBlockOfTwoSteps(t *testing.T) {

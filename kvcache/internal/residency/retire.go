@@ -96,19 +96,20 @@ func (r *Blocks) giveBack(c *block.Claim, blocks []block.Block) error {
 
 // Reclaim gives up the references whose fence was reached, and notes what the device has written.
 // Fences are asked latest first: one that is reached has the earlier ones of its sequence before
-// it, so that the end of a path is never given up after its beginning. It returns errors of the
+// it, so that the end of a path is never given up after its beginning. They are asked before what is written is
+// noted: an entry that is given up, and may be evicted next, was told to whoever keeps it elsewhere. It returns errors of the
 // device that it meets.
 func (r *Blocks) Reclaim() error {
-	err := r.settle()
-	if r.cache != nil {
-		r.cache.Expire()
-	}
 	var asked *Fence
 	for i := len(r.retired) - 1; i >= 0; i-- {
 		if f := r.retired[i].fence; f != asked { // a step gives up blocks of many sequences
 			f.Reached()
 			asked = f
 		}
+	}
+	err := r.settle()
+	if r.cache != nil {
+		r.cache.Expire()
 	}
 	kept := r.retired[:0]
 	for _, w := range r.retired {
