@@ -4,6 +4,7 @@ FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 COUNT     ?= 1
 BIN       := bin/ferrumkv
+ALL       := ./... ./cmd/... ./scripts/... # ./... ends where another module begins
 
 # Pinned, so that a check passes or fails for what changed here. It runs as a
 # program of its own: no dependency of the module.
@@ -34,7 +35,7 @@ nvml: ## build bin/ferrumkv-nvml, which reads the state of NVIDIA devices for do
 .PHONY: test-cpu
 test-cpu: ## all tests, on the CPU backend
 	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
-	GOGC=$${GOGC:-400} $(GO) test -timeout 10m ./...
+	GOGC=$${GOGC:-400} $(GO) test -timeout 10m $(ALL)
 
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
@@ -54,7 +55,7 @@ RECORDED := test-race test-nvml test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
 test-race: ## all tests under the race detector
-test-nvml: ## ferrumkv-nvml, which ./... leaves out
+test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
 test-cuda-kernels: ## the CUDA kernels and their stand-in, in C++
@@ -102,13 +103,13 @@ test-cuda: ## the CUDA backend on this machine's GPU: tests, and the sanitizer i
 bench-cuda: ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
 	$(SAY) $(BUNDLE)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
-	@$(GO) run ./internal/bench/benchpage build/results-cuda/cuda.txt
+	@$(GO) run ./cmd/internal/benchpage build/results-cuda/cuda.txt
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
 
 .PHONY: bench-cuda-page
 bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine, and of cuda-pack.json beside it
 	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
-	$(GO) run ./internal/bench/benchpage docs/benchmarks/cuda.txt
+	$(GO) run ./cmd/internal/benchpage docs/benchmarks/cuda.txt
 
 .PHONY: bench-cuda-host
 bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
@@ -138,7 +139,7 @@ kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); witho
 
 .PHONY: bench
 bench: ## benchmarks of the packages, BENCHTIME each
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list ./... | grep -v internal/bench)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list $(ALL) | grep -v internal/bench)
 
 .PHONY: bench-cpu
 bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BENCHTIME=1x: smaller, to see that it runs)
@@ -148,7 +149,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BEN
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
-	$(GO) run ./internal/bench/benchpage docs/benchmarks/cpu.txt
+	$(GO) run ./cmd/internal/benchpage docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes; those of stories260K need docs/test-data.md)
@@ -162,8 +163,8 @@ fuzz: ## every fuzz target, FUZZTIME each
 lint: ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l backend cmd examples internal kernels kvcache scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) vet $(ALL)
+	$(GO) run $(STATICCHECK) $(ALL)
 
 .PHONY: tidy
 tidy: ## go.mod and go.sum, which name the commit that changed the demo model last
@@ -191,7 +192,7 @@ kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc, which script
 
 .PHONY: cover
 cover: ## test coverage, in cover.out and as a total
-	$(GO) test -timeout 10m -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) test -timeout 10m -coverpkg=./...,./cmd/... -coverprofile=cover.out ./... ./cmd/...
 	@$(GO) tool cover -func=cover.out | tail -1
 
 # Without optimizations, which take a third of the time and find no mistakes.
@@ -199,7 +200,7 @@ cover: ## test coverage, in cover.out and as a total
 cross: ## build for every other platform, without cgo
 	@for platform in linux/arm64 darwin/arm64 windows/amd64; do \
 		echo "build $$platform"; \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -gcflags='all=-N -l' ./... || exit 1; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -gcflags='all=-N -l' $(ALL) || exit 1; \
 	done
 
 .PHONY: clean

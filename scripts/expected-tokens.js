@@ -2,7 +2,7 @@
 // Hugging Face's own implementation gives them, which TestPublishedTokenizers compares.
 //
 //	npm install tokenizers && node scripts/expected-tokens.js FOLDER...
-//	TEXTS=internal/tokenizer/testdata/texts.json node scripts/expected-tokens.js internal/tokenizer/testdata/*/
+//	TEXTS=cmd/internal/tokenizer/testdata/texts.json node scripts/expected-tokens.js cmd/internal/tokenizer/testdata/*/
 //
 // The texts are those of the file TEXTS, or made here: words of many scripts, spaces, controls, marks, emoji, and
 // characters taken at random. The same SEED makes the same texts.

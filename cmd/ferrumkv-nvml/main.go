@@ -19,10 +19,11 @@ import (
 	"os"
 
 	"github.com/ferrumkv/ferrumkv/internal/nvml"
+	"github.com/ferrumkv/ferrumkv/internal/nvml/library"
 )
 
 func main() {
-	readings, err := devices()
+	readings, err := library.Devices()
 	if err == nil {
 		err = write(os.Stdout, readings)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/tinymodel"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tinymodel"
 	"github.com/stretchr/testify/require"
 )
 

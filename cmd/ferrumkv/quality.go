@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/quality"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
-	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 // infinite names the cache that keeps everything among the policies.

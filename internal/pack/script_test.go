@@ -17,7 +17,7 @@ const script = "../../scripts/gpu-pack-run"
 
 // packages are those of the programs of a bundle.
 var packages = map[string]string{"backend-cuda": "backend/cuda", "backend-cuda-driver": "backend/cuda/driver", "kvcache": "kvcache",
-	"kvcache-evictor": "kvcache/evictor", "internal-runner": "internal/runner", "cmd-ferrumkv": "cmd/ferrumkv"}
+	"kvcache-evictor": "kvcache/evictor", "cmd-internal-runner": "cmd/internal/runner", "cmd-ferrumkv": "cmd/ferrumkv"}
 
 var (
 	testNames = regexp.MustCompile(`(?m)^func (Test\w+)\(`)

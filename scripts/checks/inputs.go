@@ -40,7 +40,7 @@ const repositoryModules = "github.com/ferrumkv/ferrumkv/"
 // of the chosen variables that are set. Documents do not count. A check that names no inputs
 // depends on all files, documents among them.
 func (in *inputs) hash(c check) (string, error) {
-	specs := append([]string{"go.mod", "go.sum", ":(exclude,glob)**/*.md"}, c.paths...)
+	specs := append([]string{"go.mod", "go.sum", "go.work", "cmd/go.mod", "cmd/go.sum", ":(exclude,glob)**/*.md"}, c.paths...)
 	if len(c.packages) == 0 && len(c.paths) == 0 {
 		specs = []string{".", ":(exclude).ci/passed"}
 	}
@@ -83,7 +83,7 @@ func (in *inputs) hash(c check) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if f == "go.mod" || f == "go.sum" {
+		if name := filepath.Base(f); name == "go.mod" || name == "go.sum" {
 			content = foreign(content)
 		}
 		fmt.Fprintf(sum, "%x %s\n", sha256.Sum256(content), f)

@@ -58,9 +58,9 @@ var table = []check{
 		command: []string{"scripts/metal-simt", "bench"}},
 
 	{name: "test-race", what: "all tests under the race detector", when: onChange, takes: 6 * time.Minute,
-		command: []string{"scripts/test-race", "all"}, packages: []string{"./..."}, tools: cudaTools},
-	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which ./... leaves out", when: onChange, takes: 15 * time.Second,
-		command: []string{"scripts/test-nvml"}, packages: []string{"./cmd/ferrumkv-nvml"}, tools: cudaTools},
+		command: []string{"scripts/test-race", "all"}, packages: []string{"./...", "./cmd/...", "./scripts/..."}, tools: cudaTools},
+	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which no pattern finds", when: onChange, takes: 15 * time.Second,
+		command: []string{"scripts/test-nvml"}, packages: []string{"./cmd/ferrumkv-nvml", "./internal/nvml/library"}, tools: cudaTools},
 	{name: "test-noasm", what: "the CPU backend and the cache on kernels in Go alone", when: onChange, takes: 40 * time.Second,
 		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./internal/product"},
 		packages: []string{"./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./internal/product"}, tags: "noasm", tools: []string{"go"}},

@@ -3,23 +3,21 @@
 //
 //	go run ./scripts/proxy DIR FOLDER VERSION
 //
-// FOLDER has the module's go.mod; it is below the current folder.
+// FOLDER has the module's go.mod; it is below the current folder. What it requires of modules that are in DIR already is
+// of the version there, as it will be when both are released.
 package main
 
 import (
-	"archive/tar"
-	"archive/zip"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
 )
 
 func main() {
@@ -33,95 +31,44 @@ func main() {
 	}
 }
 
-type file struct {
-	name    string
-	content []byte
-}
-
-var moduleLine = regexp.MustCompile(`(?m)^module (\S+)$`)
-
 func add(proxy, folder, version string) error {
-	files, err := committed(folder)
+	root, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("git rev-parse: %w", err)
 	}
-	root := slices.IndexFunc(files, func(f file) bool { return f.name == "go.mod" })
-	if root < 0 {
+	folder = filepath.ToSlash(filepath.Clean(folder))
+	text, err := exec.Command("git", "show", "HEAD:./"+folder+"/go.mod").Output()
+	if err != nil {
 		return fmt.Errorf("%s: no go.mod at HEAD", folder)
 	}
-	mod := files[root].content
-	line := moduleLine.FindSubmatch(mod)
-	if line == nil {
-		return fmt.Errorf("%s: go.mod names no module", folder)
-	}
-	module := string(line[1])
-	archive, err := zipped(own(files), module+"@"+version+"/")
+	mod, err := modfile.Parse(folder+"/go.mod", text, nil)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(proxy, filepath.FromSlash(module), "@v")
+	for _, r := range mod.Require {
+		if there, err := os.ReadFile(filepath.Join(proxy, r.Mod.Path, "@v", "list")); err == nil {
+			if err := mod.AddRequire(r.Mod.Path, strings.TrimSpace(string(there))); err != nil {
+				return err
+			}
+		}
+	}
+	if text, err = mod.Format(); err != nil {
+		return err
+	}
+	path := mod.Module.Mod.Path
+	dir := filepath.Join(proxy, filepath.FromSlash(path), "@v")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	write := func(name string, content []byte) error { return os.WriteFile(filepath.Join(dir, name), content, 0o644) }
-	return errors.Join(
-		write(version+".zip", archive), write(version+".mod", mod), write("list", []byte(version+"\n")),
-		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
-}
-
-// committed is the files of a folder at HEAD, with the line ends that they have there.
-func committed(folder string) (files []file, err error) {
-	var complaint bytes.Buffer
-	cmd := exec.Command("git", "-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", "--format=tar", "HEAD:./"+folder)
-	cmd.Stderr = &complaint
-	archive, err := cmd.Output()
+	archive, err := os.Create(filepath.Join(dir, version+".zip"))
 	if err != nil {
-		return nil, fmt.Errorf("git archive: %w: %s", err, complaint.Bytes())
+		return err
 	}
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h.Typeflag != tar.TypeReg { // what a module cannot have, and folders, which are no entries of its zip
-			continue
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{h.Name, content})
+	if folder == "." {
+		folder = ""
 	}
-}
-
-// own is the files without those of other modules: of folders with a go.mod of their own.
-func own(files []file) []file {
-	var others []string
-	for _, f := range files {
-		if dir, name := path.Split(f.name); name == "go.mod" && dir != "" {
-			others = append(others, dir)
-		}
-	}
-	return slices.DeleteFunc(files, func(f file) bool {
-		return slices.ContainsFunc(others, func(dir string) bool { return strings.HasPrefix(f.name, dir) })
-	})
-}
-
-func zipped(files []file, prefix string) ([]byte, error) {
-	var archive bytes.Buffer
-	w := zip.NewWriter(&archive)
-	for _, f := range files {
-		entry, err := w.Create(prefix + f.name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := entry.Write(f.content); err != nil {
-			return nil, err
-		}
-	}
-	err := w.Close()
-	return archive.Bytes(), err
+	err = zip.CreateFromVCS(archive, module.Version{Path: path, Version: version}, strings.TrimSpace(string(root)), "HEAD", folder)
+	write := func(name string, content []byte) error { return os.WriteFile(filepath.Join(dir, name), content, 0o644) }
+	return errors.Join(err, archive.Close(), write(version+".mod", text), write("list", []byte(version+"\n")),
+		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
 }
