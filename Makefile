@@ -106,7 +106,7 @@ bench-cuda: ## the CUDA kernels against the bandwidth and matrix rate of this ma
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
 
 .PHONY: bench-cuda-page
-bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine
+bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine, and of cuda-pack.json beside it
 	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
 	$(GO) run ./internal/bench/benchpage docs/benchmarks/cuda.txt
 
@@ -119,6 +119,10 @@ bench-cuda-host: ## the host's part of a step on CUDA, over a driver library tha
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go: build/bundle-cuda, packed in one file (5 minutes)
 	$(SAY) $(BUNDLE)
 	$(SAY) 'packing build/bundle-cuda: minutes' scripts/cuda-pack
+
+.PHONY: gpu-pack
+gpu-pack: ## what a rented GPU is asked in half an hour: build/gpu-pack.tar.xz (needs nvcc; docs/kernels.md has the three calls)
+	$(SAY) 'building build/gpu-pack: minutes' env GO='$(GO)' scripts/gpu-pack
 
 .PHONY: test-metal
 test-metal: ## the Metal backend on this Mac, with the framework's own checks on

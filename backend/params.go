@@ -100,7 +100,7 @@ type Ragged[B Buffer] struct {
 //
 // A key of a latent cache comes in two operands, as models compute it: V is its first elements, the latent, [Tokens,
 // KVHeads, V dim], and K is the rest, [Tokens, KVHeads, K dim − V dim], which may be no elements. Rotary turns
-// the rest, and in Q, which is [Tokens, QHeads, K dim], the elements behind the first V dim; it has at most K dim
+// the rest, and in Q, which is [Tokens, QHeads, K dim], the elements after the first V dim; it has at most K dim
 // − V dim Dims. ErrNonFinite calls the whole key one.
 //
 // Quantized types store finite values only. A row with another value is ErrNonFinite: a device in
@@ -135,7 +135,7 @@ type AppendParams[B Buffer] struct {
 type RotaryTable[B Buffer] struct {
 	Table     Opt[B]  `operand:"rope table"` // f32 [Positions, Dims/2, 2]: cos and sin of each pair's angle
 	Positions int     // rows of Table
-	Dims      int     // the first dims of a head, of a latent cache those behind the latent, are rotated; even
+	Dims      int     // the first dims of a head, of a latent cache those after the latent, are rotated; even
 	Pairing   Pairing // which elements form a pair
 	Magnitude float32 // factor of rotated dims, 1 except with YaRN; Rotate does not apply it
 }
@@ -426,7 +426,7 @@ type ConvertBlocksParams[B Buffer] struct {
 
 // RotateParams rotates the keys at Slots (I64 [N]; −1 is skipped, any other slot may appear once)
 // by Deltas (I32 [N]) positions, forward or back, by less than Rotary.Positions; of a latent cache the
-// elements behind the latent. A rotated value ends at the largest number of the keys' type, of quantized
+// elements after the latent. A rotated value ends at the largest number of the keys' type, of quantized
 // keys at the largest float32. Those are quantized again, each value within half a step of the rotated
 // one; keys of Int4Channel are ErrUnsupported. With Hadamard, keys are turned back as sums of float32:
 // those beyond 2^127 / dim may come out infinite or NaN, here and from Gather and ConvertBlocks.

@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 8
+#define FKV_ABI_VERSION 9
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -374,7 +374,7 @@ struct fkv_attend_row {
 };
 
 #define FKV_ROW_WORDS 4
-#define FKV_WORK_HEADER 16 /* words before the first item; the host's own */
+#define FKV_WORK_HEADER 24 /* words before the first item; the host's own */
 
 /* The keys that CUDA kernels move at once, where they are aligned to as many in their block. */
 #define FKV_LEAF_KEYS 16
@@ -383,5 +383,7 @@ struct fkv_attend_row {
 #define FKV_VECTOR_ROWS 4
 #define FKV_DECODE_ROWS 16
 #define FKV_PREFILL_ROWS 64
+#define FKV_WIDE_ROWS 128
+#define FKV_WIDE_LATENT_ROWS 64 /* of kind wide, over a latent cache */
 
 #endif

@@ -9,6 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	_ "github.com/ferrumkv/ferrumkv/internal/variants/fromenv"
 	"github.com/stretchr/testify/require"
 )
 

@@ -15,7 +15,7 @@ var latentDefects = []defect{
 			return be.Append(s, p)
 		}
 	}},
-	{"leaves keys behind the latent unrotated", "latent", func(b *broken, be device) {
+	{"leaves keys after the latent unrotated", "latent", func(b *broken, be device) {
 		b.rotate = func(s backend.Stream, p rotateP) error {
 			if p.Cache.Latent {
 				p.N = 0

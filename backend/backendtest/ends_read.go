@@ -77,42 +77,31 @@ const covered, coveredMX = 0x1.ep127, 0x1.8p127
 
 // checkEndsTurned rotates stored keys whose pairs leave the range of f32 on the way: they end near its ends.
 func checkEndsTurned[B backend.Buffer](r *rig[B], dt backend.DType) {
-	f := r.storing(dt)
-	kDim, vDim := r.dims(80, 80)
-	block := r.blockSize(16)
-	e := rotary{500000, 64, backend.HalfSplit, 1}
-	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f})
-	for slot := range c.slots() {
-		for head := range c.kvHeads {
-			c.k.put(slot, head, r.endRow(slot, kDim, math.MaxFloat32))
-			c.v.put(slot, head, r.endRow(slot, vDim, math.MaxFloat32))
-		}
-	}
-	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
-	r.push()
-	require.NoError(r, r.be.Rotate(r.s, p))
-	require.NoError(r, r.s.Sync())
-	got := r.content(c.k)
-	eachRotated(c, func(slot, head, delta int, where string) {
-		if delta == 0 {
-			return // it stays, bit for bit
-		}
-		want, have := e.turn(widen(c.k.values(c.k.now(), slot, head)), delta), c.k.values(got, slot, head)
+	turnEnds(r, r.storing(dt), math.MaxFloat32, false, func(k *plane[B], got stored, slot, head int, want []float64) error {
+		have := k.values(got, slot, head)
 		for i, v := range want {
 			if far := float64(have[i]); math.Abs(v) > covered && far*math.Copysign(1, v) > 0.99*coveredMX && math.Abs(far) <= math.MaxFloat32 {
 				want[i] = far
 			}
 		}
-		require.NoError(r, c.k.settle(got, slot, head, want, 0), where)
-		require.NoError(r, c.k.finite(slot, head), where)
+		return k.settle(got, slot, head, want, 0)
 	})
-	r.verify()
 }
 
 // checkEndsTurnedFloats rotates keys that are floats, and that a Hadamard matrix may have turned, whose pairs leave the
 // range of their type: they end at its largest number.
 func checkEndsTurnedFloats[B backend.Buffer](r *rig[B], dt backend.DType, turned bool) {
-	f := backend.Format{Act: dt, K: dt, V: dt}
+	turnEnds(r, backend.Format{Act: dt, K: dt, V: dt}, largestOf(dt), turned, func(k *plane[B], got stored, slot, head int, want []float64) error {
+		for i, v := range want {
+			want[i] = min(max(v, -float64(largestOf(dt))), float64(largestOf(dt)))
+		}
+		return k.settleFloats(got, slot, head, want, coarsest(dt))
+	})
+}
+
+// turnEnds rotates keys whose elements go up to largest, and compares each that is to change: of what a reference without bounds
+// makes of it.
+func turnEnds[B backend.Buffer](r *rig[B], f backend.Format, largest float32, turned bool, compare func(k *plane[B], got stored, slot, head int, want []float64) error) {
 	kDim, vDim := r.dims(80, 80)
 	block := r.blockSize(16)
 	r.needs(f, kDim, vDim, block, true)
@@ -120,8 +109,8 @@ func checkEndsTurnedFloats[B backend.Buffer](r *rig[B], dt backend.DType, turned
 	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f})
 	for slot := range c.slots() {
 		for head := range c.kvHeads {
-			c.k.put(slot, head, r.endRow(slot, kDim, largestOf(dt)))
-			c.v.put(slot, head, r.endRow(slot, vDim, largestOf(dt)))
+			c.k.put(slot, head, r.endRow(slot, kDim, largest))
+			c.v.put(slot, head, r.endRow(slot, vDim, largest))
 		}
 	}
 	c.k.hadamard = turned
@@ -140,10 +129,7 @@ func checkEndsTurnedFloats[B backend.Buffer](r *rig[B], dt backend.DType, turned
 		} else {
 			want = e.turn(want, delta)
 		}
-		for i, v := range want {
-			want[i] = min(max(v, -float64(largestOf(dt))), float64(largestOf(dt)))
-		}
-		require.NoError(r, c.k.settleFloats(got, slot, head, want, coarsest(dt)), where)
+		require.NoError(r, compare(c.k, got, slot, head, want), where)
 		require.NoError(r, c.k.finite(slot, head), where)
 	})
 	r.verify()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latentAppends are the cases of appending: every format, and rotations of what comes behind the latent.
+// latentAppends are the cases of appending: every format, and rotations of what comes after the latent.
 func latentAppends(caps backend.Caps) []appendSpec {
 	var out []appendSpec
 	for i, f := range latentFormats(caps) {

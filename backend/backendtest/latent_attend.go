@@ -105,7 +105,7 @@ func latentRoundedQueries[B backend.Buffer](caps backend.Caps) []check[B] {
 	return append(out, check[B]{"appended and attended", checkLatentStep[B]})
 }
 
-// checkLatentStep appends queries, latents and what comes behind them, with a rotation, and attends: the result
+// checkLatentStep appends queries, latents and what comes after them, with a rotation, and attends: the result
 // is that of whole keys which were turned by the reference.
 func checkLatentStep[B backend.Buffer](r *rig[B]) {
 	f := r.plain()

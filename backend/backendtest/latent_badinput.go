@@ -83,7 +83,7 @@ func latentAppendSpoils[B backend.Buffer]() []spoil[B, backend.AppendParams[B]] 
 	return out
 }
 
-// latentRopeSpoils break the rotation of what comes behind the latent.
+// latentRopeSpoils break the rotation of what comes after the latent.
 func latentRopeSpoils[B backend.Buffer, P any](rope func(p *P) *backend.RotaryTable[B]) []spoil[B, P] {
 	return append(ropeSpoils(rope), spoil[B, P]{"a rotation that reaches into the latent", func(r *rig[B], p *P) {
 		t := rope(p)

@@ -27,6 +27,7 @@ type Backend struct {
 	dev     device.Device[*Buffer, *stream, *event, driver.Error]
 	ctx     *driver.Context
 	modules *modules
+	maps    maps
 	memory  memory
 	host    host
 }

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func BenchmarkKernels(b *testing.B) {
 				return be.ctx.CopyToDevice(at, host.Bytes(), own.cu)
 			}
 		}}
+	d.Probes = moreLimits(b, be, own)
 	tell(b, &d, be)
 	gputest.BenchmarkKernels(b, d, gputest.Probes{
 		Stream: own,
@@ -42,25 +44,27 @@ func BenchmarkKernels(b *testing.B) {
 			}
 			return found.resident, nil
 		},
-		Matrix: []backend.DType{backend.F16, backend.BF16}, ProductFlops: 2 * 16 * 8 * 16,
+		Matrix: matrixTypes, ProductFlops: 2 * 16 * 8 * 16,
 	})
 }
 
 // tell is what the driver and NVML know of the device. Nothing of it is changed. Without
 // the program that reads NVML the figures are the same.
 func tell(b *testing.B, d *bench.Device[*Buffer], be *Backend) {
-	reading := func() nvml.Reading {
-		readings, _ := nvml.Read(b.Context())
-		r, _ := nvml.At(be.ctx.Device.Bus, readings)
-		return r
-	}
 	lib, _ := library() // is open
-	now := reading()
+	now := reading(b.Context(), be)
 	d.About = [][2]string{{"driver", strings.TrimSpace("CUDA " + lib.VersionString() + " " + now.Driver)}}
 	if now.Pace() != "" {
 		d.About = append(d.About, [2]string{"at rest", now.Pace()})
-		d.State = func() string { return reading().Pace() }
+		d.State = func() string { return reading(b.Context(), be).Pace() }
 	}
+}
+
+// reading is what NVML says of the device now.
+func reading(ctx context.Context, be *Backend) nvml.Reading {
+	readings, _ := nvml.Read(ctx)
+	r, _ := nvml.At(be.ctx.Device.Bus, readings)
+	return r
 }
 
 // timer takes the device's time between two events on a stream.
@@ -73,7 +77,7 @@ type timer struct {
 }
 
 // newTimer returns a timer that lives as long as the device.
-func newTimer(b *testing.B, be *Backend, s *stream) *timer {
+func newTimer(b testing.TB, be *Backend, s *stream) *timer {
 	t := &timer{be: be, s: s, copies: 1}
 	var err error
 	for _, e := range []*driver.Event{&t.begin, &t.start, &t.end} {

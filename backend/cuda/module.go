@@ -14,6 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/variants"
 	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
@@ -34,27 +35,62 @@ type kernel struct {
 // module, is loaded when one of its kernels is first used: a process pays for what
 // it needs. It is safe for concurrent use.
 type modules struct {
-	ctx     *driver.Context
-	reclaim func() error // gives freed memory back to the device
-	kernels device.Kernels[launch.Kernel, kernel]
-	latest  [launch.Ops]atomic.Pointer[kernel] // of each Op: the layers of a step ask for the same
+	ctx      *driver.Context
+	reclaim  func() error       // gives freed memory back to the device
+	variants []*cudakernels.Set // that are looked into before what is embedded
+	kernels  device.Kernels[launch.Kernel, kernel]
+	latest   [launch.Ops]atomic.Pointer[kernel] // of each Op: the layers of a step ask for the same
+	wide     func() map[launch.Kernel]bool      // kernels of warpgroups that there are
 
 	mu     sync.Mutex
-	loaded map[string]driver.Module // by family; guarded by mu, and each added under its family's lock
+	loaded map[family]driver.Module // guarded by mu, and each added under its family's lock
+}
+
+// family is a module of a set.
+type family struct {
+	set  *cudakernels.Set
+	name string
 }
 
 func newModules(ctx *driver.Context, reclaim func() error) *modules {
-	return &modules{ctx: ctx, reclaim: reclaim, loaded: map[string]driver.Module{}, kernels: device.Kernels[launch.Kernel, kernel]{Group: familyOf}}
+	m := &modules{ctx: ctx, reclaim: reclaim, loaded: map[family]driver.Module{}}
+	for _, set := range variants.Chosen() {
+		if set.Runs(ctx.Device.Major, ctx.Device.Minor) {
+			m.variants = append(m.variants, set)
+		}
+	}
+	m.kernels.Group = func(id launch.Kernel) string {
+		_, entry, _ := m.entry(id.Symbol())
+		return entry.Family
+	}
+	m.wide = sync.OnceValue(func() map[launch.Kernel]bool {
+		there := map[launch.Kernel]bool{}
+		for _, k := range launch.Wide() {
+			if _, _, err := m.entry(k.Symbol()); err == nil {
+				there[k] = true
+			}
+		}
+		return there
+	})
+	return m
 }
 
-// familyOf is the module that a kernel is in; "" where there is none.
-func familyOf(id launch.Kernel) string {
-	compiled, err := cudakernels.Load()
-	if err != nil {
-		return ""
+// entry finds a kernel in the first set that has it.
+func (m *modules) entry(symbol string) (*cudakernels.Set, manifest.Kernel, error) {
+	for _, set := range m.variants {
+		if entry, ok := set.Find(symbol); ok {
+			return set, entry, nil
+		}
 	}
-	entry, _ := compiled.Find(id.Symbol())
-	return entry.Family
+	embedded, err := cudakernels.Load()
+	if err != nil {
+		return nil, manifest.Kernel{}, err
+	}
+	entry, ok := embedded.Find(symbol)
+	if !ok {
+		return nil, entry, backend.ErrUnsupported{Op: symbol, Why: "there is no such compiled kernel"}
+	}
+	return embedded, entry, nil
 }
 
 // known returns a kernel that was found before, and allocates nothing. Any other is device.Missing: where
@@ -95,19 +131,15 @@ func (m *modules) load(id launch.Kernel) (*kernel, error) {
 
 func (m *modules) lookUp(id launch.Kernel) (*kernel, error) {
 	symbol := id.Symbol()
-	compiled, err := cudakernels.Load()
+	set, entry, err := m.entry(symbol)
 	if err != nil {
 		return nil, err
 	}
-	if compiled.ABI != abi.Version {
+	if set.ABI != abi.Version {
 		return nil, backend.ErrUnsupported{Op: symbol, Why: fmt.Sprintf(
-			"the compiled kernels are of ABI %d and this program of %d; run make kernels-cuda", compiled.ABI, abi.Version)}
+			"the compiled kernels are of ABI %d and this program of %d; run make kernels-cuda", set.ABI, abi.Version)}
 	}
-	entry, ok := compiled.Find(symbol)
-	if !ok {
-		return nil, backend.ErrUnsupported{Op: symbol, Why: "there is no such compiled kernel"}
-	}
-	module, err := m.module(entry.Family, compiled)
+	module, err := m.module(family{set, entry.Family})
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +161,14 @@ func (m *modules) lookUp(id launch.Kernel) (*kernel, error) {
 }
 
 // module is the module of a family.
-func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Module, error) {
+func (m *modules) module(of family) (driver.Module, error) {
 	m.mu.Lock()
-	module, ok := m.loaded[family]
+	module, ok := m.loaded[of]
 	m.mu.Unlock()
 	if ok {
 		return module, nil
 	}
-	image, err := cudakernels.Image(family)
+	image, err := of.set.Image(of.name)
 	if err != nil {
 		return 0, err
 	}
@@ -145,15 +177,15 @@ func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Mod
 	switch d := m.ctx.Device; {
 	case err == nil:
 	case errors.Is(err, backend.ErrOutOfMemory{}), errors.Is(err, backend.ErrLost), !errors.As(err, &refused), refused.Call != "cuModuleLoadData":
-		return 0, fmt.Errorf("load kernels %s: %w", family, err)
+		return 0, fmt.Errorf("load kernels %s: %w", of.name, err)
 	default:
-		return 0, backend.ErrUnsupported{Op: "load kernels " + family, Why: fmt.Sprintf(
+		return 0, backend.ErrUnsupported{Op: "load kernels " + of.name, Why: fmt.Sprintf(
 			"the driver refuses the code for %s on %s, compute capability %d.%d: %v",
-			strings.Join(compiled.Architectures, ", "), d.Name, d.Major, d.Minor, err)}
+			strings.Join(of.set.Architectures, ", "), d.Name, d.Major, d.Minor, err)}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.loaded[family] = module
+	m.loaded[of] = module
 	return module, nil
 }
 

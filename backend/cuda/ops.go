@@ -15,6 +15,9 @@ var _ backend.Preparer = (*Backend)(nil)
 // kernels that the step needs, which others do not wait for.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	return be.dev.Plan(s, func(k launch.Kernel) (int, error) {
+		if k.Op == launch.OpAttendWide && !be.modules.wide()[k] {
+			return 0, nil
+		}
 		found, err := be.modules.known(k)
 		if err != nil {
 			return 0, err
@@ -29,7 +32,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 // who never attends to a prompt does not need to wait for that.
 func (be *Backend) Prepare(p backend.Preparation) error {
 	return be.dev.Load("prepare", func() error {
-		for _, k := range launch.Prepared(p, be.ctx.Device.Major <= lastMachineMajor) {
+		for _, k := range launch.Prepared(p, be.ctx.Device.Major <= lastMachineMajor, be.modules.wide()) {
 			if _, err := be.modules.find(k); err != nil {
 				return err
 			}

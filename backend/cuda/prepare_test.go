@@ -57,7 +57,7 @@ func TestContiguousCachesPrepareTheirKernels(t *testing.T) {
 	before := c.Calls("cuModuleGetFunction")
 	require.NoError(t, be.Prepare(p))
 	looked := c.Calls("cuModuleGetFunction")
-	require.EqualValues(t, len(launch.Prepared(p, true)), looked-before)
+	require.EqualValues(t, len(launch.Prepared(p, true, nil)), looked-before)
 	shape.TableStride, shape.ContextLens[0] = 1, uint32(shape.BlockSize)
 	_, err := be.PlanAttend(shape)
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestPreparedKernelsAreReachable(t *testing.T) {
 			p := backend.Preparation{Formats: []backend.Format{f, f}, QHeads: 8, KVHeads: 2, KDim: dims[0], VDim: dims[1], Scores: true}
 			for i := range 8 {
 				p.Residual, p.Hadamard, p.Contiguous = i&1 != 0, i&2 != 0, i&4 != 0
-				for _, k := range launch.Prepared(p, true) {
+				for _, k := range launch.Prepared(p, true, nil) {
 					require.True(t, reachable[k], k.Symbol())
 				}
 			}

@@ -114,6 +114,9 @@ func (s *stream) Run() error {
 	}
 	for i := range calls {
 		fill(&s.record[i], kernels[i], s.cu, &calls[i])
+		if err := s.be.maps.fill(s.be.ctx, &s.record[i], &calls[i]); err != nil {
+			return err
+		}
 	}
 	return s.be.ctx.LaunchAll(s.record[:len(calls)])
 }

@@ -12,7 +12,12 @@ var _ backend.Preparer = (*Backend)(nil)
 // PlanAttend divides a step's attention evenly over the GPU's cores. It compiles the kernels that
 // attention with such a plan needs, which others do not wait for.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
-	return be.dev.Plan(s, func(k launch.Kernel) (int, error) { return be.warm(&s, k, false) })
+	return be.dev.Plan(s, func(k launch.Kernel) (int, error) {
+		if k.Op == launch.OpAttendWide {
+			return 0, nil
+		}
+		return be.warm(&s, k, false)
+	})
 }
 
 // Copy copies n elements between buffers of one DType. The ranges may overlap, which takes device

@@ -22,7 +22,7 @@ func (be *Backend) Prepare(p backend.Preparation) error {
 		if _, err := be.modules.get(copies[1]); err != nil { // what a step uploads while others run
 			return err
 		}
-		for _, k := range launch.Prepared(p, compiled) {
+		for _, k := range launch.Prepared(p, compiled, nil) {
 			if err := be.prepare(&p, k); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	_ "github.com/ferrumkv/ferrumkv/internal/variants/fromenv"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,6 +21,9 @@ func TestMaxThreads(t *testing.T) {
 	require.Error(t, err)
 }
 
+// envKernels lists folders of kernels for the test programs, see internal/variants.
+const envKernels = "FERRUM_TEST_KERNELS"
+
 // Generate, doctor and bench work on the device that FERRUM_TEST_DEVICE names.
 func TestOnDevice(t *testing.T) {
 	device := given["FERRUM_TEST_DEVICE"]
@@ -27,7 +31,7 @@ func TestOnDevice(t *testing.T) {
 		t.Skip("FERRUM_TEST_DEVICE names no device, cuda:0 say")
 	}
 	on := func(args ...string) *exec.Cmd {
-		return program(t, []string{envCUDADriver + "=" + given[envCUDADriver]}, append(args, "--backend", device)...)
+		return program(t, []string{envCUDADriver + "=" + given[envCUDADriver], envKernels + "=" + given[envKernels]}, append(args, "--backend", device)...)
 	}
 	output := func(args ...string) string {
 		t.Helper()

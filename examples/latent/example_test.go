@@ -34,7 +34,7 @@ func Example() {
 
 	check(step.Add(seq, make([]uint32, tokens)))
 	check(step.Plan(stream))
-	check(step.Append(0, io)) // turns the rest, and puts it behind the latent
+	check(step.Append(0, io)) // turns the rest, and puts it after the latent
 	check(step.Attend(0, io))
 	check(step.Commit())
 	attention := make([]float32, tokens*2*2)

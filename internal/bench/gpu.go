@@ -32,12 +32,22 @@ type Device[B backend.Buffer] struct {
 	// Multiply makes what enqueues a kernel that does nothing else, in so many rounds, and says
 	// how many floating point operations it has; it may write to the single f32 at out.
 	Multiply func(dt backend.DType, out B, rounds int) (enqueue func() error, flops float64, err error)
+	// Probes makes more limits of a device that has more ways to read, or to multiply: the greatest counts. nil: there are none.
+	Probes func(memory, out B) ([]Probe, error)
 	// Host enqueues one copy of all of memory to as much pinned memory of the host, or back; nil where the device has the
 	// host's memory.
 	Host func(memory B, host backend.HostMemory, toHost bool) error
 	// Merges makes what enqueues, for each launch of an attention, the one that combines the
 	// parts of its contexts, and says how many these are: 0 where no context is split.
 	Merges func(p backend.AttendParams[B]) (enqueue func() error, launches int, err error)
+}
+
+// Probe is something that a device does as fast as it can: it reads Bytes, or has Flops operations of matrix products of Type.
+type Probe struct {
+	Name         string
+	Type         backend.DType
+	Bytes, Flops float64
+	Enqueue      func() error
 }
 
 // GPU is a device whose kernels are measured, each against the most that was measured in this
@@ -57,7 +67,7 @@ func NewGPU[B backend.Buffer](d Device[B]) (*GPU[B], error) {
 
 // Trials are the limits, which were measured, and everything that is to be measured.
 func (g *GPU[B]) Trials() (limits, trials []*GPUTrial[B]) {
-	for _, l := range slices.Concat([]limit{g.limits.copy, g.limits.read}, g.limits.matrix, g.limits.host) {
+	for _, l := range slices.Concat([]limit{g.limits.copy}, g.limits.read, g.limits.matrix, g.limits.host) {
 		limits = append(limits, &GPUTrial[B]{Name: "limit/" + l.name, gpu: g, work: l.does, isLimit: true, times: l.times})
 	}
 	return limits, g.list()
@@ -97,6 +107,7 @@ type GPUTrial[B backend.Buffer] struct {
 
 	mem   *memory[B]
 	op    *operation
+	out   B // rows of attention; the zero B of what is none
 	calls int
 	times []float64 // seconds of a call
 }

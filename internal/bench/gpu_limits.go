@@ -9,9 +9,10 @@ import (
 
 // limits are what the device can do at most.
 type limits struct {
-	copy, read limit
-	matrix     []limit
-	host       []limit // to the host, and to the device; none where the device has the host's memory
+	copy   limit
+	read   []limit
+	matrix []limit
+	host   []limit // to the host, and to the device; none where the device has the host's memory
 }
 
 // limit is what nothing on the device is faster than.
@@ -35,16 +36,14 @@ func (l limit) rate() float64 {
 func (l limits) rate(k bound, dt backend.DType) float64 {
 	switch k {
 	case reading:
-		return l.read.rate()
+		return greatest(l.read)
 	case copying:
 		return l.copy.rate()
 	case multiplying:
-		for _, m := range l.matrix {
-			if m.dt == dt {
-				return m.rate()
-			}
+		if of := ofType(l.matrix, dt); len(of) > 0 {
+			return greatest(of)
 		}
-		return l.matrix[0].rate()
+		return greatest(ofType(l.matrix, l.matrix[0].dt))
 	case toHost, toDevice:
 		for _, h := range l.host {
 			if h.does.bound == k {
@@ -53,6 +52,24 @@ func (l limits) rate(k bound, dt backend.DType) float64 {
 		}
 	}
 	return 0
+}
+
+// greatest is the rate of the best of several probes.
+func greatest(of []limit) (rate float64) {
+	for _, l := range of {
+		rate = max(rate, l.rate())
+	}
+	return rate
+}
+
+// ofType is the limits of matrix products of a type.
+func ofType(all []limit, dt backend.DType) (of []limit) {
+	for _, l := range all {
+		if l.dt == dt {
+			of = append(of, l)
+		}
+	}
+	return of
 }
 
 // measureLimits times copies, reading, products in registers, and copies to the host and back.
@@ -80,17 +97,47 @@ func (g *GPU[B]) measureLimits() (err error) {
 		return mem.err
 	}
 	probes.read = func() error { return g.Read(probes.big, out) }
-	for _, l := range []struct {
-		to   *limit
-		name string
-		of   bound
-	}{{&g.limits.copy, "copy", copying}, {&g.limits.read, "read", reading}} {
-		p, _ := probes.probe(l.of)
-		if *l.to, err = g.limit(l.name, work{bytes: p.amount}, p.run); err != nil {
-			return err
-		}
+	p, _ := probes.probe(copying)
+	if g.limits.copy, err = g.limit("copy", work{bytes: p.amount}, p.run); err != nil {
+		return err
+	}
+	p, _ = probes.probe(reading)
+	read, err := g.limit("read", work{bytes: p.amount}, p.run)
+	if err != nil {
+		return err
+	}
+	g.limits.read = []limit{read}
+	if err := g.measureProbes(probes.big, out); err != nil {
+		return err
 	}
 	return g.measureHost(mem)
+}
+
+// measureProbes times what this device has besides.
+func (g *GPU[B]) measureProbes(big, out B) error {
+	if g.Probes == nil {
+		return nil
+	}
+	all, err := g.Probes(big, out)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		does := work{bytes: p.Bytes, flops: p.Flops}
+		if p.Flops > 0 {
+			does.bound = multiplying
+		}
+		l, err := g.limit(p.Name, does, p.Enqueue)
+		if err != nil {
+			return err
+		}
+		if l.dt = p.Type; p.Flops > 0 {
+			g.limits.matrix = append(g.limits.matrix, l)
+		} else {
+			g.limits.read = append(g.limits.read, l)
+		}
+	}
+	return nil
 }
 
 // limit measures a limit, and the device's state meanwhile.

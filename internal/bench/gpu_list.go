@@ -46,7 +46,11 @@ func (g *GPU[B]) steps() (all []*GPUTrial[B]) {
 			s = s.reduced()
 		}
 		t := &GPUTrial[B]{Name: s.gpuName(), gpu: g, work: s.gpuWork(), act: s.act}
-		t.set = func(m *memory[B], from source[B]) (*operation, error) { return attention(m, from, s) }
+		t.set = func(m *memory[B], from source[B]) (*operation, error) {
+			p, cache, err := operands(m, from, s)
+			t.out = p.Out.Rows.Buf
+			return attends(m, p, cache), err
+		}
 		if s.what == merge {
 			t.set = func(m *memory[B], from source[B]) (*operation, error) { return g.mergeOf(t, m, from, s) }
 		}

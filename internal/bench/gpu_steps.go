@@ -159,6 +159,11 @@ func prefills() (all []step) {
 			}
 		}
 	}
+	for _, block := range []int{contiguous, blockSize} { // beside which libraries of attention are measured
+		for _, of := range [][2]int{{4, 4 * context}, {8, context}} {
+			all = append(all, step{what: prefill, act: backend.BF16, stored: backend.BF16, block: block, heads: grouped(of[0]), batch: 1, context: of[1], queries: of[1]})
+		}
+	}
 	all = append(all, step{what: prefill, act: backend.F16, stored: backend.F16, block: blockSize, heads: grouped(8), batch: 1, context: context, queries: context},
 		step{what: prefill, act: backend.F32, stored: backend.F32, block: blockSize, heads: grouped(4), batch: 1, context: context, queries: chunk})
 	for _, stored := range []backend.DType{backend.Int8, backend.FP8E4M3, backend.Int4} {

@@ -47,7 +47,7 @@ func TestCallsTakeTheLeastTime(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	once := func(rate float64) limit { return limit{does: work{bytes: rate}, times: []float64{1}} }
-	g := &GPU[*buffer]{limits: limits{read: once(2e9), matrix: []limit{{does: work{flops: 1e10, bound: multiplying}, times: []float64{1}}}}}
+	g := &GPU[*buffer]{limits: limits{read: []limit{once(2e9)}, matrix: []limit{{does: work{flops: 1e10, bound: multiplying}, times: []float64{1}}}}}
 	trial := GPUTrial[*buffer]{gpu: g, work: work{bytes: 3e9, flops: 6e9, bound: reading}, times: []float64{4, 1, 2, 9, 2}}
 	require.Equal(t, map[string]float64{"ns/op": 2e9, "q1-ns": 2e9, "q3-ns": 4e9, "runs": 5, "GB/s": 1.5, "MB": 3000, "flop/B": 2, "of-limit": 0.75}, trial.Metrics())
 	trial.work.bound = multiplying
@@ -84,7 +84,7 @@ func TestLimits(t *testing.T) {
 	products := func(dt backend.DType, rate float64) limit {
 		return limit{dt: dt, does: work{flops: rate, bound: multiplying}, times: []float64{1}}
 	}
-	l := limits{copy: once(1), read: once(2), matrix: []limit{products(backend.F16, 3), products(backend.BF16, 4)}}
+	l := limits{copy: once(1), read: []limit{once(1), once(2)}, matrix: []limit{products(backend.F16, 3), products(backend.BF16, 4), products(backend.F16, 2)}}
 	require.Equal(t, 1., l.rate(copying, backend.F16))
 	require.Equal(t, 2., l.rate(reading, backend.F16))
 	require.Equal(t, 4., l.rate(multiplying, backend.BF16))

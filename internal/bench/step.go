@@ -76,10 +76,15 @@ func (s step) work() work {
 // attention makes the operands of a step, and returns its call.
 func attention[B backend.Buffer](m *memory[B], from source[B], s step) (*operation, error) {
 	p, cache, err := operands(m, from, s)
+	return attends(m, p, cache), err
+}
+
+// attends is the calls of a step with its operands.
+func attends[B backend.Buffer](m *memory[B], p backend.AttendParams[B], cache func(turn int) backend.CacheView[B]) *operation {
 	return &operation{call: func(turn int) error {
 		p.Cache = cache(turn)
 		return m.be.Attend(m.stream, p)
-	}}, err
+	}}
 }
 
 // operands is those of a step but for the cache, which differs from one turn to the next.

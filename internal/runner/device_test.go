@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
+	_ "github.com/ferrumkv/ferrumkv/internal/variants/fromenv"
 	"github.com/stretchr/testify/require"
 )
 

@@ -23,7 +23,9 @@ int standin_open(const char *path, struct standin *s) {
         {"fkv_standin_seed", (void **)&s->seed},
         {"fkv_standin_count", (void **)&s->count},
         {"fkv_standin_calls", (void **)&s->calls},
+        {"fkv_standin_runs", (void **)&s->runs},
         {"fkv_standin_kernel", (void **)&s->kernel},
+        {"fkv_standin_launch", (void **)&s->launch},
         {"fkv_standin_report", (void **)&s->report},
     };
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
@@ -53,6 +55,10 @@ int standin_count(const struct standin *s, struct standin_counts *c) { return s-
 
 uint64_t standin_calls(const struct standin *s, const char *name) { return s->calls(name); }
 
+uint64_t standin_runs(const struct standin *s, const char *kernel) { return s->runs(kernel); }
+
 const char *standin_kernel(const struct standin *s, size_t i) { return s->kernel(i); }
+
+void standin_launch(const struct standin *s, size_t i, uint32_t *threads, uint32_t *shared) { s->launch(i, threads, shared); }
 
 void standin_report(const struct standin *s, char *text, size_t size) { s->report(text, size); }

@@ -25,7 +25,9 @@ struct standin {
     void (*seed)(uint64_t);
     int (*count)(struct standin_counts *, size_t);
     uint64_t (*calls)(const char *);
+    uint64_t (*runs)(const char *);
     const char *(*kernel)(size_t);
+    void (*launch)(size_t, uint32_t *, uint32_t *);
     void (*report)(char *, size_t);
 };
 
@@ -41,7 +43,9 @@ int standin_join_default(const struct standin *s, uint64_t stream);
 int standin_lose(const struct standin *s, int device);
 int standin_count(const struct standin *s, struct standin_counts *c);
 uint64_t standin_calls(const struct standin *s, const char *name);
+uint64_t standin_runs(const struct standin *s, const char *kernel);
 const char *standin_kernel(const struct standin *s, size_t i);
+void standin_launch(const struct standin *s, size_t i, uint32_t *threads, uint32_t *shared);
 void standin_report(const struct standin *s, char *text, size_t size);
 
 #endif

@@ -116,7 +116,15 @@ func (c *Control) Calls(name string) uint64 {
 	return uint64(C.standin_calls(&c.c, s))
 }
 
-// Kernels are the symbols of the kernels that the stand-in can run.
+// Runs is how often a kernel ran, by the name that Kernels has it under.
+func (c *Control) Runs(kernel string) uint64 {
+	s := C.CString(kernel)
+	defer C.free(unsafe.Pointer(s))
+	return uint64(C.standin_runs(&c.c, s))
+}
+
+// Kernels are the symbols of the kernels that the stand-in can run; those of a folder of kernels/cuda/variants end in
+// @FOLDER.
 func (c *Control) Kernels() []string {
 	var names []string
 	for {
@@ -126,6 +134,13 @@ func (c *Control) Kernels() []string {
 		}
 		names = append(names, C.GoString(name))
 	}
+}
+
+// Launch is the threads of a block of the i-th of Kernels, and its bytes of dynamic shared memory.
+func (c *Control) Launch(i int) (threads, shared int) {
+	var t, s C.uint32_t
+	C.standin_launch(&c.c, C.size_t(i), &t, &s)
+	return int(t), int(s)
 }
 
 // Report is what the stand-in said last about a broken kernel or a misuse, empty

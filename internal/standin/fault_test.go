@@ -20,7 +20,7 @@ func fill(t *testing.T, ctx *driver.Context, p driver.Ptr, n uint64) *driver.Lau
 	require.NoError(t, err)
 	entry, ok := m.Find("fkv_fill")
 	require.True(t, ok)
-	image, err := cudakernels.Image(entry.Family)
+	image, err := m.Image(entry.Family)
 	require.NoError(t, err)
 	module, err := ctx.LoadModule(image)
 	require.NoError(t, err)

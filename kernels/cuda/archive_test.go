@@ -19,7 +19,7 @@ func TestImages(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(m.Families), 20)
 	for _, f := range m.Families {
-		image, err := Image(f.Name)
+		image, err := m.Image(f.Name)
 		require.NoError(t, err)
 		require.Len(t, image, f.Size)
 		require.Equal(t, []byte{0x50, 0xed, 0x55, 0xba}, image[:4], f.Name)
@@ -28,7 +28,7 @@ func TestImages(t *testing.T) {
 		_, _, ok := m.Family(k.Family)
 		require.True(t, ok, k.Symbol)
 	}
-	_, err = Image("nothing")
+	_, err = m.Image("nothing")
 	require.ErrorContains(t, err, `no family "nothing"`)
 }
 
@@ -57,7 +57,7 @@ func TestDamagedArchives(t *testing.T) {
 				if f.Archive != name {
 					continue
 				}
-				_, err := archives.image(m, f.Name)
+				_, err := archives.image(m.Manifest, f.Name)
 				var damage ErrDamaged
 				require.ErrorAs(t, err, &damage, "%s %s", name, what)
 				require.ErrorContains(t, err, "make kernels-cuda")
@@ -85,7 +85,7 @@ func TestDamagedBase(t *testing.T) {
 		damaged := files[archive.Base+".zst"]
 		damaged.Data = damaged.Data[:len(damaged.Data)/2]
 		a := archives{files: files}
-		_, err := a.image(m, f.Name)
+		_, err := a.image(m.Manifest, f.Name)
 		var damage ErrDamaged
 		require.ErrorAs(t, err, &damage)
 		require.Equal(t, archive.Base+".zst", damage.File)
@@ -117,7 +117,7 @@ func TestFirstUseIsShared(t *testing.T) {
 	images := make([][]byte, 16)
 	for i := range images {
 		wait.Go(func() {
-			image, err := a.image(m, m.Families[i%4*len(m.Families)/4].Name)
+			image, err := a.image(m.Manifest, m.Families[i%4*len(m.Families)/4].Name)
 			if err == nil {
 				images[i] = image
 			}
@@ -136,7 +136,7 @@ func TestContentIsDropped(t *testing.T) {
 	require.NoError(t, err)
 	a := archives{files: files}
 	name := m.Families[0].Archive
-	image, err := a.image(m, m.Families[0].Name)
+	image, err := a.image(m.Manifest, m.Families[0].Name)
 	require.NoError(t, err)
 	runtime.GC()
 	require.NotNil(t, a.unpacked[name].Value(), "an image is in use")
@@ -145,7 +145,7 @@ func TestContentIsDropped(t *testing.T) {
 		runtime.GC()
 		return a.unpacked[name].Value() == nil
 	}, time.Minute, time.Millisecond)
-	again, err := a.image(m, m.Families[0].Name)
+	again, err := a.image(m.Manifest, m.Families[0].Name)
 	require.NoError(t, err)
 	require.Len(t, again, m.Families[0].Size)
 }

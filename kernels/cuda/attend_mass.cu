@@ -1,5 +1,5 @@
 // Attention mass (H2O, arXiv:2306.14048): a second walk over the keys of the items, now
-// that the softmax denominators are known. A key gets one addition from an item.
+// that the softmax denominators are known. A key gets one addition from each ROWS rows of an item.
 #include "strip.cuh"
 #include "team.cuh"
 
@@ -30,7 +30,8 @@ template <class T> struct Walk {
 // Mass walks the keys of an item, each warp tiles of its own; Part computes one.
 template <template <class, class, int> class Part, class T, class S, int KDIM> struct Mass {
     using E = Used<T, S>;
-    static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; // of an item: a latent cache has small ones alone
+    static constexpr int ROWS = KDIM > 256 ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS;  // at once
+    static constexpr int MOST = KDIM > 256 ? FKV_WIDE_LATENT_ROWS : FKV_WIDE_ROWS; // of an item
     static constexpr int WARPS = KDIM > 192 ? 2 : 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
     using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::MIXED>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, LOOKOUT = Lookout::bytes(ROWS);
@@ -39,7 +40,16 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(ROWS)) return;
+        if (!task.read(MOST)) return;
+        for (uint32_t left = task.item.rows; left > 0; left -= task.item.rows, task.item.row += ROWS) {
+            task.item.rows = min(left, uint32_t(ROWS));
+            walk(at, args, task);
+            __syncthreads(); // shared memory is free again
+        }
+    }
+
+    // walk walks the keys for rows that are there at once.
+    __device__ static void walk(const Operands &at, const fkv_attend_args &args, const Task &task) {
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         T *rows = reinterpret_cast<T *>(shared + LOOKOUT);

@@ -25,7 +25,7 @@ template <class T> struct Merge {
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read_item(FKV_PREFILL_ROWS) || !task.mergeable()) return;
+        if (!task.read_item(FKV_WIDE_ROWS) || !task.mergeable()) return;
         const uint32_t chunks = (args.v_dim + COLUMNS - 1) / COLUMNS, units = task.item.rows * chunks;
         const uint32_t team = task.item.parts > AHEAD ? WARPS : 1, at_once = WARPS / team, warp = threadIdx.x / 32;
 #pragma unroll 1

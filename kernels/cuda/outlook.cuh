@@ -111,7 +111,7 @@ struct alignas(16) Extent {
 // Lookout is the outlooks of an item's rows in shared memory, with the extents of 16 rows each: a loop has no
 // registers for them.
 struct Lookout {
-    static constexpr int STRIP = 16, EXTENTS = int(sizeof(Tree)), SPAN = EXTENTS + FKV_PREFILL_ROWS / STRIP * int(sizeof(Extent)),
+    static constexpr int STRIP = 16, EXTENTS = int(sizeof(Tree)), SPAN = EXTENTS + FKV_WIDE_ROWS / STRIP * int(sizeof(Extent)),
                          PAGES = SPAN + int(sizeof(Span)),
                          FIRST = PAGES + int(sizeof(Pages));
 

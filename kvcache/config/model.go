@@ -22,7 +22,7 @@ type Model struct {
 	// form, each followed by what is rotated: their first VHeadDim elements are the values, too, and there is one plane
 	// of HeadDim elements, 576 with a VHeadDim of 512. KVHeads is usually 1. Storage.K says how they are stored. VHeadDim
 	// and Scale must be set: the usual scale goes by the dims of a query head before it was absorbed. RoPE turns what comes
-	// behind the latent. See docs/latents.md.
+	// after the latent. See docs/latents.md.
 	Latent bool `json:"latent,omitzero"`
 	// Act is the type of activations: queries, new keys and values, and outputs. Unset: Storage.K if that is
 	// F32, F16 or BF16, else F16.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
+	_ "github.com/ferrumkv/ferrumkv/internal/variants/fromenv"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"

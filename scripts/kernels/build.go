@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
@@ -20,7 +19,7 @@ func build(dir string, all bool, jobs int) error {
 	if err != nil {
 		return err
 	}
-	m := &manifest.Manifest{Options: options, Architectures: architectures}
+	m := &manifest.Manifest{Options: embedded.options, Architectures: embedded.architectures}
 	if m.ABI, err = headerVersion(dir); err != nil {
 		return err
 	}
@@ -34,42 +33,20 @@ func build(dir string, all bool, jobs int) error {
 	if !all {
 		had = before(dir, m)
 	}
-	made := make([][]module, len(files))
-	found := make([][]source, len(files))
-	problems := make([]error, len(files))
+	made := make([]compiled, len(files))
 	for i, file := range files {
-		if found[i], err = sources(dir, file); err != nil {
+		made[i].file = file
+		if made[i].sources, err = sources(dir, file); err != nil {
 			return err
 		}
 	}
-	each(len(files), jobs, func(i int) {
-		unit := manifest.Unit{File: files[i], Sources: paths(found[i])}
-		if made[i] = had.modules(unit, found[i]); made[i] == nil {
-			made[i], problems[i] = compile(unit, found[i])
+	each(len(made), jobs, func(i int) {
+		if made[i].modules = had.modules(made[i].file, made[i].sources); made[i].modules == nil {
+			made[i].make(embedded.compile, made[i].file)
 		}
 	})
-	sums, images := map[string]string{}, map[string][]byte{}
-	for i, file := range files {
-		if problems[i] != nil {
-			continue
-		}
-		m.Units = append(m.Units, manifest.Unit{File: file, Sources: paths(found[i])})
-		for _, s := range found[i] {
-			sums[s.Path] = s.Sum
-		}
-		for _, module := range made[i] {
-			m.Families = append(m.Families, module.Family)
-			m.Kernels = append(m.Kernels, module.kernels...)
-			images[module.Name] = module.image
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(sums)) {
-		m.Sources = append(m.Sources, manifest.Source{Path: path, Sum: sums[path]})
-	}
-	slices.SortFunc(m.Families, func(a, b manifest.Family) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(m.Kernels, func(a, b manifest.Kernel) int { return strings.Compare(a.Symbol, b.Symbol) })
-	problems = append(problems, write(dir, m, images, had))
-	return errors.Join(problems...)
+	images := list(m, made)
+	return errors.Join(problems(made), write(dir, m, images, had))
 }
 
 // former is what an earlier build made, by file.
@@ -94,19 +71,19 @@ func before(dir string, m *manifest.Manifest) *former {
 }
 
 // modules are those of a file; nil where it has changed, or an image is missing.
-func (f *former) modules(unit manifest.Unit, now []source) (modules []module) {
-	if len(stale(&f.Manifest, unit.File, now)) > 0 {
+func (f *former) modules(file string, now []source) (modules []module) {
+	if len(stale(&f.Manifest, file, now)) > 0 {
 		return nil
 	}
 	for _, family := range f.Families {
-		if family.File != unit.File {
+		if family.File != file {
 			continue
 		}
 		image, ok := f.images[family.Name]
 		if !ok {
 			return nil
 		}
-		modules = append(modules, module{family, listed(&f.Manifest, family.Name), image})
+		modules = append(modules, module{Family: family, kernels: listed(&f.Manifest, family.Name), image: image})
 	}
 	return modules
 }
@@ -122,21 +99,21 @@ func listed(m *manifest.Manifest, family string) (kernels []manifest.Kernel) {
 }
 
 // entries are the kernels of an image, which must be the same for all its machines.
-func entries(family string, im image) ([]manifest.Kernel, error) {
+func (t target) entries(family string, im image) ([]manifest.Kernel, error) {
 	var list []manifest.Kernel
-	first := machines()[0]
+	first := t.machines()[0]
 	for _, symbol := range slices.Sorted(maps.Keys(im[first])) {
 		list = append(list, manifest.Kernel{
 			Symbol: symbol, Family: family,
 			Threads: im[first][symbol].threads, Shared: im[first][symbol].shared,
 		})
 	}
-	for _, arch := range machines() {
+	for _, arch := range t.machines() {
 		for i := range list {
 			list[i].Registers = append(list[i].Registers, im[arch][list[i].Symbol].registers)
 		}
 	}
-	return list, errors.Join(agree(family, list, im)...)
+	return list, errors.Join(t.agree(family, list, im)...)
 }
 
 // write writes the archives whose images changed and the MANIFEST, and removes archives that it does

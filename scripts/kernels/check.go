@@ -48,7 +48,7 @@ func checkFiles(dir string, m *manifest.Manifest) (images map[string][]byte, pro
 	} else if v != m.ABI {
 		report("MANIFEST: compiled for version %d of the ABI, %s is version %d", m.ABI, header, v)
 	}
-	if !slices.Equal(m.Options, options) || !slices.Equal(m.Architectures, architectures) {
+	if !slices.Equal(m.Options, embedded.options) || !slices.Equal(m.Architectures, embedded.architectures) {
 		report("MANIFEST: compiled with other options: %q for %q", m.Options, m.Architectures)
 	}
 	if len(m.Kernels) > maxKernels {

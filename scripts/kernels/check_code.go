@@ -17,20 +17,20 @@ func checkCode(family string, fatbin []byte, m *manifest.Manifest) []error {
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", family, err)}
 	}
-	return slices.Concat(agree(family, listed(m, family), im), fit(family, im), obey(family, im))
+	return slices.Concat(embedded.agree(family, listed(m, family), im), fit(family, im), obey(family, im))
 }
 
 // agree compares the kernels that are listed with the code that is there.
-func agree(family string, listed []manifest.Kernel, im image) (problems []error) {
+func (t target) agree(family string, listed []manifest.Kernel, im image) (problems []error) {
 	report := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf(family+": "+format, args...))
 	}
-	for _, arch := range architectures {
+	for _, arch := range t.architectures {
 		if _, ok := im[arch]; !ok {
 			report("no code for %s", arch)
 		}
 	}
-	for i, arch := range machines() {
+	for i, arch := range t.machines() {
 		for _, k := range listed {
 			c, ok := im[arch][k.Symbol]
 			switch {
@@ -65,7 +65,7 @@ func fit(family string, im image) (problems []error) {
 	report := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf(family+": "+format, args...))
 	}
-	for _, arch := range machines() {
+	for _, arch := range embedded.machines() {
 		for _, symbol := range slices.Sorted(maps.Keys(im[arch])) {
 			c := im[arch][symbol]
 			if c.stack > stacks[symbol] || c.local != 0 {

@@ -53,7 +53,7 @@ func folder(t *testing.T) (string, *manifest.Manifest) {
 	} {
 		put(t, dir, file, text)
 	}
-	m := &manifest.Manifest{ABI: 4, Compiler: "none", Compressor: "none", Options: options, Architectures: architectures}
+	m := &manifest.Manifest{ABI: 4, Compiler: "none", Compressor: "none", Options: embedded.options, Architectures: embedded.architectures}
 	m.Archives = []manifest.Archive{{Name: "other", Sum: sum(frame(t, "code of append..code of fill...."))}}
 	m.Kernels = []manifest.Kernel{{Symbol: "fkv_append", Family: "append"}, {Symbol: "fkv_fill", Family: "fill"}}
 	for i, name := range []string{"append", "fill"} {

@@ -42,7 +42,7 @@ func TestAgreeAndFit(t *testing.T) {
 			"compute_90": nil,
 		}
 	}
-	require.Empty(t, agree("f", listed, good()))
+	require.Empty(t, embedded.agree("f", listed, good()))
 	require.Empty(t, fit("f", good()))
 	for want, plant := range map[string]func(image){
 		"f: no code for compute_90":                      func(im image) { delete(im, "compute_90") },
@@ -55,7 +55,7 @@ func TestAgreeAndFit(t *testing.T) {
 	} {
 		im := good()
 		plant(im)
-		require.ErrorContains(t, errors.Join(agree("f", listed, im)...), want)
+		require.ErrorContains(t, errors.Join(embedded.agree("f", listed, im)...), want)
 	}
 	for want, u := range map[string]usage{
 		"8 bytes of stack":                 {stack: 8},
@@ -121,8 +121,8 @@ func TestInstructions(t *testing.T) {
 		has, err := instructions(sass(c.symbol, c.instructions...))
 		require.NoError(t, err)
 		require.Len(t, has, 1)
-		for _, arch := range machines() {
-			im := image{arch: {c.symbol: {has: has[c.symbol]}}}
+		for _, arch := range embedded.machines() {
+			im := image{arch: {c.symbol: {contents: has[c.symbol]}}}
 			problems := obey("f", im)
 			if c.want == "" {
 				require.Empty(t, problems, c.symbol)
@@ -131,6 +131,14 @@ func TestInstructions(t *testing.T) {
 			require.ErrorContains(t, errors.Join(problems...), "f: "+arch+": "+c.symbol+" "+c.want)
 		}
 	}
+}
+
+// Matrix instructions and accesses to local memory are counted, for reports.
+func TestCounts(t *testing.T) {
+	has, err := instructions(sass("fkv_a", "HGMMA.64x128x16.F32 R24, gdesc[UR8], R24", "@P0 HGMMA.64x64x16.F32 R24, R4, gdesc[UR8], R24",
+		"HMMA.16816.F32 R4, R8, R12, R4", "LDL R4, [R1]", "STL [R1], R4", "STL.64 [R1], R4", "LDG.E R4, [R2.64]"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]contents{"fkv_a": {has: matrix | local, hmma: 1, hgmma: 2, accesses: 3}}, has)
 }
 
 // One family through the real tools: built, found current, changed, and refused for
@@ -165,7 +173,7 @@ FKV_KERNEL(fkv_attend_decode_f16_f16_demo, 32, 0, float *p) { p[threadIdx.x] = 1
 	require.Equal(t, 1<<16, k.Shared)
 	require.NoError(t, check(dir, false, 1))
 	err = check(dir, true, 1)
-	for _, arch := range machines() {
+	for _, arch := range embedded.machines() {
 		require.ErrorContains(t, err, arch+": fkv_attend_decode_f16_f16_demo lacks matrix")
 		require.ErrorContains(t, err, arch+": fkv_attend_decode_f16_f16_demo lacks 16-byte")
 	}

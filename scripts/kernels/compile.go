@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
@@ -17,12 +16,13 @@ type module struct {
 	manifest.Family
 	kernels []manifest.Kernel
 	image   []byte
+	code    image  // what the fat binary holds; nil where it was not taken apart
+	remarks []byte // of the assembler
 }
 
 // compile makes the modules of a file from copies of its sources: of these and no other files, and
 // unharmed by an editor at work meanwhile, for nvcc reads them once for each architecture.
-func compile(unit manifest.Unit, sources []source) ([]module, error) {
-	start := time.Now()
+func (t target) compile(file string, sources []source) ([]module, error) {
 	tmp, err := os.MkdirTemp("", "kernels")
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func compile(unit manifest.Unit, sources []source) ([]module, error) {
 		}
 	}
 	families := map[string]bool{}
-	for _, arch := range architectures {
-		names, err := toPTX(folder, unit.File, virtual(arch))
+	for _, arch := range t.architectures {
+		names, err := t.toPTX(folder, file, virtual(arch))
 		if err != nil {
 			return nil, err
 		}
@@ -49,29 +49,23 @@ func compile(unit manifest.Unit, sources []source) ([]module, error) {
 	}
 	var modules []module
 	for _, name := range slices.Sorted(maps.Keys(families)) {
-		m, err := assemble(folder, name)
+		m, err := t.assemble(folder, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		m.File = unit.File
+		m.File = file
 		modules = append(modules, m)
 	}
-	kernels, bytes := 0, 0
-	for _, m := range modules {
-		kernels += len(m.kernels)
-		bytes += len(m.image)
-	}
-	fmt.Printf("%-20s %3d modules %3d kernels %6d KiB %6.1f s\n", unit.File, len(modules), kernels, bytes>>10, time.Since(start).Seconds())
 	return modules, nil
 }
 
 // toPTX compiles a file and divides it: into family.compute_90.ptx of each.
-func toPTX(folder, file, virtual string) (families []string, err error) {
+func (t target) toPTX(folder, file, virtual string) (families []string, err error) {
 	whole := virtual + ".ptx"
 	if _, err := os.Stat(filepath.Join(folder, whole)); err == nil { // for machine code as well
 		return nil, nil
 	}
-	if _, err := output(folder, "nvcc", append(slices.Clone(options), "-arch="+virtual, "-ptx", "-o", whole, file)...); err != nil {
+	if _, err := output(folder, "nvcc", append(slices.Clone(t.options), "-arch="+virtual, "-ptx", "-o", whole, file)...); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(filepath.Join(folder, whole))
@@ -92,18 +86,21 @@ func toPTX(folder, file, virtual string) (families []string, err error) {
 }
 
 // assemble makes a family's fat binary of its PTX.
-func assemble(folder, family string) (module, error) {
+func (t target) assemble(folder, family string) (module, error) {
+	var remarks []byte
 	fatbin := family + ".fatbin"
 	args := []string{"--create=" + fatbin, "-64", "--compress=false", "--cicc-cmdline=-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1 "}
-	for _, arch := range architectures {
+	for _, arch := range t.architectures {
 		_, number, _ := strings.Cut(arch, "_")
 		kind, file := "ptx", family+"."+virtual(arch)+".ptx"
 		if arch != virtual(arch) {
 			kind = "elf"
 			cubin := family + "." + arch + ".cubin"
-			if _, err := output(folder, "ptxas", "-arch="+arch, "-m64", file, "-o", cubin); err != nil {
+			_, said, err := outputs(folder, "ptxas", "-arch="+arch, "-m64", file, "-o", cubin)
+			if err != nil {
 				return module{}, err
 			}
+			remarks = append(remarks, said...)
 			file = cubin
 		}
 		args = append(args, "--image3=kind="+kind+",sm="+number+",file="+file)
@@ -119,6 +116,7 @@ func assemble(folder, family string) (module, error) {
 	if err != nil {
 		return module{}, err
 	}
-	kernels, err := entries(family, im)
-	return module{manifest.Family{Name: family, Size: len(image), Sum: sum(image)}, kernels, image}, err
+	kernels, err := t.entries(family, im)
+	f := manifest.Family{Name: family, Size: len(image), Sum: sum(image)}
+	return module{Family: f, kernels: kernels, image: image, code: im, remarks: remarks}, err
 }

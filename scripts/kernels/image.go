@@ -17,7 +17,7 @@ import (
 type code struct {
 	threads, shared int // as the source declares its launch
 	usage
-	has traits
+	contents
 }
 
 // usage is what a thread and a block of it take, as the assembler counted.
@@ -113,11 +113,11 @@ func kernels(cubin string) (map[string]code, error) {
 		if !ok {
 			return nil, fmt.Errorf("cuobjdump -res-usage does not name kernel %s", s.Name)
 		}
-		t, ok := has[s.Name]
+		in, ok := has[s.Name]
 		if !ok {
 			return nil, fmt.Errorf("nvdisasm does not name kernel %s", s.Name)
 		}
-		c := code{usage: u, has: t}
+		c := code{usage: u, contents: in}
 		if c.threads, c.shared, err = launch(file, symbols, s.Name); err != nil {
 			return nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 )
 
 var (
@@ -31,7 +30,7 @@ func divide(ptx []byte, family func(symbol string) string) (map[string][]byte, e
 			parts[family(string(m[1]))] = new(bytes.Buffer)
 		}
 	}
-	current := "" // the family that a line is of; "" for all
+	current, depth := "", 0 // the family that a line is of, "" for all; open braces of its kernel
 	for line := range bytes.Lines(ptx) {
 		if m := entry.FindSubmatch(line); m != nil {
 			if current != "" {
@@ -48,8 +47,11 @@ func divide(ptx []byte, family func(symbol string) string) (map[string][]byte, e
 				part.Write(line)
 			}
 		}
-		if slices.Equal(bytes.TrimSpace(line), []byte("}")) && line[0] == '}' {
-			current = ""
+		if current != "" { // inline assembly may have braces at the begin of lines, too
+			depth += bytes.Count(line, []byte("{")) - bytes.Count(line, []byte("}"))
+			if depth == 0 && bytes.HasPrefix(line, []byte("}")) {
+				current = ""
+			}
 		}
 	}
 	if current != "" {

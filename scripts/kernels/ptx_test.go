@@ -78,3 +78,12 @@ func TestDivide(t *testing.T) {
 	_, err = divide([]byte(strings.Replace(ptx, "\n}\n", "\n", 2)), symbol)
 	require.ErrorContains(t, err, "kernel fkv_b begins inside of another")
 }
+
+// Inline assembly may have braces at the begin of lines: they end no kernel.
+func TestDivideBraces(t *testing.T) {
+	inline := strings.Replace(ptx, "\tmov.u32 %r1, a;", "{\n .reg .pred p;\nagain:\n}\n\tmov.u32 %r1, a;", 1)
+	parts, err := divide([]byte(inline), func(s string) string { return s })
+	require.NoError(t, err)
+	require.Contains(t, string(parts["fkv_a"]), "again:\n}\n\tmov.u32 %r1, a;")
+	require.NotContains(t, string(parts["fkv_b"]), "%r1, a;")
+}

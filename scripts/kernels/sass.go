@@ -19,6 +19,12 @@ const (
 	local                        // access to local memory: a spill, or an array that got no registers
 )
 
+// contents is what the machine code of a kernel has.
+type contents struct {
+	has                   traits
+	hmma, hgmma, accesses int // instructions: matrix, of a warp and of a warpgroup; accesses to local memory
+}
+
 var traitNames = map[traits]string{
 	asyncLoad: "16-byte asynchronous loads (LDGSTS.128)",
 	matrix:    "matrix instructions (HMMA)",
@@ -55,24 +61,42 @@ func classify(instruction string) traits {
 	return 0
 }
 
+func (c contents) and(more contents) contents {
+	return contents{c.has | more.has, c.hmma + more.hmma, c.hgmma + more.hgmma, c.accesses + more.accesses}
+}
+
+// count returns the contents of one instruction.
+func count(instruction string) (c contents) {
+	c.has = classify(instruction)
+	switch name, _, _ := strings.Cut(instruction, "."); {
+	case name == "HMMA":
+		c.hmma = 1
+	case name == "HGMMA":
+		c.hgmma = 1
+	case c.has&local != 0:
+		c.accesses = 1
+	}
+	return c
+}
+
 // instructions reads what nvdisasm prints of a cubin and returns what each kernel has.
-func instructions(text []byte) (map[string]traits, error) {
-	found := map[string]traits{}
-	known := map[string]traits{} // a disassembly has a million lines and a few hundred names
+func instructions(text []byte) (map[string]contents, error) {
+	found := map[string]contents{}
+	known := map[string]contents{} // a disassembly has a million lines and a few hundred names
 	kernel := ""
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		if section, ok := strings.CutPrefix(line, ".section\t.text."); ok {
 			kernel, _, _ = strings.Cut(section, ",")
-			found[kernel] = 0
+			found[kernel] = contents{}
 		} else if name := instruction(line); name != "" {
-			t, ok := known[name]
+			one, ok := known[name]
 			if !ok {
-				t = classify(name)
-				known[name] = t
+				one = count(name)
+				known[name] = one
 			}
-			found[kernel] |= t
+			found[kernel] = found[kernel].and(one)
 		}
 	}
 	return found, lines.Err()
@@ -101,7 +125,7 @@ func instruction(line string) string {
 
 // obey compares what kernels have with the rules.
 func obey(family string, im image) (problems []error) {
-	for _, arch := range machines() {
+	for _, arch := range embedded.machines() {
 		for _, symbol := range slices.Sorted(maps.Keys(im[arch])) {
 			for _, r := range rules {
 				if !r.symbols.MatchString(symbol) {

@@ -66,6 +66,10 @@ CALL(cuModuleUnload, (CUmodule module))
 CALL(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name))
 CALL(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))
 CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, CUfunction function, int threads, size_t shared))
+CALL(cuTensorMapEncodeTiled, (CUtensorMap *map, CUtensorMapDataType type, unsigned int rank, void *address,
+                              const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
+                              const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                              CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill))
 CALL(cuLaunchKernel, (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
                       CUstream stream, void **params, void **extra))

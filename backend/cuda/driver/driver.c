@@ -373,12 +373,25 @@ struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t functio
     APART(c, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks, (CUfunction)function, threads, shared);
 }
 
+struct fkv_status fkv_map_encode(struct fkv_context c, uint64_t address, uint64_t rows, uint32_t width, int32_t bf16, unsigned char *map) {
+    const cuuint64_t dims[2] = {width, rows}, strides[1] = {2 * (cuuint64_t)width};
+    const cuuint32_t box[2] = {64, 16}, steps[2] = {1, 1};
+    CUtensorMap made;
+    struct fkv_status s = STATUS(c.library, cuTensorMapEncodeTiled, &made, bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+                                 (void *)(uintptr_t)address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (s.code == CUDA_SUCCESS) memcpy(map, &made, sizeof made);
+    return s;
+}
+
 static struct fkv_status launch(struct fkv_context c, const struct fkv_launch *l) {
-    void *params[FKV_LAUNCH_BUFFERS + 1];
-    if (l->count > FKV_LAUNCH_BUFFERS || l->size > FKV_LAUNCH_ARGS)
+    void *params[FKV_LAUNCH_BUFFERS + 2] = {NULL};
+    uint32_t n = l->count;
+    if (n > FKV_LAUNCH_BUFFERS || l->size > FKV_LAUNCH_ARGS || l->mapped > FKV_LAUNCH_MAPS)
         return (struct fkv_status){CUDA_ERROR_INVALID_VALUE, NUMBER_cuLaunchKernel};
-    for (uint32_t i = 0; i < l->count; i++) params[i] = (void *)&l->buffers[i];
-    params[l->count] = l->size == 0 ? NULL : (void *)l->args;
+    for (uint32_t i = 0; i < n; i++) params[i] = (void *)&l->buffers[i];
+    if (l->size != 0) params[n++] = (void *)l->args;
+    if (l->mapped != 0) params[n++] = (void *)l->maps;
     return STATUS(c.library, cuLaunchKernel, (CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, l->shared,
                   (CUstream)l->stream, params, NULL);
 }

@@ -100,20 +100,27 @@ struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, co
 struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes);
 struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks);
 
+/* fkv_map_encode describes rows of width elements of 16 bits, f16 or bf16, to the device's copy engine, in the boxes of
+ * kernels/cuda/hopper.cuh: 64 elements of 16 rows, swizzled by 128 bytes. */
+#define FKV_MAP_BYTES 128
+struct fkv_status fkv_map_encode(struct fkv_context c, uint64_t address, uint64_t rows, uint32_t width, int32_t bf16, unsigned char *map);
+
 #define FKV_LAUNCH_BUFFERS 24
 #define FKV_LAUNCH_ARGS 256
+#define FKV_LAUNCH_MAPS 2
 
-/* One launch: count addresses of device memory, then, where size is not 0, a
- * struct of that many bytes. The same layout as Go's Launch. */
+/* One launch: count addresses of device memory, then, where size is not 0, a struct of that many bytes, and where mapped
+ * is not 0 one of that many maps. The same layout as Go's Launch. */
 struct fkv_launch {
     uintptr_t function, stream;
     uint32_t grid[3];
     uint32_t block;
     uint32_t shared;
     uint32_t count, size;
-    uint32_t pad;
+    uint32_t mapped;
     uint64_t buffers[FKV_LAUNCH_BUFFERS];
     unsigned char args[FKV_LAUNCH_ARGS];
+    unsigned char maps[FKV_LAUNCH_MAPS][FKV_MAP_BYTES];
 };
 /* fkv_launch makes n launches in their order, up to the first that is refused. */
 struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *launches, size_t n);

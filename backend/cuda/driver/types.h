@@ -21,6 +21,9 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
+typedef struct { _Alignas(64) cuuint64_t opaque[16]; } CUtensorMap;
 
 typedef int CUdevice_attribute;
 typedef int CUfunction_attribute;
@@ -28,6 +31,11 @@ typedef int CUpointer_attribute;
 typedef int CUmemPool_attribute;
 typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
+typedef int CUtensorMapDataType;
+typedef int CUtensorMapInterleave;
+typedef int CUtensorMapSwizzle;
+typedef int CUtensorMapL2promotion;
+typedef int CUtensorMapFloatOOBfill;
 
 /* Results that mean more to a caller than that a call failed. */
 enum {
@@ -91,6 +99,14 @@ enum {
     CU_STREAM_CAPTURE_MODE_RELAXED = 2
 };
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+enum {
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+    CU_TENSOR_MAP_SWIZZLE_128B = 3,
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
+};
 enum { CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
 enum {

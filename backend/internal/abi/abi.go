@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 8
+	Version = 9
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -624,7 +624,7 @@ type AttendRow struct {
 
 const (
 	RowWords   = 4
-	WorkHeader = 16 // words before the first item; the host's own
+	WorkHeader = 24 // words before the first item; the host's own
 )
 
 // The keys that CUDA kernels move at once, where they are aligned to as many in their block.
@@ -634,9 +634,11 @@ const (
 
 // The most rows an item may have, by the kind of kernel that runs it.
 const (
-	VectorRows  = 4
-	DecodeRows  = 16
-	PrefillRows = 64
+	VectorRows     = 4
+	DecodeRows     = 16
+	PrefillRows    = 64
+	WideRows       = 128
+	WideLatentRows = 64 // of kind wide, over a latent cache
 )
 
 // What no kernel exceeds.

@@ -147,6 +147,8 @@ var cConstants = map[string]uint32{
 	"FKV_VECTOR_ROWS":            VectorRows,
 	"FKV_DECODE_ROWS":            DecodeRows,
 	"FKV_PREFILL_ROWS":           PrefillRows,
+	"FKV_WIDE_ROWS":              WideRows,
+	"FKV_WIDE_LATENT_ROWS":       WideLatentRows,
 }
 
 // cStructs are the header's structs with the names of their fields in C.

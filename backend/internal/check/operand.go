@@ -164,7 +164,7 @@ func slotwise[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
 	}
 }
 
-// rotated is how many elements of a key can be rotated: those behind the latent, or all.
+// rotated is how many elements of a key can be rotated: those after the latent, or all.
 func rotated[B backend.Buffer](v *backend.CacheView[B]) int {
 	if v.Latent {
 		return v.K.Dim - v.V.Dim

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
@@ -16,6 +17,7 @@ type attention struct {
 	work    plan.Work
 	args    abi.AttendArgs
 	buffers [abi.AttendBuffers]Place
+	maps    [MaxMaps]Map // of keys and values
 }
 
 // Attend computes softmax(q·K)·V: one launch for each kind of item of the plan, one that merges
@@ -115,6 +117,16 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
 	at[abi.AttendViews], at[abi.AttendTree] = optional(b.Views), optional(b.Tree)
 	at[abi.AttendWork], at[abi.AttendMass] = p.Work.Buf.Place(), optional(p.Out.Scores)
 	at[abi.AttendALiBi], at[abi.AttendSinks] = optional(p.Mask.ALiBi), optional(p.Mask.SinkLogits)
+	if t.work.Kinds[plan.Wide].Count > 0 {
+		rows := uint64(v.Blocks) * uint64(v.KVHeads) * uint64(v.BlockSize)
+		if rows > math.MaxInt32 && t.err == nil {
+			t.err = backend.ErrUnsupported{Op: t.op, Why: fmt.Sprintf("a plane of %d rows, copies of boxes count to %d", rows, math.MaxInt32)}
+		}
+		t.maps = [MaxMaps]Map{{at[abi.AttendK], rows, a.KDim, t.format.K}, {at[abi.AttendV], rows, a.VDim, t.format.V}}
+		if v.Latent { // one plane
+			t.maps[1] = t.maps[0]
+		}
+	}
 	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim, elementSize(t.format.Act))
 	return nil
 }
@@ -136,6 +148,9 @@ func (t *attention) attend(c *Calls) {
 	for kind := range t.work.Kinds {
 		if list := t.work.Kinds[kind]; list.Count > 0 {
 			t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim)), list, constants)
+			if plan.Kind(kind) == plan.Wide {
+				c.mapped(t.maps[:]...)
+			}
 		}
 	}
 	t.add(c, Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges, constants)

@@ -41,12 +41,28 @@ type Call struct {
 
 	count   int
 	size    int
+	mapped  int
 	buffers [abi.MaxBuffers]Place
 	args    [abi.MaxArgs]byte
+	maps    [MaxMaps]Map
 }
+
+// Map describes a plane of keys or values to the device's copy engine: Rows rows of Width elements of 16 bits.
+type Map struct {
+	At    Place
+	Rows  uint64
+	Width uint32
+	Type  backend.DType
+}
+
+// MaxMaps is the most maps of a call: of keys and of values.
+const MaxMaps = 2
 
 // Buffers is what the kernel takes; one that the call does not have is none.
 func (c *Call) Buffers() []Place { return c.buffers[:c.count] }
+
+// Maps is what the kernel takes after its scalars.
+func (c *Call) Maps() []Map { return c.maps[:c.mapped] }
 
 // Args is the kernel's struct of scalars.
 func (c *Call) Args() []byte { return c.args[:c.size] }
@@ -76,6 +92,12 @@ func (c *Calls) clear() { c.n = 0 }
 func (c *Calls) add(k Kernel, grid [3]uint32, constants uint32, args []byte, buffers ...Place) {
 	call := &c.list[c.n]
 	call.Kernel, call.Grid, call.Constants = k, grid, constants
-	call.count, call.size = copy(call.buffers[:], buffers), copy(call.args[:], args)
+	call.count, call.size, call.mapped = copy(call.buffers[:], buffers), copy(call.args[:], args), 0
 	c.n++
+}
+
+// mapped gives the call that was added last its maps.
+func (c *Calls) mapped(maps ...Map) {
+	call := &c.list[c.n-1]
+	call.mapped = copy(call.maps[:], maps)
 }

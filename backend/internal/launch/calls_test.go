@@ -195,6 +195,36 @@ func TestAttendCalls(t *testing.T) {
 	require.Empty(t, c.List())
 }
 
+// A launch of kind Wide has the planes as maps, the one of a latent cache twice, whole rows of it.
+func TestWideCallsHaveMaps(t *testing.T) {
+	brain := backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}
+	for _, latent := range []bool{false, true} {
+		c, s := newCalls(), newStep(t, brain)
+		p := s.attend
+		p.Cache.K.Dim, p.Cache.V.Dim, p.Cache.KVHeads, p.QHeads = 192, 128, 2, 4
+		if latent {
+			p.Cache = backend.CacheView[*buffer]{K: s.plane(backend.BF16, 576), V: backend.Plane[*buffer]{Dim: 512}, Latent: true, Blocks: 8, KVHeads: 2, BlockSize: 16}
+			p.QHeads = 256
+		}
+		shape := backend.AttendShape{QHeads: p.QHeads, KVHeads: 2, KDim: p.Cache.K.Dim, VDim: p.Cache.V.Dim, BlockSize: 16, Format: brain,
+			Latent: latent, ContextLens: []uint32{1000}, QueryLens: []uint32{100}}
+		var err error
+		p.Plan, err = Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims, Latent: true, LatentDims: LatentDims}, shape, func(Kernel) (int, error) { return 100, nil })
+		require.NoError(t, err)
+		p.Batch.Seqs, p.Batch.Tokens, p.Out.Scores.Set = 1, 100, false
+		require.NoError(t, Attend(c, &p))
+		call := &c.List()[0]
+		require.Equal(t, Attention(plan.Wide, brain, p.Cache.K.Dim, p.Cache.V.Dim), call.Kernel)
+		keys := Map{p.Cache.K.Data.at, 8 * 2 * 16, uint32(p.Cache.K.Dim), backend.BF16}
+		if latent {
+			require.Equal(t, []Map{keys, keys}, call.Maps())
+			continue
+		}
+		require.Equal(t, []Map{keys, {p.Cache.V.Data.at, 8 * 2 * 16, 128, backend.BF16}}, call.Maps())
+		require.Empty(t, c.List()[1].Maps(), "a merge has none")
+	}
+}
+
 // The mass alone is the last launch of attention, with log-sum-exps that are not of its workspace.
 func TestAttendMassCall(t *testing.T) {
 	c := newCalls()

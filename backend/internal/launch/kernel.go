@@ -57,6 +57,7 @@ const (
 	OpAttendVector
 	OpAttendDecode
 	OpAttendPrefill
+	OpAttendWide
 	OpAttendMerge
 	OpAttendMass
 	OpClearMass
@@ -90,6 +91,7 @@ var opNames = [...]string{
 	OpAttendVector:     "fkv_attend_vector",
 	OpAttendDecode:     "fkv_attend_decode",
 	OpAttendPrefill:    "fkv_attend_prefill",
+	OpAttendWide:       "fkv_attend_wide",
 	OpAttendMerge:      "fkv_attend_merge",
 	OpAttendMass:       "fkv_attend_mass",
 	OpClearMass:        "fkv_clear_mass",
@@ -131,7 +133,7 @@ func (k Kernel) Symbol() string {
 	return name
 }
 
-var attendOps = [plan.Kinds]Op{plan.Vector: OpAttendVector, plan.Decode: OpAttendDecode, plan.Prefill: OpAttendPrefill}
+var attendOps = [plan.Kinds]Op{plan.Vector: OpAttendVector, plan.Decode: OpAttendDecode, plan.Prefill: OpAttendPrefill, plan.Wide: OpAttendWide}
 
 // Attention is the kernel that runs the items of a kind.
 func Attention(kind plan.Kind, f backend.Format, kDim, vDim int) Kernel {

@@ -29,7 +29,7 @@ func TestSymbols(t *testing.T) {
 // Every kernel has a name of its own, and each op is there unless it only measures.
 func TestReachable(t *testing.T) {
 	names, ops := map[string]bool{}, map[Op]bool{}
-	for _, k := range Reachable() {
+	for _, k := range append(Reachable(), Wide()...) {
 		require.False(t, names[k.Symbol()], "two kernels are %s", k.Symbol())
 		names[k.Symbol()], ops[k.Op] = true, true
 	}

@@ -8,9 +8,10 @@ import (
 )
 
 // Prepared is the kernels that steps of p use, each once: in any case those of steps with one new token of
-// each sequence; with all of them also those that only some steps need, such as long prompts.
-func Prepared(p backend.Preparation, all bool) []Kernel {
-	s := prepared{group: p.QHeads / max(p.KVHeads, 1), all: all, Preparation: p}
+// each sequence; with all of them also those that only some steps need, such as long prompts. wide are the kernels of Wide
+// that the device has.
+func Prepared(p backend.Preparation, all bool, wide map[Kernel]bool) []Kernel {
+	s := prepared{group: p.QHeads / max(p.KVHeads, 1), all: all, wide: wide, Preparation: p}
 	for _, f := range p.Formats {
 		hadamard := p.Hadamard && f.K.Quantized()
 		if !p.Residual {
@@ -41,6 +42,7 @@ type prepared struct {
 	backend.Preparation
 	group   int // query heads of a KV head
 	all     bool
+	wide    map[Kernel]bool
 	kernels []Kernel
 }
 
@@ -70,7 +72,7 @@ func (s *prepared) append(f backend.Format, hadamard bool) {
 
 // attend are the kernels that read a cache.
 func (s *prepared) attend(f backend.Format) {
-	of := plan.Cache{Format: f, Latent: s.Latent}
+	of := plan.Cache{Format: f, Latent: s.Latent, Wide: s.wide[Attention(plan.Wide, f, s.KDim, s.VDim)]}
 	decode := of.KindOf(s.group)
 	for kind := range plan.Kinds {
 		if k := Attention(kind, f, s.KDim, s.VDim); kind == decode {

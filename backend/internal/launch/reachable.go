@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
@@ -40,7 +42,19 @@ var HeadDims = [][2]int{{64, 64}, {80, 80}, {96, 96}, {112, 112}, {128, 128}, {1
 // LatentDims are those of latent caches.
 var LatentDims = [][2]int{{576, 512}}
 
-// Reachable is every kernel that some call asks for, each once. OpCopy is for Metal only, OpStageBlocks for CUDA only.
+// Wide are the kernels of kind plan.Wide, which some devices have.
+func Wide() (all []Kernel) {
+	for _, f := range Formats {
+		for _, d := range slices.Concat(HeadDims, LatentDims) {
+			if f.Act != backend.F32 && f.K == f.Act && f.V == f.Act {
+				all = append(all, Attention(plan.Wide, f, d[0], d[1]))
+			}
+		}
+	}
+	return all
+}
+
+// Reachable is every kernel that some call asks for on every device, each once. OpCopy is for Metal only, OpStageBlocks for CUDA only.
 func Reachable() []Kernel {
 	var kernels []Kernel
 	seen := map[Kernel]bool{}

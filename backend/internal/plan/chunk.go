@@ -44,7 +44,7 @@ func (p *planner) measure(kind Kind) (total, most int) {
 		p.sharing.lengths = append(p.sharing.lengths, uint32(n)) // of at most as many keys as a context has
 		total, most = total+n, max(most, n)
 	}
-	step := tileRows[kind]
+	step := p.cache.tileRows(kind)
 	for seq := range p.queries {
 		rows := p.rowsOf(seq, kind)
 		for row := 0; row < rows; row += step {

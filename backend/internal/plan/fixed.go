@@ -22,16 +22,16 @@ func (p *planner) room(s *backend.AttendShape, capacity Capacity) (r room) {
 	for seq := range p.queries {
 		rows := int(p.queries[seq]) * p.group
 		kind := p.cache.KindOf(rows)
-		tiles := ceilDiv(rows, tileRows[kind])
+		tiles := ceilDiv(rows, p.cache.tileRows(kind))
 		r.items[kind] += tiles
 		r.merges += tiles
-		most[kind] = max(most[kind], min(rows, tileRows[kind]))
+		most[kind] = max(most[kind], min(rows, p.cache.tileRows(kind)))
 	}
 	if Shares(s) {
 		kind := p.cache.largest()
 		r.items[kind] += len(p.queries) // see pays
-		r.shared = len(p.queries) * tileRows[kind]
-		most[kind] = tileRows[kind]
+		r.shared = len(p.queries) * p.cache.tileRows(kind)
+		most[kind] = p.cache.tileRows(kind)
 	}
 	for kind := range Kinds {
 		if r.items[kind] == 0 {

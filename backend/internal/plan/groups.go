@@ -9,11 +9,21 @@ import (
 // its partial rows: about what the launch of its items and of the merge takes in time.
 const leastSaved = 8 << 20
 
-// rules are those of a GPU.
-var rules = Rules{
-	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[cacheOf(s).KindOf(rows)] },
-	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(cacheOf(s), rows, s.Fixed)] },
-	Pays:      pays,
+// rules and wideRules are those of a GPU.
+var rules, wideRules = rulesOf(false), rulesOf(true)
+
+func rulesOf(wide bool) Rules {
+	return Rules{
+		Tile: func(s *backend.AttendShape, rows int) int {
+			c := cacheOf(s, wide)
+			return c.tileRows(c.KindOf(rows))
+		},
+		GroupTile: func(s *backend.AttendShape, rows int) int {
+			c := cacheOf(s, wide)
+			return c.tileRows(groupKind(c, rows, s.Fixed))
+		},
+		Pays: pays,
+	}
 }
 
 // pays is Rules.Pays, by the bytes that are read and written.
@@ -59,10 +69,11 @@ func (p *planner) sharedItems(kind Kind) {
 		if p.kindOf(g) != kind {
 			continue
 		}
-		for row := 0; row < g.Rows; row += tileRows[kind] {
+		step := p.cache.tileRows(kind)
+		for row := 0; row < g.Rows; row += step {
 			for part := range g.Parts {
 				begin := g.Key + part*g.Size
-				p.work = append(p.work, abi.ManySeqs, uint32(g.First+row), uint32(min(tileRows[kind], g.Rows-row)),
+				p.work = append(p.work, abi.ManySeqs, uint32(g.First+row), uint32(min(step, g.Rows-row)),
 					uint32(begin), uint32(min(begin+g.Size, g.End)), 0, uint32(g.Part+part), uint32(g.Part+g.Parts+1))
 			}
 		}

@@ -42,23 +42,32 @@ func (c Capacity) Resident(k Kind) (int, error) { return c[k], nil }
 
 // Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0]. resident is how many
 // blocks of a kind's kernel the whole device runs at once; it is asked for the kinds that the step
-// contains, as the answer may have to be compiled first.
+// contains, as the answer may have to be compiled first, and is 0 for kind Wide where the device has none.
 func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.AttendPlan, error) {
-	p := planner{queries: s.QueryLens, contexts: s.ContextLens, cache: cacheOf(&s), group: s.QHeads / s.KVHeads,
+	p := planner{queries: s.QueryLens, contexts: s.ContextLens, cache: cacheOf(&s, false), group: s.QHeads / s.KVHeads,
 		block: s.BlockSize, fixed: s.Fixed, places: PlacesOf(&s)}
+	var capacity Capacity
+	var err error
+	rules := &rules
+	if mayBeWide(&s) && p.longest(Shares(&s)) > p.cache.narrow() {
+		if capacity[Wide], err = resident(Wide); err != nil {
+			return backend.AttendPlan{}, err
+		}
+		if p.cache.Wide = capacity[Wide] > 0; p.cache.Wide {
+			rules = &wideRules
+		}
+	}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: p.cache,
 		Seqs: len(s.QueryLens), See: p.places.See, Views: s.Views != nil, TreeWords: s.TreeWords, Mass: s.Scores}
-	var err error
 	if c.Tokens, err = p.count(); err != nil {
 		return backend.AttendPlan{}, err
 	}
 	p.sharing = sharings.Get().(*sharing)
 	defer sharings.Put(p.sharing)
-	p.sharing.Find(&s, rules)
+	p.sharing.Find(&s, *rules)
 	p.sharing.number(s.QueryLens)
-	var capacity Capacity
 	for kind, found := range p.kinds(&s) {
-		if !found {
+		if !found || capacity[kind] > 0 {
 			continue
 		}
 		if capacity[kind], err = resident(Kind(kind)); err != nil {
@@ -140,12 +149,24 @@ func (p *planner) count() (tokens int, err error) {
 		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
-		tiles += ceilDiv(rows, tileRows[p.cache.KindOf(rows)])
+		tiles += ceilDiv(rows, p.cache.tileRows(p.cache.KindOf(rows)))
 		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
 	}
 	return tokens, nil
+}
+
+// longest is the most rows that a sequence or a group of sequences has, or may have.
+func (p *planner) longest(shares bool) (rows int) {
+	all := 0
+	for _, n := range p.queries {
+		rows, all = max(rows, int(n)), all+int(n)
+	}
+	if shares {
+		rows = all
+	}
+	return rows * p.group
 }
 
 // kinds are those that the step has tiles of, or room for.
@@ -187,7 +208,7 @@ func (p *planner) keysOf(seq, row, end int) Keys {
 // split appends the items of a kind, longest first, so that the short ones fill
 // the gaps at the end, and empty ones up to room. It returns their number.
 func (p *planner) split(kind Kind, chunk, room int) uint32 {
-	first, step := len(p.work), tileRows[kind]
+	first, step := len(p.work), p.cache.tileRows(kind)
 	for seq := range p.queries {
 		rows := p.rowsOf(seq, kind)
 		for row := 0; row < rows; row += step {

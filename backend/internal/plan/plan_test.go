@@ -27,7 +27,7 @@ func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uin
 
 // callOf is the call that a plan for s serves.
 func callOf(s backend.AttendShape) Call {
-	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: cacheOf(&s), Seqs: len(s.QueryLens),
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Cache: cacheOf(&s, false), Seqs: len(s.QueryLens),
 		See: Planned(&s), Mass: s.Scores}
 	for _, n := range s.QueryLens {
 		c.Tokens += int(n)
@@ -54,6 +54,9 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		queries = append(queries, rapid.SampledFrom([]uint32{0, 1, 1, 1, 2, 5, 16, 17, 65}).Draw(r, "queries"))
 	}
 	s := shapeOf(rapid.SampledFrom([]backend.Format{f16, f32, {Act: backend.F16, K: backend.Int4, V: backend.Int4}}).Draw(r, "format"), kvHeads*group, kvHeads, contexts, queries)
+	if rapid.Bool().Draw(r, "latent") {
+		s.Latent, s.KDim, s.VDim = true, 576, 512
+	}
 	s.Scores = rapid.Bool().Draw(r, "mass")
 	s.Fixed = rapid.Bool().Draw(r, "fixed")
 	if rapid.Bool().Draw(r, "tables") {
@@ -71,7 +74,7 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		}
 	}
 	capacity := rapid.SampledFrom([]int{0, 1, 8, 100, 1000})
-	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill")}
+	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill"), rapid.SampledFrom([]int{0, 1, 132}).Draw(r, "wide")}
 }
 
 // drawTables is tables of which some begin as others do.
@@ -106,9 +109,13 @@ func rowsOf(work []uint32, w Work, it abi.AttendItem) (rows []abi.AttendRow) {
 // A plan asks for the kinds that its step has, and passes on that one is not to be had.
 func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
 	f16 := backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
+	wide := 0
 	asked := func(s backend.AttendShape) (kinds []Kind) {
 		_, err := Attend(s, func(k Kind) (int, error) {
 			kinds = append(kinds, k)
+			if k == Wide {
+				return wide, nil
+			}
 			return 100, nil
 		})
 		require.NoError(t, err)
@@ -117,7 +124,17 @@ func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
 	long := []uint32{1000, 1000}
 	require.Equal(t, []Kind{Vector}, asked(shapeOf(f16, 2, 2, long, []uint32{1, 1})))
 	require.Equal(t, []Kind{Decode}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 1})))
-	require.Equal(t, []Kind{Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})))
+	require.Equal(t, []Kind{Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 8})))
+	require.Equal(t, []Kind{Wide, Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})), "the device has no such kernel")
+	wide = 100
+	require.Equal(t, []Kind{Wide, Decode}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})))
+	latent := shapeOf(f16, 16, 1, long, []uint32{1, 1})
+	latent.Latent = true
+	require.Equal(t, []Kind{Decode}, asked(latent))
+	latent.QHeads = 17
+	require.Equal(t, []Kind{Wide}, asked(latent))
+	wide = 0
+	require.Equal(t, []Kind{Wide, Decode}, asked(latent), "the device has no such kernel")
 	require.Empty(t, asked(shapeOf(f16, 16, 2, long, []uint32{0, 0})))
 	shared := shapeOf(f16, 16, 2, long, []uint32{1, 1})
 	shared.Table, shared.TableStride = make([]uint32, 2*63), 63
@@ -152,7 +169,9 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		group := s.QHeads / s.KVHeads
 		type spot struct{ seq, row int }
 		spans := map[spot][][2]int{} // of keys
+		cache := cacheOf(&s, mayBeWide(&s) && capacity[Wide] > 0)
 		for kind, list := range work.Kinds {
+			tile := cache.tileRows(Kind(kind))
 			for _, it := range listOf(plan.Work, list) {
 				if it.Rows == 0 {
 					require.True(r, s.Fixed)
@@ -160,12 +179,12 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 				}
 				rows := rowsOf(plan.Work, work, it)
 				if it.Seq == abi.ManySeqs {
-					requireShared(r, s, it, rows, Kind(kind))
+					requireShared(r, s, it, rows, tile)
 				} else {
 					all := int(s.QueryLens[it.Seq]) * group
-					require.Equal(r, Kind(kind), cacheOf(&s).KindOf(all))
-					require.Zero(r, int(it.Row)%tileRows[kind])
-					require.EqualValues(r, min(tileRows[kind], all-int(it.Row)), it.Rows)
+					require.Equal(r, Kind(kind), cache.KindOf(all))
+					require.Zero(r, int(it.Row)%tile)
+					require.EqualValues(r, min(tile, all-int(it.Row)), it.Rows)
 					require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
 				}
 				for _, row := range rows {
@@ -199,8 +218,8 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 
 // requireShared checks an item of several sequences: its keys lie in the same blocks of all of
 // them, before their queries.
-func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []abi.AttendRow, kind Kind) {
-	require.LessOrEqual(r, int(it.Rows), tileRows[kind])
+func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []abi.AttendRow, tile int) {
+	require.LessOrEqual(r, int(it.Rows), tile)
 	require.Zero(r, s.Window)
 	blocks := func(seq uint32) []uint32 {
 		return s.Table[int(seq)*s.TableStride:][int(it.Key)/s.BlockSize : (int(it.KeyEnd)-1)/s.BlockSize+1]
@@ -275,13 +294,20 @@ func TestPartsAndMerges(t *testing.T) {
 // The kind of a sequence changes at the borders that the kernels have.
 func TestKinds(t *testing.T) {
 	for rows, want := range map[int]Kind{1: Vector, 3: Vector, 4: Decode, 5: Decode, 16: Decode, 17: Prefill, 64: Prefill, 65: Prefill} {
-		require.Equal(t, want, Cache{f16, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, want, Cache{backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, max(want, Decode), Cache{backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, false}.KindOf(rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{Format: f16}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{Format: backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, max(want, Decode), Cache{Format: backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}}.KindOf(rows), "%d rows of codes", rows)
+	}
+	for rows, want := range map[int]Kind{3: Vector, 16: Decode, 64: Prefill, 65: Wide, 1000: Wide} {
+		require.Equal(t, want, Cache{Format: f16, Wide: true}.KindOf(rows), "%d rows", rows)
+	}
+	for rows, want := range map[int]Kind{1: Decode, 16: Decode, 17: Wide, 64: Wide, 1000: Wide} {
+		require.Equal(t, want, Cache{Format: f16, Latent: true, Wide: true}.KindOf(rows), "%d rows of latents", rows)
+		require.Equal(t, Decode, Cache{Format: f16, Latent: true}.KindOf(rows), "%d rows of latents", rows)
 	}
 	for rows, want := range map[int]Kind{1: Vector, 4: Vector, 5: Decode, 16: Decode, 17: Decode, 1000: Decode} {
-		require.Equal(t, want, Cache{f32, false}.KindOf(rows), "%d rows", rows)
-		require.Equal(t, want, Cache{backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, false}.KindOf(rows), "%d rows of codes", rows)
+		require.Equal(t, want, Cache{Format: f32}.KindOf(rows), "%d rows", rows)
+		require.Equal(t, want, Cache{Format: backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}}.KindOf(rows), "%d rows of codes", rows)
 	}
 
 	// 1 + 16 + 17 + 129 rows of one head are 1 + 1 + 1 + 3 tiles, or 1 + 1 + 2 + 9 in f32.

@@ -24,7 +24,7 @@ func (r gpu) empty(name string) string { return strings.ReplaceAll(gpuDocument, 
 func (r gpu) tables() map[string]func() string {
 	return map[string]func() string{
 		"machine": r.machine, "aims": func() string { return aims(r.wanted()) }, "limits": r.limits, "decode": r.decode, "paged": r.paged,
-		"brief": r.brief, "extras": r.extras, "latents": r.latents, "libraries": r.libraries, "prefill": r.prefill, "shared": r.shared, "moves": r.moves, "host": r.host, "noise": r.noise, "all": r.everything,
+		"brief": r.brief, "extras": r.extras, "latents": r.latents, "libraries": r.libraries, "prefill": r.prefill, "shared": r.shared, "moves": r.moves, "host": r.host, "noise": r.noise, "experiments": r.tried, "all": r.everything,
 	}
 }
 

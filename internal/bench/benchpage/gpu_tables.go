@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/pack"
 )
 
 func (r gpu) limits() string {
@@ -180,4 +184,18 @@ func (r gpu) everything() string {
 		rows = append(rows, []string{strings.Join(t.parts, "/"), micros(t), around(t), fmt.Sprint(t.metrics["runs"]), rate(t), fraction(t)})
 	}
 	return markdown(rows...)
+}
+
+// tried is the experiments: what they were made of, what was chosen, and each prediction beside what was measured.
+func (r gpu) tried() string {
+	if r.pack.Started.IsZero() {
+		return pack.Table(r.pack)
+	}
+	rows := [][]string{{"", ""}}
+	for _, name := range slices.Sorted(maps.Keys(r.pack.About)) {
+		rows = append(rows, []string{name, r.pack.About[name]})
+	}
+	rows = append(rows, []string{"date", r.pack.Started.Format("2 January 2006")}, []string{"commit", r.pack.Commit},
+		[]string{"chosen", cmp.Or(strings.Join(r.pack.Chosen, ", "), "none")})
+	return markdown(rows...) + "\n" + pack.Table(r.pack)
 }

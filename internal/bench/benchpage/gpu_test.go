@@ -60,6 +60,31 @@ func TestFirstDocument(t *testing.T) {
 	require.ErrorIs(t, write(filepath.Join(folder, "cpu.txt")), os.ErrNotExist, "is written by hand")
 }
 
+// With the results of experiments beside it, as the pack's test on the stand-in wrote them, the page has what was predicted and what
+// was measured.
+func TestExperimentsOnThePage(t *testing.T) {
+	folder := t.TempDir()
+	for from, to := range map[string]string{"sample.txt": "cuda.txt", "planted-pack.json": "cuda-pack.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", from))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, to), text, 0o644))
+	}
+	require.NoError(t, write(filepath.Join(folder, "cuda.txt")))
+	text, err := os.ReadFile(filepath.Join(folder, "cuda.md"))
+	require.NoError(t, err)
+	for _, line := range []string{
+		`\| chosen \| fast \|`, `\| device \| .*simt.* \|`, `\| commit \| planted \|`,
+		`\| endless \|  \|  \| conform hung or crashed \|  \|  \|`,
+		`\| illegal \|  \|  \| does not conform: the device is lost: .* \|  \|  \|`,
+		`\| slow \| prefill/bf16/\S+ \| 0\.1 to 0\.2 \| \d+ \(\d+ to \d+\) \| \d\.\d{3} \(\d\.\d{3} to \d\.\d{3}\) \| missed: \d+\.\d % above \|`,
+		`\| fast \| decode/f16/\S+ \|  \| \d+ \(\d+ to \d+\) \| 0\.\d{3} \(.*\) \|  \|`,
+	} {
+		require.Regexp(t, "(?m)^"+line+"$", string(text))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "cuda-pack.json"), []byte(`{"budget": 1}`), 0o644))
+	require.ErrorContains(t, write(filepath.Join(folder, "cuda.txt")), "cuda-pack.json")
+}
+
 // What is in the documents was measured on a device, and is what the run beside them says.
 func TestDocumentOfGPU(t *testing.T) {
 	results := filepath.Join("..", "..", "..", "docs", "benchmarks", "cuda.txt")

@@ -4,7 +4,9 @@
 //	go run ./internal/bench/benchpage docs/benchmarks/cpu.txt
 //
 // reads that file, and writes cpu.md, cpu-1.svg and cpu-all.svg in the same folder. Of the
-// kernels of a GPU, in cuda.txt, it makes cuda.md, cuda.svg and cuda.json.
+// kernels of a GPU, in cuda.txt, it makes cuda.md, cuda.svg and cuda.json. Where cuda-pack.json is
+// there, the results.json of an experiment pack, the document has a table of what was predicted
+// and what was measured.
 package main
 
 import (
@@ -14,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/pack"
 )
 
 func main() {
@@ -64,8 +68,12 @@ func made(results string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", results, err)
 	}
-	p := r.page()
 	name := strings.TrimSuffix(filepath.Base(results), ".txt")
+	r.pack, err = pack.ReadResults(filepath.Join(filepath.Dir(results), name+"-pack.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	p := r.page()
 	document := filepath.Join(filepath.Dir(results), name+".md")
 	text, err := os.ReadFile(document)
 	if errors.Is(err, fs.ErrNotExist) && p.empty(name) != "" {

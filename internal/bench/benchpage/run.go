@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/pack"
 )
 
 // run is what the benchmarks printed.
@@ -14,6 +16,7 @@ type run struct {
 	kind   string      // what the names of its trials begin with
 	about  [][2]string // the device: what, and which
 	trials []trial
+	pack   pack.Results // experiments with kernels of a GPU; none: the zero Results
 }
 
 // trial is a line: the parts of its name, and its metrics by unit.

@@ -6,6 +6,7 @@
 namespace simt {
 
 __thread Thread *current;
+Dialect dialect;
 
 namespace {
 
@@ -23,6 +24,13 @@ void barrier(bool orders, Site site) { self().block->barrier(self(), orders, sit
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site) {
     self().block->meet(self(), mask, brought, work, orders, site);
 }
+void count(unsigned id, unsigned threads, bool waits, Site site) { self().block->count(self(), id, threads, waits, site); }
+void gather(unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site) {
+    self().block->gather(self(), group, threads, number, brought, work, site);
+}
+void pause(Site site) { self().block->pause(self(), site); }
+void wake() { self().block->wake(); }
+void yield() { self().block->yield(self()); }
 void fault(const char *what, Site site) { self().block->fault(self(), what, nullptr, site); }
 
 void begin_copy(Copy copy) { self().copies.begin(copy); }
@@ -37,10 +45,19 @@ inline void Block::ready(Task &task) {
 }
 
 // next takes one of those that are ready: any, or the first one without a seed; null if
-// there is none.
+// there is none. Threads of the lazy warpgroup are put back while others are ready.
 inline Task *Block::next() {
     if (waiting_ == 0)
         return nullptr;
+    Task *task = draw();
+    for (size_t others = waiting_; lazy_ != 0 && others > 0 && size_t(task - tasks_.data()) / GROUP + 1 == lazy_; others--) {
+        ready(*task);
+        task = draw();
+    }
+    return task;
+}
+
+inline Task *Block::draw() {
     size_t at = first_ + random_.pick(uint32_t(waiting_));
     std::swap(ready_[first_], ready_[at < threads_ ? at : at - threads_]);
     Task *task = ready_[first_];
@@ -79,6 +96,8 @@ void Block::run(const Launch &launch, Dim index, bool late_copies, Random random
         abandon();
     } else if (!shared_.intact()) {
         wrong = "wrote beyond its " + std::to_string(launch.shared) + " bytes of dynamic shared memory";
+    } else if (const char *left = dialect.end ? dialect.end() : nullptr) {
+        wrong = left;
     }
     if (!wrong.empty())
         report.add("kernel " + std::string(launch.kernel->name) + ", block " + text(index) + ": " + wrong);
@@ -89,11 +108,19 @@ void Block::prepare(const Launch &launch, Dim index, bool late_copies) {
     launch_ = &launch;
     Dim size = launch.block;
     recruit(size_t{size.x} * size.y * size.z);
-    around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies, launch.constants};
+    around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies, launch.constants, launch.shared};
     barrier_.arrived = 0;
+    for (Crowd &crowd : counts_)
+        crowd.clear();
+    for (Crowd &crowd : groups_)
+        crowd.clear();
+    paused_.clear();
     barrier_.order.renew();
     begin_.renew();
+    if (dialect.begin)
+        dialect.begin();
     returned_ = first_ = waiting_ = 0;
+    lazy_ = threads_ > GROUP ? random_.pick(uint32_t(threads_ / GROUP + 1)) : 0;
     warps_.resize((threads_ + WARP - 1) / WARP);
     for (Warp &warp : warps_)
         warp.clear();
@@ -213,6 +240,74 @@ void Block::meet(Task &task, unsigned mask, void *brought, Collective work, bool
         here.order.acquire(turn);
 }
 
+void Block::count(Task &task, unsigned id, unsigned threads, bool waits, Site site) {
+    if (id >= NAMED)
+        fault(task, "names a barrier that does not exist", nullptr, site);
+    Crowd &here = counts_[id];
+    const unsigned turn = here.turn;
+    here.order.release(turn);
+    join(task, here, threads, waits, nullptr, site);
+    if (waits)
+        here.order.acquire(turn);
+}
+
+void Block::gather(Task &task, unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site) {
+    Crowd &here = groups_[group];
+    if (here.arrived == 0)
+        here.site = site, here.work = work;
+    else if (here.site != site || here.work != work)
+        fault(task, "comes to an operation of its group while others wait at ", &here.site, site);
+    here.brought[number] = brought;
+    join(task, here, threads, true, work, site);
+}
+
+// join is one thread's arrival. The last one makes those that wait ready.
+void Block::join(Task &task, Crowd &here, unsigned threads, bool waits, Work work, Site site) {
+    if (here.arrived > 0 && here.threads != threads)
+        fault(task, "comes to a place where others wait for another number of threads", nullptr, site);
+    here.threads = threads;
+    if (++here.arrived < threads) {
+        if (waits) {
+            {
+                Unseen unseen;
+                here.waiting.push_back(&task);
+            }
+            wait(task, Task::IN_CROWD, site);
+        }
+        return;
+    }
+    if (work)
+        work(here.brought.data(), threads);
+    here.arrived = 0;
+    here.turn++;
+    for (Task *waiting : here.waiting)
+        ready(*waiting);
+    here.waiting.clear();
+    if (waits) {
+        ready(task);
+        go(*task.fiber, *next());
+    }
+}
+
+void Block::pause(Task &task, Site site) {
+    {
+        Unseen unseen;
+        paused_.push_back(&task);
+    }
+    wait(task, Task::PAUSED, site);
+}
+
+void Block::wake() {
+    for (Task *task : paused_)
+        ready(*task);
+    paused_.clear();
+}
+
+void Block::yield(Task &task) {
+    ready(task);
+    go(*task.fiber, *next());
+}
+
 // meeting is the one of a mask, nearly always the first. Nothing is allocated here: the
 // race check would see memory of the core pass between threads that nothing orders.
 Meeting &Warp::meeting(unsigned mask) {
@@ -270,6 +365,10 @@ std::string Block::stuck() const {
             places["wait at the barrier at " + text(task.site)]++;
         else if (task.state == Task::IN_WARP)
             places["wait for lanes of their warp at " + text(task.site)]++;
+        else if (task.state == Task::IN_CROWD)
+            places["wait for others at " + text(task.site)]++;
+        else if (task.state == Task::PAUSED)
+            places["wait for a word of shared memory at " + text(task.site)]++;
         else
             places["have returned"]++;
     }

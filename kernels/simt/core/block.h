@@ -1,6 +1,7 @@
 // Running one block of a launch.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <string>
@@ -39,9 +40,28 @@ struct Warp {
     void clear();
 };
 
+struct Task;
+
+// Crowd is one place where a number of threads of a block meet, some of which may not wait.
+struct Crowd {
+    unsigned threads = 0, arrived = 0;
+    unsigned turn = 0; // meetings that were complete
+    Site site;            // of the first to arrive, and what is done of them: those of a group come to the same
+    Work work = nullptr;
+    std::array<void *, 128> brought;
+    std::vector<Task *> waiting;
+    Order order;
+
+    void clear() {
+        arrived = 0;
+        waiting.clear();
+        order.renew();
+    }
+};
+
 // Task is a thread as the core sees it.
 struct Task : Thread {
-    enum State { READY, AT_BARRIER, IN_WARP, RETURNED };
+    enum State { READY, AT_BARRIER, IN_WARP, IN_CROWD, PAUSED, RETURNED };
 
     Block *block;
     Fiber *fiber;
@@ -68,6 +88,11 @@ public:
     // What the running thread calls through thread.h.
     void barrier(Task &task, bool orders, Site site);
     void meet(Task &task, unsigned mask, void *brought, Collective work, bool orders, Site site);
+    void count(Task &task, unsigned id, unsigned threads, bool waits, Site site);
+    void gather(Task &task, unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site);
+    void pause(Task &task, Site site);
+    void wake();
+    void yield(Task &task);
     [[noreturn]] void fault(Task &task, const char *what, const Site *other, Site site);
 
 private:
@@ -88,8 +113,10 @@ private:
     // On the fibers. A thread that waits is made ready by the one that ends its wait.
     static void life(void *task);
     void finish(Task &task);
+    void join(Task &task, Crowd &here, unsigned threads, bool waits, Work work, Site site);
     void ready(Task &task);
     Task *next();
+    Task *draw();
     void wait(Task &task, Task::State state, Site site);
     void go(Fiber &from, Task &to);
     [[noreturn]] void fail(Task &task, const Failure &failure);
@@ -108,9 +135,13 @@ private:
     size_t rotation_ = 0; // of fibers among tasks, under the race check
     std::vector<Task *> ready_; // a ring of threads_
     size_t first_ = 0, waiting_ = 0;
+    static constexpr size_t GROUP = 128; // threads of a warpgroup
+    size_t lazy_ = 0; // number, from 1 on, of a warpgroup that runs only when hardly any other thread is ready; 0: none
 
     std::deque<Warp> warps_; // where they lie stays the same
     Meeting barrier_;
+    Crowd counts_[NAMED], groups_[GROUPS];
+    std::vector<Task *> paused_;
     Failure failure_;
     Fiber host_;         // of the OS thread that called run
     Order begin_, end_; // between the host and the threads, by turn 0 alone

@@ -20,6 +20,8 @@ void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
+void __tsan_read_range(void *p, unsigned long size);
+void __tsan_write_range(void *p, unsigned long size);
 }
 #endif
 
@@ -52,6 +54,14 @@ public:
     }
 };
 
+// What the core reads and writes for a thread, as if the thread did.
+inline void seen_read(const void *p, size_t size) { __tsan_read_range(const_cast<void *>(p), size); }
+inline void seen_write(void *p, size_t size) { __tsan_write_range(p, size); }
+
+// What was done before a release of an address is done before what follows an acquire of it.
+inline void release(void *p) { __tsan_release(p); }
+inline void acquire(void *p) { __tsan_acquire(p); }
+
 // An Order is a place where threads of a block meet, for the race check. Meetings take turns
 // with two clocks: a thread that hurries on to the next meeting must not seem to have
 // ordered what it did on the way. renew forgets all order, for the next block.
@@ -75,6 +85,11 @@ class Unseen {
 public:
     Unseen() {}
 };
+
+inline void seen_read(const void *, size_t) {}
+inline void seen_write(void *, size_t) {}
+inline void release(void *) {}
+inline void acquire(void *) {}
 
 class Order {
 public:

@@ -6,7 +6,7 @@
 
 namespace simt {
 
-constexpr unsigned WARP = 32;
+constexpr unsigned WARP = 32, NAMED = 16, GROUPS = 8; // lanes; named barriers and groups of a block
 
 // Site is a place in a kernel's source. As a default argument, Site{} is its caller's.
 struct Site {
@@ -26,6 +26,7 @@ struct Surroundings {
     unsigned char *shared;   // dynamic shared memory, aligned to 128 bytes
     bool late_copies;
     const void *constants;   // of the launch
+    size_t shared_size;      // bytes of shared
 };
 
 // Thread is one GPU thread: its index in the block, and in its warp.
@@ -53,6 +54,36 @@ using Collective = void (*)(void *const *lanes, unsigned mask);
 // meet waits for the lanes of mask that exist; they must come to the same site. The last to
 // come runs work for all of them. orders is as above.
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site);
+
+// count waits for a number of threads of the block at named barrier id, and orders memory; a thread that does not wait is only counted.
+void count(unsigned id, unsigned threads, bool waits, Site site);
+
+// gather waits for a number of threads of a group, which must come to the same site. The last to come runs work for what they brought,
+// each at its number. The race check takes them as unordered, as hardware may.
+using Work = void (*)(void *const *brought, unsigned threads);
+void gather(unsigned group, unsigned threads, unsigned number, void *brought, Work work, Site site);
+
+// pause waits until some thread of the block calls wake, for what a dialect keeps in shared memory.
+void pause(Site site);
+void wake();
+
+// yield lets others go on first.
+void yield();
+
+// omit reports whether a test leaves out the call at a site, to see that a run without it fails: the one that was met as number omitted.
+// Without such a test omitted is -1.
+extern int omitted;
+bool omit_met(const Site &site);
+inline bool omit(const Site &site) { return omitted >= 0 && omit_met(site); }
+const Site *omitted_site(); // null: no such one was met
+
+// Dialect is what a dialect keeps of a block besides. begin is called before a block, and end after one that returned, on its OS
+// thread: end says what is wrong with what is left, or null.
+struct Dialect {
+    void (*begin)() = nullptr;
+    const char *(*end)() = nullptr;
+};
+extern Dialect dialect;
 
 // fault ends the launch: this thread did what hardware does not define.
 [[noreturn]] void fault(const char *what, Site site);

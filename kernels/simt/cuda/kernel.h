@@ -33,10 +33,26 @@ template <auto function> struct Registration {
 
 } // namespace simt
 
+#define FKV_JOINED(a, b) a##b
+#define FKV_JOIN(a, b) FKV_JOINED(a, b)
+#define FKV_QUOTED(text) #text
+#define FKV_QUOTE(text) FKV_QUOTED(text)
+
+// Kernels of kernels/cuda/variants/DIR, which are compiled with FKV_VARIANT=DIR, lie beside those of the same names that
+// they are to replace: they are registered as NAME@DIR, and what they are made of has a namespace of its own.
+#ifdef FKV_VARIANT
+#define fkv FKV_JOIN(fkv_, FKV_VARIANT)
+#define FKV_SYMBOL(name) FKV_JOIN(name##_, FKV_VARIANT)
+#define FKV_REGISTERED(name) #name "@" FKV_QUOTE(FKV_VARIANT)
+#else
+#define FKV_SYMBOL(name) name
+#define FKV_REGISTERED(name) #name
+#endif
+
 #define FKV_KERNEL_OF(name, threads, shared, blocks, ...) FKV_KERNEL(name, threads, shared, __VA_ARGS__)
-#define FKV_KERNEL(name, threads, shared, ...)                                      \
-    extern "C" void name(__VA_ARGS__);                                              \
-    static const ::simt::Registration<&name> name##_registration(#name, (threads), (shared)); \
-    extern "C" void name(__VA_ARGS__)
+#define FKV_KERNEL(name, threads, shared, ...)                                                                         \
+    extern "C" void FKV_SYMBOL(name)(__VA_ARGS__);                                                                     \
+    static const ::simt::Registration<&FKV_SYMBOL(name)> name##_registration(FKV_REGISTERED(name), (threads), (shared)); \
+    extern "C" void FKV_SYMBOL(name)(__VA_ARGS__)
 
 #define FKV_SHARED(p) unsigned char *const p = ::simt::current->around->shared

@@ -18,6 +18,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 // A block has an OS thread to itself while it runs. The arrays keep what the block before
 // left in them: poison is for dynamic shared memory only. AddressSanitizer guards static

@@ -120,9 +120,23 @@ uint64_t fkv_standin_calls(const char *name) {
     });
 }
 
+uint64_t fkv_standin_runs(const char *kernel) {
+    return locked([&](Machine &m) {
+        auto counter = m.runs.find(std::string_view(kernel));
+        return counter == m.runs.end() ? 0 : counter->second;
+    });
+}
+
 const char *fkv_standin_kernel(size_t i) {
     const simt::Kernel *first;
     return i < simt::kernels(&first) ? first[i].name : nullptr;
+}
+
+void fkv_standin_launch(size_t i, uint32_t *threads, uint32_t *shared) {
+    const simt::Kernel *first;
+    const bool there = i < simt::kernels(&first);
+    *threads = there ? first[i].threads : 0;
+    *shared = there ? first[i].shared : 0;
 }
 
 void fkv_standin_report(char *text, size_t size) {

@@ -64,8 +64,14 @@ int fkv_standin_count(struct fkv_standin_counts *counts, size_t size);
 /* How often a function was called, by its symbol's name. */
 uint64_t fkv_standin_calls(const char *name);
 
+/* How often a kernel ran, by the name that it is registered with. */
+uint64_t fkv_standin_runs(const char *kernel);
+
 /* The symbol of the i-th kernel that is linked in, null behind the last. */
 const char *fkv_standin_kernel(size_t i);
+
+/* The threads of a block of that kernel, and its bytes of dynamic shared memory. */
+void fkv_standin_launch(size_t i, uint32_t *threads, uint32_t *shared);
 
 /* Copies the last report, of a broken kernel or a misuse, ended by 0 and cut to size. */
 void fkv_standin_report(char *text, size_t size);

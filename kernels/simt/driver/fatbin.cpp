@@ -58,17 +58,22 @@ CUresult check_image(const void *image, int major, int minor) {
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-std::set<std::string> kernels_in(const void *image) {
+std::map<std::string, std::string> kernels_in(const void *image) {
     Header header;
     memcpy(&header, image, sizeof header);
     const std::string_view text(static_cast<const char *>(image) + sizeof header, header.size);
-    std::set<std::string> names;
+    std::map<std::string, std::string> names;
+    auto name_at = [&](size_t begin) {
+        size_t end = begin;
+        while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_' || text[end] == '@')) end++;
+        return std::string(text.substr(begin, end - begin));
+    };
     for (std::string_view mark : {".text.", ".entry "}) {
         for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at)) {
-            at += mark.size();
-            size_t end = at;
-            while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_')) end++;
-            names.emplace(text.substr(at, end - at));
+            const std::string name = name_at(at + mark.size());
+            at += mark.size() + name.size();
+            const bool other = at < text.size() && text[at] == '=';
+            names.emplace(name, other ? name_at(at + 1) : name);
         }
     }
     return names;

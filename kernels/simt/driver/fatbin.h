@@ -1,7 +1,7 @@
 // What can be told about a module's image without running it.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "api.h"
@@ -13,8 +13,8 @@ namespace standin {
 // are CUDA_ERROR_INVALID_IMAGE.
 CUresult check_image(const void *image, int major, int minor);
 
-// kernels_in returns the names of the kernels in an image that was checked and is not compressed: of
-// sections of machine code, and of entries of PTX.
-std::set<std::string> kernels_in(const void *image);
+// kernels_in returns the kernels in an image that was checked and is not compressed, by name: of
+// sections of machine code, and of entries of PTX. A test may name another one that runs in its place: ".text.name=other".
+std::map<std::string, std::string> kernels_in(const void *image);
 
 } // namespace standin

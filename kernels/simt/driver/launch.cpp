@@ -14,7 +14,8 @@ struct Ready {
     const simt::Kernel *kernel;
     simt::Dim grid, block;
     size_t shared;
-    std::vector<std::max_align_t> bytes;
+    struct alignas(64) Line { unsigned char bytes[64]; }; // tensor maps are aligned to as much
+    std::vector<Line> bytes;
     std::vector<void *> params;
 
     CUresult take(void **from);
@@ -29,14 +30,13 @@ CUresult Ready::take(void **from) {
         total += kernel->sizes[i];
     if (total > Limits::PARAMETERS)
         return CUDA_ERROR_INVALID_VALUE;
-    constexpr size_t word = sizeof(std::max_align_t);
     std::vector<size_t> begin;
-    for (size_t i = 0, words = 0; i < kernel->count; i++) {
+    for (size_t i = 0, lines = 0; i < kernel->count; i++) {
         if (from[i] == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
-        begin.push_back(words);
-        words += (kernel->sizes[i] + word - 1) / word;
-        bytes.resize(words);
+        begin.push_back(lines);
+        lines += (kernel->sizes[i] + sizeof(Line) - 1) / sizeof(Line);
+        bytes.resize(lines);
     }
     for (size_t i = 0; i < kernel->count; i++) {
         params.push_back(&bytes[begin[i]]);
@@ -46,6 +46,7 @@ CUresult Ready::take(void **from) {
 }
 
 CUresult Ready::run(Machine &m) {
+    m.runs[kernel->name]++;
     simt::Options options;
     options.seed = m.scheduler.seed() == 0 ? 0 : m.scheduler.random(UINT64_MAX) | 1;
     // Now and then a copy lands at once: a missing barrier before it shows only then.

@@ -52,7 +52,7 @@ struct Event {
 
 struct Module {
     ContextRef context;
-    std::set<std::string> kernels;               // that its image has
+    std::map<std::string, std::string> kernels;  // that its image has, and what runs as each
     std::map<std::string, CUfunction> functions; // asked for so far
 };
 
@@ -170,6 +170,7 @@ struct Machine {
     uint64_t spins = 0;      // waits of the host that burn its thread
     uint64_t interrupts = 0; // records that interrupt the host
     std::map<std::string, uint64_t, std::less<>> calls;
+    std::map<std::string, uint64_t, std::less<>> runs; // of kernels
     std::string report; // the last thing that went wrong
 
     Machine();

@@ -42,8 +42,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
             return CUDA_ERROR_INVALID_HANDLE;
         if (function == nullptr || name == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
-        const simt::Kernel *kernel = simt::find(name);
-        if (kernel == nullptr || found->kernels.count(name) == 0)
+        auto there = found->kernels.find(name);
+        const simt::Kernel *kernel = there == found->kernels.end() ? nullptr : simt::find(there->second.c_str());
+        if (kernel == nullptr)
             return CUDA_ERROR_NOT_FOUND;
         CUfunction &handle = found->functions[name];
         if (handle == nullptr) {

@@ -12,7 +12,7 @@ struct Sequence { uint32_t ctx, queries; };
 
 // Case is the shape of a call; the rest of it is drawn at random.
 struct Case {
-    std::string kind; // vector, decode or prefill
+    std::string kind; // vector, decode, prefill or wide
     uint32_t kdim, vdim;
     bool paged;
     uint32_t q_heads, kv_heads, block_size; // contiguous: slots of a sequence
@@ -27,11 +27,17 @@ struct Case {
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
     bool tiny = false; // two keys in three have steps and scales that are no normal halves
+    uint32_t tiny_first = 0; // with tiny, the first tiny_first keys have such, too
     uint32_t k_storage = 0, v_storage = 0;
+    std::string flavour, variant; // of its kernel: "copy", "@wide"
+    bool exact = false;  // its scores are of keys that are not rounded
 
     bool latent() const { return kdim > 256; } // values are the first elements of keys
 
-    uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; }
+    uint32_t rows() const {
+        const uint32_t wide = latent() ? FKV_WIDE_LATENT_ROWS : FKV_WIDE_ROWS;
+        return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : kind == "wide" ? wide : FKV_PREFILL_ROWS;
+    }
 };
 
 constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();
@@ -102,7 +108,7 @@ template <class A, class S> class Call {
         const std::string types = std::string(type_name<A>) + "_" + type_name<S>;
         const std::string dims = std::to_string(c.kdim) + "_" + std::to_string(c.vdim);
         args.first = 0, args.items = items;
-        run("fkv_attend_" + c.kind + "_" + types + "_" + dims);
+        run("fkv_attend_" + c.kind + c.flavour + "_" + types + "_" + dims + c.variant, maps());
         args.first = items, args.items = merges;
         if (merges > 0) {
             run(std::string("fkv_attend_merge_") + type_name<A>);
@@ -111,10 +117,13 @@ template <class A, class S> class Call {
         run("fkv_attend_mass_" + types + "_" + dims);
     }
 
-    void run(const std::string &name) {
+    // maps are the planes as copies of boxes take them; null where the kernel has none.
+    virtual const void *maps() { return nullptr; }
+
+    void run(const std::string &name, const void *last = nullptr) {
 #ifndef FKV_METAL
         const simt::Kernel *kernel = simt::find(name.c_str());
-        demand(kernel == nullptr || kernel->shared <= 99 << 10, "more shared memory than a block may have on sm_86");
+        demand(kernel == nullptr || kernel->shared <= (last ? 227 : 99) << 10, "more shared memory than a block may have on sm_86, or with maps on sm_90");
 #endif
         simt::Dim grid;
         grid.x = std::max(args.items, 1u), grid.y = c.kv_heads;
@@ -122,7 +131,7 @@ template <class A, class S> class Call {
                             with_offsets ? query_offsets->data() : nullptr, c.views ? views->data() : nullptr,
                             c.tree_words ? tree->data() : nullptr, work->data(), c.alibi ? slopes->data() : nullptr,
                             c.sinks ? sinks->data() : nullptr, out->data(), lse->data(), partial->data(), partial_lse->data(),
-                            final_lse->data(), mass->data(), k->scales(), (c.latent() ? k : v)->scales()}, args);
+                            final_lse->data(), mass->data(), k->scales(), (c.latent() ? k : v)->scales()}, args, last);
     }
 
     // check compares everything that attend wrote with the reference.
@@ -259,7 +268,7 @@ template <class A, class S> class Call {
                     k->draw(slot(seq, head, key), most);
                     v->draw(slot(seq, head, key));
                     if constexpr (std::is_same_v<S, Quant>) {
-                        if (c.tiny && key % 3 != 0) {
+                        if (c.tiny && (key % 3 != 0 || key < c.tiny_first)) {
                             k->shrink(slot(seq, head, key)), v->shrink(slot(seq, head, key));
                         }
                     }
@@ -311,7 +320,7 @@ template <class A, class S> class Call {
     }
 
     bool either() const { return blended<A, S> && !small_floats(c.k_storage); }
-    double lse_limit() const { return either() ? limit<A> / 4 : 2e-5; }
+    double lse_limit() const { return either() && !c.exact ? limit<A> / (nibbles(c.k_storage) && c.variant == "@swap" ? 3 : 4) : 2e-5; } // zero points of groups are rounded, too
     double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
 
     // used is a stored value as kernels calculate with it: what was quantized is rounded to A, less what CUDA's
@@ -334,7 +343,7 @@ template <class A, class S> class Call {
             }
             double s = 0;
             for (uint32_t d = 0; d < c.kdim; d++) {
-                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * used(*k, slot(seq, kv_head, key), d);
+                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * (c.exact ? k->at(slot(seq, kv_head, key), d) : used(*k, slot(seq, kv_head, key), d));
             }
             s *= args.scale;
             if (c.softcap > 0) {

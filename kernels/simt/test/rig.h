@@ -165,7 +165,7 @@ namespace rig {
 // launch runs a kernel on the given grid, with threads and blocks in an order, and
 // asynchronous copies late or at once, that change from call to call.
 template <class Args>
-void launch(const std::string &name, simt::Dim grid, std::initializer_list<const void *> buffers, Args args) {
+void launch(const std::string &name, simt::Dim grid, std::initializer_list<const void *> buffers, Args args, const void *last = nullptr) {
     static uint64_t seed = 0;
     const simt::Kernel *kernel = simt::find(name.c_str());
     if (kernel == nullptr) {
@@ -178,8 +178,11 @@ void launch(const std::string &name, simt::Dim grid, std::initializer_list<const
         params.push_back(&p);
     }
     params.push_back(&args);
-    demand(kernel->count == params.size() && kernel->sizes[kernel->count - 1] == sizeof args,
+    demand(kernel->count == params.size() + (last != nullptr) && kernel->sizes[params.size() - 1] == sizeof args,
            "parameters are not those of abi.h");
+    if (last) {
+        params.push_back(const_cast<void *>(last));
+    }
     char report[1024] = "";
     simt::Dim block;
     block.x = kernel->threads;

@@ -97,7 +97,7 @@ func (r *Blocks) giveBack(c *block.Claim, blocks []block.Block) error {
 // Reclaim gives up the references whose fence was reached, and notes what the device has written.
 // Fences are asked latest first: one that is reached has the earlier ones of its sequence before
 // it, so that the end of a path is never given up after its beginning. They are asked before what is written is
-// noted: an entry that is given up, and may be evicted next, was told to whoever keeps it elsewhere. It returns errors of the
+// noted: by the time an entry is given up, and may be evicted next, the store below was notified. It returns errors of the
 // device that it meets.
 func (r *Blocks) Reclaim() error {
 	var asked *Fence

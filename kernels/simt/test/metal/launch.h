@@ -194,7 +194,7 @@ template <class Args> void choose(Constants &, const Args &, const Buffers &, ui
 // launch runs a kernel on the given grid, with threads and blocks in an order that changes
 // from call to call.
 template <class Args>
-void launch(const std::string &name, simt::Dim grid, std::initializer_list<const void *> buffers, Args args) {
+void launch(const std::string &name, simt::Dim grid, std::initializer_list<const void *> buffers, Args args, const void * = nullptr) {
     static uint64_t seed = 0;
     const Symbol symbol(name);
     const msl::Entry *kernel = entry(symbol);
