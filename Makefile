@@ -34,7 +34,7 @@ nvml: ## build bin/ferrumkv-nvml, which reads the state of NVIDIA devices for do
 .PHONY: test-cpu
 test-cpu: ## all tests, on the CPU backend
 	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
-	GOGC=$${GOGC:-400} $(GO) test -timeout 10m ./...
+	GOGC=$${GOGC:-400} $(GO) test -timeout 20m ./...
 
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
