@@ -125,6 +125,12 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) { return MADE(module); }
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, unsigned int rank, void *address,
+                                const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    return CUDA_SUCCESS;
+}
 CUresult cuModuleUnload(CUmodule module) { return CUDA_SUCCESS; }
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
     return MADE(function);

@@ -101,6 +101,35 @@ func TestWrittenIsToldBeforeBlocksAreGivenUp(t *testing.T) {
 	h.close()
 }
 
+// Steps that end while the pool looks do not have the end of a path given up after its beginning: whichever
+// answer they end after, what the earlier step held is given up with what the later one did.
+func TestEndIsGivenUpNoLaterThanBeginning(t *testing.T) {
+	for answers := 1; answers < 8; answers++ {
+		h := newHistory(t, 3)
+		b := h.take(3)
+		h.step(nil, 0, b[:2]...)
+		require.Equal(t, 2, h.publish([]uint32{1, 2, 3, 4}, b[:2]...))
+		h.settle()
+		h.step(nil, 4, b[2])
+		require.NoError(t, h.r.Retire(h.fence, b[1:2]))
+		w := h.step(nil, 5, b[2])
+		h.r.Writes(h.fence, &Past{}, b[0])
+		require.NoError(t, h.r.Retire(h.fence, b[:1]))
+		n := 0
+		h.ev.asked = func() {
+			if n++; n == answers {
+				w.finish()
+			}
+		}
+		require.NoError(t, h.r.Reclaim())
+		held := Books{}
+		held.Own(b[2:])
+		require.NoError(t, h.r.Check(&held), "ended after %d answers", answers)
+		h.ev.asked = nil
+		h.close(b[2:]...)
+	}
+}
+
 // A block that two steps filled is published by the second one: what the first failed to write is not found, whenever that
 // is known, and is where no step failed.
 func TestBlockOfTwoSteps(t *testing.T) {

@@ -122,17 +122,10 @@ func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
 	}
 }
 
-// settle forgets the fences of published blocks whose content is written, latest first as Reclaim does. What a
+// settle forgets the fences of published blocks whose content is written, those that were asked. What a
 // device failed to write is taken out of the tree, and undefined is told: also behind a step of another
 // stream that is not done, for a block that nobody owns any more may be evicted, and kept elsewhere.
 func (r *Blocks) settle() (err error) {
-	var asked *Fence
-	for i := len(r.publications) - 1; i >= 0; i-- {
-		if f := r.publications[i].fence; f != asked {
-			f.Reached()
-			asked = f
-		}
-	}
 	pending := r.publications[:0]
 	for _, w := range r.publications {
 		if !w.fence.done {

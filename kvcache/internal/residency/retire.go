@@ -94,18 +94,11 @@ func (r *Blocks) giveBack(c *block.Claim, blocks []block.Block) error {
 	return err
 }
 
-// Reclaim gives up the references whose fence was reached, and notes what the device has written.
-// Fences are asked latest first: one that is reached has the earlier ones of its sequence before
-// it, so that the end of a path is never given up after its beginning. They are asked before what is written is
-// noted: by the time an entry is given up, and may be evicted next, the store below was notified. It returns errors of the
-// device that it meets.
+// Reclaim gives up the references whose fence was reached, and notes before that what the device has written:
+// by the time an entry is given up, and may be evicted next, the store below was notified. The end
+// of a path is never given up after its beginning. It returns errors of the device that it meets.
 func (r *Blocks) Reclaim() error {
-	var asked *Fence
-	for i := len(r.retired) - 1; i >= 0; i-- {
-		if f := r.retired[i].fence; f != asked { // a step gives up blocks of many sequences
-			f.Reached()
-			asked = f
-		}
+	for r.ask() {
 	}
 	err := r.settle()
 	if r.cache != nil {
@@ -129,4 +122,25 @@ func (r *Blocks) Reclaim() error {
 	clear(r.retired[len(kept):])
 	r.retired = kept
 	return err
+}
+
+// ask asks each fence that something waits for, and reports whether one was newly reached. Whatever comes before that one
+// on the device may have been asked too early: only after a call that finds nothing new are all of them known to
+// be reached. Latest first, one more call usually suffices.
+func (r *Blocks) ask() (news bool) {
+	var asked *Fence
+	ask := func(f *Fence) {
+		if f != asked && !f.done { // a step gives up blocks of many sequences
+			asked = f
+			news = f.Reached() || news
+		}
+	}
+	for i := len(r.retired) - 1; i >= 0; i-- {
+		ask(r.retired[i].fence)
+	}
+	asked = nil
+	for i := len(r.publications) - 1; i >= 0; i-- {
+		ask(r.publications[i].fence)
+	}
+	return news
 }
