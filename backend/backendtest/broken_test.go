@@ -8,7 +8,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/stretchr/testify/require"
 )
 
@@ -402,6 +403,7 @@ func weighingWith(be device, change func(s backend.Stream, p *massP)) func(backe
 }
 
 func TestDefectsAreCaught(t *testing.T) {
+	testsize.Long(t)
 	for _, d := range slices.Concat(quantizedDefects, latentDefects, maskDefects, defects) {
 		t.Run(d.name, func(t *testing.T) {
 			if race.Enabled && d.room == "allocations" {

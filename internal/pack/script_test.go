@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const script = "../../scripts/gpu-pack-run"
+const script = "../../scripts/run-gpu-pack"
 
 // packages are those of the programs of a bundle.
 var packages = map[string]string{"backend-cuda": "backend/cuda", "backend-cuda-driver": "backend/cuda/driver", "kvcache": "kvcache",
-	"kvcache-evictor": "kvcache/evictor", "internal-runner": "internal/runner", "cmd-ferrumkv": "cmd/ferrumkv"}
+	"kvcache-evictor": "kvcache/evictor", "cmd-internal-runner": "cmd/internal/runner", "cmd-ferrumkv": "cmd/ferrumkv"}
 
 var (
 	testNames = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -189,7 +189,7 @@ func TestScriptWithTools(t *testing.T) {
 	m := newMachine(t, "nvidia-smi", "ncu", "python3", "compute-sanitizer")
 	out, calls, err := m.run("1", `CHOSEN=variants/a\nvariants/b\n`)
 	require.NoError(t, err, out)
-	require.Regexp(t, `(?s)TestPack.*cuda-sdpa\.py.*ncu .*kernels=`+regexp.QuoteMeta(m.folder+"/variants/a:"+m.folder+"/variants/b ")+`.*ncu .*kernels= `, calls)
+	require.Regexp(t, `(?s)TestPack.*measure-sdpa\.py.*ncu .*kernels=`+regexp.QuoteMeta(m.folder+"/variants/a:"+m.folder+"/variants/b ")+`.*ncu .*kernels= `, calls)
 	out, calls, err = m.run("3", "MAXWORK=77")
 	require.NoError(t, err, out)
 	require.Regexp(t, `(?s)memcheck.*synccheck.*racecheck.*bench sdpa`, calls)

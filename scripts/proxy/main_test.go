@@ -51,5 +51,5 @@ func TestZipHasOneModule(t *testing.T) {
 		require.Equal(t, content, string(written))
 	}
 	require.ErrorContains(t, add(proxy, "a/b", "v0.1.0"), "no go.mod")
-	require.ErrorContains(t, add(proxy, "none", "v0.1.0"), "git archive")
+	require.ErrorContains(t, add(proxy, "none", "v0.1.0"), "no go.mod")
 }

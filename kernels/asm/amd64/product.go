@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weightTypes is the types of weights that internal/product multiplies by. Codes have scales: see group.
+// weightTypes is the types of weights that cmd/internal/product multiplies by. Codes have scales: see group.
 func (g *generator) weightTypes() []storage {
 	return append(slices.Clone(plain), g.quantized()[0])
 }
@@ -39,7 +39,7 @@ func (p *product) ungroup(label string, left reg.GPVirtual) {
 	p.JNZ(operand.LabelRef(label))
 }
 
-// weights is the products of internal/product, whose weights lie in panels of so many columns, one row of a panel after another.
+// weights is the products of cmd/internal/product, whose weights lie in panels of so many columns, one row of a panel after another.
 func weights(g *generator) {
 	for _, s := range g.weightTypes() {
 		if g.wide() {
