@@ -428,16 +428,6 @@ func firstFailure(t *testing.T, dev device, name string) error {
 		require.NoError(t, err)
 		return other
 	}}
-	for _, room := range rooms[*cpu.Buffer](dev.Caps(), Options{Grid: NoGrid, MaxWork: 1 << 21}) {
-		for _, c := range room.checks {
-			var skip skipped
-			if room.name != name {
-				continue
-			}
-			if err := b.attempt(c.run); err != nil && !errors.As(err, &skip) {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err := b.first(Options{Grid: NoGrid, MaxWork: 1 << 21}, func(room, _ string) bool { return room == name })
+	return err
 }
