@@ -165,13 +165,13 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l backend cmd examples internal kernels kvcache scripts testdata); \
+	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(ALL)
 	$(GO) run $(STATICCHECK) $(ALL)
 
 .PHONY: tidy
-tidy: ## go.mod and go.sum of the library, the program and the workshop
+tidy: ## go.mod and go.sum of the library, the program and the workshop, and go.work.sum
 	$(SAY) 'asking for the modules' env GO='$(GO)' scripts/tidy write
 
 .PHONY: generate

@@ -1,4 +1,4 @@
-// Ferrumkv-nvml prints the state of this machine's NVIDIA devices as a JSON array, as
+// Command ferrumkv-nvml prints the state of this machine's NVIDIA devices as a JSON array, as
 // the driver's management library reports it: temperature, power, clocks and why they are
 // held back, memory errors. Where that library is missing the array is empty.
 //

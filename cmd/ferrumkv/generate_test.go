@@ -241,7 +241,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--temperature NaN", []string{"--temperature NaN"}},
 		{"--guesses -1", []string{"--guesses -1: accepts 0 to "}},
 		{"--guesses 1000000", []string{"--guesses 1000000: accepts 0 to "}},
-		{"--guesses 4 --temperature 1", []string{"--guesses 4", "--temperature 0 alone"}},
+		{"--guesses 4 --temperature 1", []string{"--guesses 4", "so it needs --temperature 0"}},
 		{"--guesses 4 --kv-dtype int8 --layout paged --residual 32", []string{"--guesses 4: cannot be used with a residual window"}},
 		{"--top-p 1.5", []string{"--top-p 1.5: accepts 0 to 1"}},
 		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},

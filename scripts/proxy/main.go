@@ -1,5 +1,6 @@
 // Command proxy adds a module of this repository, as it is at HEAD, to a folder that can be a
-// GOPROXY (file://DIR). The zip has what a public proxy would serve, and is as large.
+// GOPROXY (file://DIR). The zip has what a public proxy would serve, but for the root's LICENSE, which
+// that adds to a module below the root that has none.
 //
 //	go run ./scripts/proxy DIR FOLDER VERSION
 //
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -32,25 +34,35 @@ func main() {
 	}
 }
 
-// committed is a file of git's archive for package zip of x/mod, which on its own wants a repository that is no worktree.
+// committed is a file of git's archive for package zip of x/mod, whose own reader of repositories fails in a worktree.
 type committed struct{ *zip.File }
 
 func (f committed) Path() string                { return f.Name }
 func (f committed) Lstat() (fs.FileInfo, error) { return f.FileInfo(), nil }
 
+// git is what a command of git prints; its complaint is part of the error.
+func git(arguments ...string) ([]byte, error) {
+	out, err := exec.Command("git", arguments...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return nil, fmt.Errorf("git %s: %w: %s", strings.Join(arguments, " "), err, bytes.TrimSpace(failed.Stderr))
+	}
+	return out, err
+}
+
 func add(proxy, folder, version string) error {
 	folder = filepath.ToSlash(filepath.Clean(folder))
-	text, err := exec.Command("git", "show", "HEAD:./"+folder+"/go.mod").Output()
+	text, err := git("show", "HEAD:./"+folder+"/go.mod")
 	if err != nil {
-		return fmt.Errorf("%s: no go.mod at HEAD", folder)
+		return err
 	}
 	path := modfile.ModulePath(text)
 	if path == "" {
 		return fmt.Errorf("%s/go.mod names no module", folder)
 	}
-	archive, err := exec.Command("git", "archive", "--format=zip", "HEAD:./"+folder).Output()
+	archive, err := git("-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", "--format=zip", "HEAD:./"+folder)
 	if err != nil {
-		return fmt.Errorf("git archive: %w", err)
+		return err
 	}
 	listed, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
@@ -70,8 +82,11 @@ func add(proxy, folder, version string) error {
 	if err != nil {
 		return err
 	}
-	err = modzip.Create(out, module.Version{Path: path, Version: version}, files)
+	err = errors.Join(modzip.Create(out, module.Version{Path: path, Version: version}, files), out.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(out.Name()))
+	}
 	write := func(name string, content []byte) error { return os.WriteFile(filepath.Join(dir, name), content, 0o644) }
-	return errors.Join(err, out.Close(), write(version+".mod", text), write("list", []byte(version+"\n")),
+	return errors.Join(write(version+".mod", text), write("list", []byte(version+"\n")),
 		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
 }

@@ -4,11 +4,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	device "github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/bench"
 )
 
 // sample is a run that was never made: its figures are round numbers and dice.
@@ -40,6 +45,24 @@ func TestSample(t *testing.T) {
 	require.Equal(t, "A sample that nobody measured, 100 units, 80.0 GiB", figures.About["device"])
 	require.Equal(t, "limit/read", figures.Trials[1].Name)
 	require.Equal(t, 1000., figures.Trials[1].Metrics["GB/s"])
+}
+
+// The names of the sample are names of the benchmarks.
+func TestNamesOfSample(t *testing.T) {
+	be, err := device.Open(device.Options{Threads: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	host := func(*device.Buffer, backend.HostMemory, bool) error { return nil }
+	names := (&bench.GPU[*device.Buffer]{Device: bench.Device[*device.Buffer]{Backend: be, Host: host}}).Names()
+	sample, err := os.ReadFile(filepath.Join("testdata", "sample.txt"))
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^BenchmarkKernels/(\S+)-16 `).FindAllStringSubmatch(string(sample), -1)
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		if !strings.HasPrefix(m[1], "limit/") {
+			require.Contains(t, names, m[1])
+		}
+	}
 }
 
 // A run that has no document yet gets one, with every table.

@@ -1,4 +1,4 @@
-// benchpage makes a document of what the benchmarks of a device printed: the tables between
+// Command benchpage makes a document of what the benchmarks of a device printed: the tables between
 // its marks, and what belongs beside it.
 //
 //	go run ./cmd/internal/benchpage docs/benchmarks/cpu.txt

@@ -40,7 +40,7 @@ type Score struct {
 // Meter measures a model on texts, for one goroutine at a time. It runs the reference
 // once and keeps its logits: 4 bytes for each predicted token and token of the vocabulary.
 type Meter[B backend.Buffer] struct {
-	// Progress is notified of predicted tokens as they come; nil: there is no such call.
+	// Progress, if set, is called with numbers of tokens as they are predicted.
 	Progress func(tokens int)
 
 	be        backend.Backend[B]

@@ -125,7 +125,7 @@ var mistakes = map[string]func(m *Model) bool{
 		}
 		return true
 	},
-	"norm behind": func(m *Model) bool {
+	"norm after": func(m *Model) bool {
 		had := m.Layers[0].PostFFN != nil
 		for l := range m.Layers {
 			m.Layers[l].PostFFN = nil

@@ -17,7 +17,7 @@ func TestFull(t *testing.T) {
 
 // A property is tried as often as was asked for, and four times as often in full.
 func TestHistories(t *testing.T) {
-	Long(t) // it changes what -short does
+	Long(t) // with -short, Histories changes nothing
 	checks := flag.Lookup("rapid.checks")
 	was := checks.Value.String()
 	defer func() { require.NoError(t, checks.Value.Set(was)) }()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package pack
+package conventions
 
 import (
 	"os"
