@@ -37,10 +37,6 @@ test-cpu: ## tests, on the CPU backend: all but the long ones
 	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
 	GOGC=$${GOGC:-400} $(GO) test -short -timeout 20m $(ALL)
 
-.PHONY: test-long
-test-long: ## the packages that have long tests, with these
-	$(SAY) 'testing what is long: minutes' env GO='$(GO)' scripts/test-long
-
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
 	$(SAY) 'testing tiers under the race detector: 10 minutes' env GO='$(GO)' scripts/test-race tiers
@@ -55,9 +51,10 @@ test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CP
 	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-race test-nvml test-noasm test-arm64 \
+RECORDED := test-long test-race test-nvml test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
+test-long: ## the packages that have long tests, with these
 test-race: ## all tests under the race detector
 test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-noasm: ## the CPU backend and the cache on kernels in Go alone

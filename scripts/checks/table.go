@@ -50,8 +50,6 @@ var table = []check{
 		command: []string{"scripts/weigh"}},
 	{name: "test-cpu", what: "all tests on the CPU but the long ones", when: always, takes: 3 * time.Minute,
 		command: []string{"make", "test-cpu"}},
-	{name: "test-long", what: "packages that have long tests, in full", when: always, takes: 4 * time.Minute,
-		command: []string{"make", "test-long"}},
 	{name: "test-cuda-simt", what: "the cache and the program on a CUDA device, on the stand-in: one order of execution, chosen work", when: always, alone: cudaPlain, takes: 5 * time.Minute,
 		command: []string{"scripts/test-cuda-simt", "cache"}},
 	{name: "test-metal-simt", what: "the cache and the program on a Metal device, on the stand-in: one order of execution, chosen work", when: always, alone: metalPlain, takes: 5 * time.Minute,
@@ -61,6 +59,8 @@ var table = []check{
 	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: always, alone: metalPlain, takes: 45 * time.Second,
 		command: []string{"scripts/test-metal-simt", "bench"}},
 
+	{name: "test-long", what: "packages that have long tests, in full", when: onChange, takes: 4 * time.Minute,
+		command: []string{"scripts/test-long"}, packages: []string{"./...", "./cmd/...", "./scripts/..."}, tools: []string{"go"}},
 	{name: "test-race", what: "all tests under the race detector", when: onChange, takes: 6 * time.Minute,
 		command: []string{"scripts/test-race", "all"}, packages: []string{"./...", "./cmd/...", "./scripts/..."}, tools: cudaTools},
 	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which no pattern finds", when: onChange, takes: 15 * time.Second,
@@ -95,7 +95,7 @@ var table = []check{
 		paths: []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/core", "kernels/simt/simt.h", "kernels/simt/test/cuda/cuda_h.cpp", "kernels/simt/Makefile", "scripts/unpack-cuda-toolkit", "scripts/check-kernels"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
 
 	{name: "test-cpu-full", what: "all tests on the CPU, with every combination of the conformance grid", when: atNight, takes: 4 * time.Minute,
-		command: []string{"make", "test-long"}, env: []string{"FERRUM_TEST_GRID=full"}},
+		command: []string{"scripts/test-long"}, env: []string{"FERRUM_TEST_GRID=full"}},
 	{name: "test-tiers", what: "tiers under the race detector: a million operations on three at once, every stored bit flipped", when: atNight, takes: 8 * time.Minute,
 		command: []string{"scripts/test-race", "tiers"}},
 	{name: "test-cuda-full", what: "what runs on a CUDA device, on the stand-in, with more of the grid and more histories", when: atNight, alone: cudaPlain, takes: 6 * time.Minute,
