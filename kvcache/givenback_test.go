@@ -69,7 +69,7 @@ func TestGivenBack(t *testing.T) {
 	was, err := scripts.ReadFile("testdata/givenback.txt")
 	writes := os.Getenv(golden.Env) == "write"
 	require.True(t, err == nil || writes)
-	few := (emulated(testDevice().Info) || race.Enabled) && !testsize.Full()
+	few := (emulated(testDevice().Info) || race.Enabled || testing.Short()) && !testsize.Full()
 	table := &cells{}
 	if !writes {
 		table.read(string(was))

@@ -24,7 +24,7 @@ func TestBitsDependOnNothingElse(t *testing.T) {
 	switch {
 	case testsize.Full():
 		n *= 20
-	case race.Enabled:
+	case race.Enabled, testing.Short():
 		n = 8
 	}
 	for seed := range uint64(n) {
