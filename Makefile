@@ -4,6 +4,7 @@ FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
 COUNT     ?= 1
 BIN       := bin/ferrumkv
+ALL       := ./... ./cmd/... ./scripts/... # ./... ends where another module begins
 
 # Pinned, so that a check passes or fails for what changed here. It runs as a
 # program of its own: no dependency of the module.
@@ -32,9 +33,9 @@ nvml: ## build bin/ferrumkv-nvml, which reads the state of NVIDIA devices for do
 	$(SAY) 'building $(BIN)-nvml' env CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" $(GO) build -o $(BIN)-nvml ./cmd/ferrumkv-nvml
 
 .PHONY: test-cpu
-test-cpu: ## all tests, on the CPU backend
+test-cpu: ## tests, on the CPU backend: all but the long ones
 	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
-	GOGC=$${GOGC:-400} $(GO) test -timeout 20m ./...
+	GOGC=$${GOGC:-400} $(GO) test -short -timeout 20m $(ALL)
 
 .PHONY: test-tiers
 test-tiers: ## tiers under the race detector at full size: a million operations, every stored bit flipped (10 minutes)
@@ -42,19 +43,20 @@ test-tiers: ## tiers under the race detector at full size: a million operations,
 
 .PHONY: test-cuda-simt
 test-cuda-simt: ## what runs on a CUDA device without a GPU: kernels on the CPU
-	$(SAY) 'building the CUDA kernels for this CPU, and the tests: minutes' env GO='$(GO)' scripts/cuda-simt test
+	$(SAY) 'building the CUDA kernels for this CPU, and the tests: minutes' env GO='$(GO)' scripts/test-cuda-simt test
 
 .PHONY: test-metal-simt
 test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CPU
 	$(SAY) $(TOOLCHAIN)
-	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/metal-simt test
+	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-race test-nvml test-noasm test-arm64 \
+RECORDED := test-long test-race test-nvml test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
+test-long: ## the packages that have long tests, with these
 test-race: ## all tests under the race detector
-test-nvml: ## ferrumkv-nvml, which ./... leaves out
+test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
 test-cuda-kernels: ## the CUDA kernels and their stand-in, in C++
@@ -71,8 +73,8 @@ kernels-check: ## the compiled CUDA kernels' machine code against sources, rules
 $(RECORDED):
 	@$(GO) run ./scripts/checks run $@
 
-TOOLCHAIN := 'looking for clang 19 and the run-time libraries, and installing what is missing: minutes' scripts/metal-toolchain
-BUNDLE := 'building build/bundle-cuda: minutes' env GO='$(GO)' scripts/cuda-bundle
+TOOLCHAIN := 'looking for clang 19 and the run-time libraries, and installing what is missing: minutes' scripts/install-metal-toolchain
+BUNDLE := 'building build/bundle-cuda: minutes' env GO='$(GO)' scripts/bundle-cuda
 
 .PHONY: metal-toolchain
 $(filter test-metal-%,$(RECORDED)): metal-toolchain
@@ -89,7 +91,7 @@ passed: ## run the slow checks whose inputs changed, and record what passes
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
-nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 77 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
+nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 79 minutes on two quiet cores); run again to continue (ONLY=names, MINUTES=60, FRESH=1)
 	$(SAY) $(TOOLCHAIN)
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 
@@ -102,13 +104,13 @@ test-cuda: ## the CUDA backend on this machine's GPU: tests, and the sanitizer i
 bench-cuda: ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
 	$(SAY) $(BUNDLE)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
-	@$(GO) run ./internal/bench/benchpage build/results-cuda/cuda.txt
+	@$(GO) run ./cmd/internal/benchpage build/results-cuda/cuda.txt
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
 
 .PHONY: bench-cuda-page
 bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine, and of cuda-pack.json beside it
 	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
-	$(GO) run ./internal/bench/benchpage docs/benchmarks/cuda.txt
+	$(GO) run ./cmd/internal/benchpage docs/benchmarks/cuda.txt
 
 .PHONY: bench-cuda-host
 bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
@@ -118,27 +120,27 @@ bench-cuda-host: ## the host's part of a step on CUDA, over a driver library tha
 .PHONY: bundle-cuda
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go: build/bundle-cuda, packed in one file (5 minutes)
 	$(SAY) $(BUNDLE)
-	$(SAY) 'packing build/bundle-cuda: minutes' scripts/cuda-pack
+	$(SAY) 'packing build/bundle-cuda: minutes' scripts/pack-cuda-bundle
 
 .PHONY: gpu-pack
 gpu-pack: ## what a rented GPU is asked in half an hour: build/gpu-pack.tar.xz (needs nvcc; docs/kernels.md has the three calls)
-	$(SAY) 'building build/gpu-pack: minutes' env GO='$(GO)' scripts/gpu-pack
+	$(SAY) 'building build/gpu-pack: minutes' env GO='$(GO)' scripts/build-gpu-pack
 
 .PHONY: test-metal
 test-metal: ## the Metal backend on this Mac, with the framework's own checks on
-	$(SAY) 'building the tests of the Metal backend: minutes' env GO='$(GO)' scripts/metal-test test
+	$(SAY) 'building the tests of the Metal backend: minutes' env GO='$(GO)' scripts/test-metal test
 
 .PHONY: bench-metal
 bench-metal: ## the Metal kernels against the bandwidth and matrix rate of this Mac's GPU
-	$(SAY) 'building the benchmarks of the Metal backend: minutes' env GO='$(GO)' scripts/metal-test bench
+	$(SAY) 'building the benchmarks of the Metal backend: minutes' env GO='$(GO)' scripts/test-metal bench
 
 .PHONY: kernels-metal
 kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); without, programs do when they run
-	$(SAY) 'compiling the Metal kernels' env GO='$(GO)' scripts/metal-library
+	$(SAY) 'compiling the Metal kernels' env GO='$(GO)' scripts/build-metal-library
 
 .PHONY: bench
 bench: ## benchmarks of the packages, BENCHTIME each
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list ./... | grep -v internal/bench)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list $(ALL) | grep -v internal/bench)
 
 .PHONY: bench-cpu
 bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BENCHTIME=1x: smaller, to see that it runs)
@@ -148,7 +150,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BEN
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
-	$(GO) run ./internal/bench/benchpage docs/benchmarks/cpu.txt
+	$(GO) run ./cmd/internal/benchpage docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes; those of stories260K need docs/test-data.md)
@@ -160,13 +162,13 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l backend cmd examples internal kernels kvcache scripts testdata); \
+	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) vet $(ALL)
+	$(GO) run $(STATICCHECK) $(ALL)
 
 .PHONY: tidy
-tidy: ## go.mod and go.sum, which name the commit that changed the demo model last
+tidy: ## go.mod and go.sum of the library, the program and the workshop, and go.work.sum
 	$(SAY) 'asking for the modules' env GO='$(GO)' scripts/tidy write
 
 .PHONY: generate
@@ -179,19 +181,19 @@ api: ## docs/api.txt, the list of what the packages export; tests fail when it i
 
 .PHONY: asm
 asm: ## write the assembly of the CPU kernels
-	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/asm write
+	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/write-asm write
 
 .PHONY: asm-check
 asm-check: ## the assembly of the CPU kernels is what its generators write
-	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/asm check
+	$(SAY) 'generating the assembly' env GO='$(GO)' scripts/write-asm check
 
 .PHONY: kernels-cuda
-kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc, which scripts/cuda-toolkit unpacks on Debian)
-	$(SAY) 'compiling the CUDA kernels that changed: minutes' sh -c 'bin=$$(scripts/cuda-toolkit) && PATH="$$bin:$$PATH" exec $(GO) run ./scripts/kernels build'
+kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc, which scripts/unpack-cuda-toolkit unpacks on Debian)
+	$(SAY) 'compiling the CUDA kernels that changed: minutes' sh -c 'bin=$$(scripts/unpack-cuda-toolkit) && PATH="$$bin:$$PATH" exec $(GO) run ./scripts/kernels build'
 
 .PHONY: cover
 cover: ## test coverage, in cover.out and as a total
-	$(GO) test -timeout 10m -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) test -timeout 10m -coverpkg=./...,./cmd/... -coverprofile=cover.out ./... ./cmd/...
 	@$(GO) tool cover -func=cover.out | tail -1
 
 # Without optimizations, which take a third of the time and find no mistakes.
@@ -199,7 +201,7 @@ cover: ## test coverage, in cover.out and as a total
 cross: ## build for every other platform, without cgo
 	@for platform in linux/arm64 darwin/arm64 windows/amd64; do \
 		echo "build $$platform"; \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -gcflags='all=-N -l' ./... || exit 1; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) build -gcflags='all=-N -l' $(ALL) || exit 1; \
 	done
 
 .PHONY: clean

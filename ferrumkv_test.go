@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv"
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 func openErased(t *testing.T) (backend.Backend[backend.AnyBuffer], *cpu.Backend, backend.Stream) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // What no device made returns errors.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/stretchr/testify/require"
 )
 

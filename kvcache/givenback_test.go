@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/golden"
-	"github.com/ferrumkv/ferrumkv/internal/race"
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/golden"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/stretchr/testify/require"
@@ -69,7 +69,7 @@ func TestGivenBack(t *testing.T) {
 	was, err := scripts.ReadFile("testdata/givenback.txt")
 	writes := os.Getenv(golden.Env) == "write"
 	require.True(t, err == nil || writes)
-	few := (emulated(testDevice().Info) || race.Enabled) && !testsize.Full()
+	few := (emulated(testDevice().Info) || race.Enabled || testing.Short()) && !testsize.Full()
 	table := &cells{}
 	if !writes {
 		table.read(string(was))

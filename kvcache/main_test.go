@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 )
 

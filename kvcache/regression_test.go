@@ -7,7 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 )

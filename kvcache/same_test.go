@@ -9,8 +9,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/race"
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -24,7 +24,7 @@ func TestBitsDependOnNothingElse(t *testing.T) {
 	switch {
 	case testsize.Full():
 		n *= 20
-	case race.Enabled:
+	case race.Enabled, testing.Short():
 		n = 8
 	}
 	for seed := range uint64(n) {

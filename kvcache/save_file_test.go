@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/golden"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )

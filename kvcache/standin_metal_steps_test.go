@@ -10,8 +10,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal"
-	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // openMetal opens the stand-in in its typed form.

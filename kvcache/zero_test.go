@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // What no constructor made returns errors.

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/stretchr/testify/require"
 )
 

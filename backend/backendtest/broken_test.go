@@ -8,7 +8,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/stretchr/testify/require"
 )
 
@@ -402,6 +403,7 @@ func weighingWith(be device, change func(s backend.Stream, p *massP)) func(backe
 }
 
 func TestDefectsAreCaught(t *testing.T) {
+	testsize.Long(t)
 	for _, d := range slices.Concat(quantizedDefects, latentDefects, maskDefects, defects) {
 		t.Run(d.name, func(t *testing.T) {
 			if race.Enabled && d.room == "allocations" {
@@ -426,16 +428,6 @@ func firstFailure(t *testing.T, dev device, name string) error {
 		require.NoError(t, err)
 		return other
 	}}
-	for _, room := range rooms[*cpu.Buffer](dev.Caps(), Options{Grid: NoGrid, MaxWork: 1 << 21}) {
-		for _, c := range room.checks {
-			var skip skipped
-			if room.name != name {
-				continue
-			}
-			if err := b.attempt(c.run); err != nil && !errors.As(err, &skip) {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err := b.first(Options{Grid: NoGrid, MaxWork: 1 << 21}, func(room, _ string) bool { return room == name })
+	return err
 }

@@ -11,8 +11,16 @@ import (
 // names of its room and check. It is an error that no check ran. Checks that open the device again are left out.
 func FirstFailure[B backend.Buffer](be backend.Backend[B], o Options, match func(room, check string) bool) error {
 	b := bench[B]{be: be, open: func() backend.Backend[B] { panic(skipped{"the device is open already"}) }, flushes: o.FlushesSubnormals}
-	ran := 0
-	for _, room := range rooms[B](be.Caps(), o) {
+	passed, err := b.first(o, match)
+	if err == nil && passed == 0 {
+		err = errors.New("no check matches, or all were skipped")
+	}
+	return err
+}
+
+// first runs the checks that match until one fails, and reports how many passed before.
+func (b bench[B]) first(o Options, match func(room, check string) bool) (passed int, err error) {
+	for _, room := range rooms[B](b.be.Caps(), o) {
 		for _, c := range room.checks {
 			if !match(room.name, c.name) {
 				continue
@@ -21,16 +29,13 @@ func FirstFailure[B backend.Buffer](be backend.Backend[B], o Options, match func
 			switch err := b.attempt(c.run); {
 			case errors.As(err, &skip):
 			case err != nil:
-				return fmt.Errorf("%s: %s: %w", room.name, c.name, err)
+				return passed, fmt.Errorf("%s: %s: %w", room.name, c.name, err)
 			default:
-				ran++
+				passed++
 			}
 		}
 	}
-	if ran == 0 {
-		return errors.New("no check matches, or all were skipped")
-	}
-	return nil
+	return passed, nil
 }
 
 // Floats is what bytes of a float type are worth.

@@ -1,6 +1,6 @@
 package backendtest
 
-import "github.com/ferrumkv/ferrumkv/internal/testsize"
+import "github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 
 // Grid is how many cases of the attention grid are tested. The grid is the cross product of query
 // heads and KV heads, head dims, layouts and block sizes, contexts, queries, masks, outputs and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 )
 
 var (
@@ -26,6 +27,7 @@ func openSmall(t testing.TB) *cpu.Backend {
 // allocate on the host; and values that cannot be quantized are reported late and not written,
 // because the CPU under them looks before it writes.
 func TestLateAndFaultyConform(t *testing.T) {
+	testsize.Long(t)
 	open := func(t testing.TB) device {
 		return NewFaulty(device(NewLate(device(openSmall(t)), LateOptions{Seed: 1})))
 	}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,6 +24,7 @@ func (narrow) Caps() backend.Caps {
 // What a device does not list is skipped, and what the suite has to say about
 // masks, borders, moves and errors is still said.
 func TestNarrowDeviceIsChecked(t *testing.T) {
+	testsize.Long(t)
 	if race.Enabled {
 		t.Skip("arithmetic is slow under the race detector, and the conformance test of the CPU runs the same checks")
 	}

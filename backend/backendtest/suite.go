@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/race"
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,17 +44,21 @@ const erasedEvery = 11
 // slower and finds the same races in small cases.
 const raceWork = 1 << 20
 
+// shortEvery: with go test -short, one in this many cases that differ only in sizes and formats is tested.
+const shortEvery = 5
+
 // RunWith is Run with options. Under the race detector the grid is at most Values, and large cases
-// are skipped.
+// are skipped. With go test -short the grid is at most Values, and one in five cases that differ in sizes and formats alone is tested.
 func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
 	o.Grid = o.Grid.full()
-	if race.Enabled {
-		if o.Grid != NoGrid {
-			o.Grid = Values
-		}
-		if o.MaxWork == 0 || o.MaxWork > raceWork {
-			o.MaxWork = raceWork
-		}
+	if (race.Enabled || testing.Short()) && o.Grid != NoGrid {
+		o.Grid = Values
+	}
+	if race.Enabled && (o.MaxWork == 0 || o.MaxWork > raceWork) {
+		o.MaxWork = raceWork
+	}
+	if testing.Short() {
+		o.every = max(o.every, shortEvery)
 	}
 	runForm(t, open, o)
 	var zero B

@@ -80,8 +80,10 @@ func TestBlockSetsAgainstModel(t *testing.T) {
 		require.NoError(t, host.Close())
 		require.NoError(t, be.Close())
 	})
-	require.NotZero(t, around)
-	require.NotZero(t, parts)
+	if !testing.Short() { // 20 histories may lack it
+		require.NotZero(t, around)
+		require.NotZero(t, parts)
+	}
 }
 
 // noise is n random bytes.

@@ -10,10 +10,13 @@ import (
 )
 
 // The CPU passes the suite that every device passes, with all kernels that the
-// processor runs: the best of them all of it, the others each value of the grid once. What
+// processor runs: the best of them all of it, the others each value of the grid once. With -short only the best kernels run. What
 // differs between kernels has tests of its own, in this package.
 func TestConformance(t *testing.T) {
 	for i, k := range available {
+		if i > 0 && testing.Short() {
+			break
+		}
 		var o backendtest.Options
 		if i > 0 {
 			o = backendtest.Options{Grid: backendtest.Values, TypedOnly: true}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/golden"
 )
 
 //go:embed testdata/stored.txt

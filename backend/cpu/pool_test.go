@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // counting runs each part once, and panics at one of them.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // groups is how many items of several sequences a stage's plan has.
@@ -65,7 +65,9 @@ func TestSharedAgainstReference(t *testing.T) {
 		require.LessOrEqual(r, rowError(got.out, want.out, c.vDim), 2*tolerance[c.act]+2*roundedWeights)
 		require.NoError(r, alone.be.Close())
 	})
-	require.Positive(t, found)
+	if !testing.Short() { // 20 histories may lack it
+		require.Positive(t, found)
+	}
 }
 
 // drawMask draws a call's mask. A window of a call is also the plan's, which then has no groups.
@@ -98,7 +100,9 @@ func TestSharedUnderNarrowerWindows(t *testing.T) {
 		compare(r, c, st.attend(t), st.reference(c))
 		require.NoError(r, st.be.Close())
 	})
-	require.Positive(t, found)
+	if !testing.Short() { // 20 histories may lack it
+		require.Positive(t, found)
+	}
 }
 
 // longShared is sequences whose common keys are cut into parts.

@@ -3,7 +3,7 @@ package cpu
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // What Open and Alloc did not make returns errors.

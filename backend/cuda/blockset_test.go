@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // plane is a plane of bytes, and what it has to hold.

@@ -125,7 +125,7 @@ func (l *lab) Describe() map[string]string {
 	return about
 }
 
-// limitsFile is what the benchmarks of limits printed into the folder of results, see scripts/gpu-pack-run, and limitLine is one of them.
+// limitsFile is what the benchmarks of limits printed into the folder of results, see scripts/run-gpu-pack, and limitLine is one of them.
 const limitsFile = "limits.txt"
 
 var limitLine = regexp.MustCompile(`(?m)^BenchmarkKernels/limit/(\S+?)(?:-\d+)?\s.*?(\S+ (?:GB|TFLOP)/s)`)

@@ -5,7 +5,7 @@ package cuda
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // What Open and Alloc did not make returns errors.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )

@@ -3,7 +3,7 @@ package quant
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // A codec without a number of bits is no codec, and no panic.

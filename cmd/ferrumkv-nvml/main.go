@@ -1,5 +1,5 @@
-// Ferrumkv-nvml prints the state of this machine's NVIDIA devices as a JSON array, as
-// the driver's management library tells it: temperature, power, clocks and why they are
+// Command ferrumkv-nvml prints the state of this machine's NVIDIA devices as a JSON array, as
+// the driver's management library reports it: temperature, power, clocks and why they are
 // held back, memory errors. Where that library is missing the array is empty.
 //
 // It is a program of its own because its bindings, go-nvml, are heavy to compile, and
@@ -9,7 +9,7 @@
 //
 // go.mod ignores this folder, so that no pattern with ... compiles it: name it.
 //
-//	go install github.com/ferrumkv/ferrumkv/cmd/ferrumkv-nvml@latest
+//	go install ./cmd/ferrumkv-nvml     in a checkout
 package main
 
 import (
@@ -19,10 +19,11 @@ import (
 	"os"
 
 	"github.com/ferrumkv/ferrumkv/internal/nvml"
+	"github.com/ferrumkv/ferrumkv/internal/nvml/library"
 )
 
 func main() {
-	readings, err := devices()
+	readings, err := library.Devices()
 	if err == nil {
 		err = write(os.Stdout, readings)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchFlags are what bench can be told.
+// benchFlags are the settings of bench.
 type benchFlags struct {
 	backend string
 	lists   benchLists
@@ -32,8 +32,8 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the cache's kernels against the machine's memory bandwidth",
 		Long: `bench runs kernels on one layer of a cache and says which fraction of the memory
-bandwidth they reach. The bandwidth is measured in the same run, in turn with the
-kernel; attention is compared with reading, append with copying (bytes read and
+bandwidth they reach. The bandwidth is measured in the same run, alternating with
+the kernel; attention is compared with reading, append with copying (bytes read and
 written), on a GPU both with copying. Flags take lists; every combination is a row.
 
 ` + strings.Join(about, "\n"),

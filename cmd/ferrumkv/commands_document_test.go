@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
 	"github.com/stretchr/testify/require"
 )
 

@@ -71,8 +71,8 @@ Without flags it is the cache of generate, whose capacity is at most what the em
 model was made for; of another model only the shape is known, and its runner may
 lower the capacity too.
 
-With tiers below the device, of --host-bytes or the variables, the layout is paged, which
-its origin says; a device whose memory is the host's has none of host memory.
+With tiers below the device, of --host-bytes or the variables, the layout is paged, and its
+origin says so; a device whose memory is the host's has no tier of host memory.
 
 --disk writes some 128 MiB to a directory in blocks of that cache, reads them and
 removes them. It says below which rate of computing prompts it is faster to load them
@@ -91,7 +91,7 @@ from there, and refuses what a tier would refuse.`,
   ferrumkv doctor --model gemma-3-1b
   ferrumkv doctor --config gemma.json
 
-  # is it worth to keep the blocks of a model on the disk of a directory?
+  # is it worth keeping the blocks of a model on the disk of a directory?
   ferrumkv doctor --model gemma-3-1b --disk /var/cache/ferrumkv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

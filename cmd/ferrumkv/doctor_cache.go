@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
@@ -122,7 +122,7 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 func (s *cacheStatus) read(given func(flag string) bool, file string, be anyBackend) ([]error, error) {
 	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard", "host-bytes"} {
 		if given(flag) {
-			return nil, fmt.Errorf("--%s goes without --config: say it in the file", flag)
+			return nil, fmt.Errorf("--%s cannot be used with --config: set it in the file", flag)
 		}
 	}
 	data, err := os.ReadFile(file)

@@ -11,7 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 )
 
-// diskStatus is what a directory's disk does with the blocks of a cache, and whether it is worth to load them from there.
+// diskStatus is what a directory's disk does with the blocks of a cache, and whether it is worth loading them from there.
 type diskStatus struct {
 	Dir         string        `json:"dir"`
 	Error       string        `json:"error,omitempty"`
@@ -25,13 +25,13 @@ type diskStatus struct {
 	BreakEven   []prefillRate `json:"loading_beats_computing,omitempty"` // below these rates
 }
 
-// prefillRate is the rate at which computing the keys and values of so many tokens takes as long as loading them.
+// prefillRate is the rate at which computing the keys and values of that many tokens takes as long as loading them.
 type prefillRate struct {
 	Tokens          int     `json:"tokens"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
 }
 
-// promptLengths are what doctor tells of: the latency of the first block counts less in long ones.
+// promptLengths are what doctor reports on: the latency of the first block counts less in long ones.
 var promptLengths = [...]int{256, 2048, 16384}
 
 // inBlocks is the tokens and bytes of the blocks that a configuration has in the paged layout, the only one with tiers.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -34,7 +34,7 @@ type layersStatus struct {
 func (s *cacheStatus) ofModel(given func(flag string) bool, folder string, cfg *kvcache.Config) (context int, err error) {
 	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim"} {
 		if given(flag) {
-			return 0, fmt.Errorf("--%s goes without --model: the model says it", flag)
+			return 0, fmt.Errorf("--%s cannot be used with --model: the model sets it", flag)
 		}
 	}
 	m, err := runner.LoadConfig(folder)
@@ -45,7 +45,7 @@ func (s *cacheStatus) ofModel(given func(flag string) bool, folder string, cfg *
 	if *cfg, err = m.Complete(*cfg, func(int) []float32 { return make([]float32, m.Heads) }); err != nil {
 		return 0, asFlag(err)
 	}
-	cfg.Memory.Capacity = 0 // of which doctor tells where it came from
+	cfg.Memory.Capacity = 0 // doctor reports where it came from
 	s.Model = fmt.Sprintf("%s of %s", count(m.Layers, "layer"), filepath.Base(folder))
 	s.Layers = layersOf(&cfg.Model)
 	return m.Context, nil
@@ -127,7 +127,7 @@ func (l layersStatus) line() string {
 	parts := []string{l.Sees, fmt.Sprintf("%s on %s of %d", count(l.QHeads, "query head"), count(l.KVHeads, "KV head"), l.HeadDim)}
 	switch {
 	case l.Latent:
-		parts[1] = fmt.Sprintf("%s on latents of %d and %d behind them", count(l.QHeads, "query head"), l.VHeadDim, l.HeadDim-l.VHeadDim)
+		parts[1] = fmt.Sprintf("%s on latents of %d and %d after them", count(l.QHeads, "query head"), l.VHeadDim, l.HeadDim-l.VHeadDim)
 	case l.VHeadDim != l.HeadDim:
 		parts[1] += fmt.Sprintf("+%d", l.VHeadDim)
 	}

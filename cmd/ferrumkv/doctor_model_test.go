@@ -41,7 +41,7 @@ func TestDoctorModel(t *testing.T) {
 	require.Regexp(t, `bytes of a token +68\.6 KiB\n`, r.stdout)
 	require.Regexp(t, `K type +f16`, r.stdout)
 	require.NotContains(t, r.stdout, "V type", "values are in the keys")
-	require.Contains(t, r.stdout, "layers 0-60      everything, 128 query heads on latents of 512 and 64 behind them, scale 0.07217, theta 10000 on 64 dims\n")
+	require.Contains(t, r.stdout, "layers 0-60      everything, 128 query heads on latents of 512 and 64 after them, scale 0.07217, theta 10000 on 64 dims\n")
 	for config, why := range map[string]string{
 		`{"model_type":"deepseek_v3"}`:                 "n_routed_experts 256, which layer 3 has by first_k_dense_replace 3, is not supported",
 		`{"model_type":"mamba"}`:                       "model_type mamba is not supported",
@@ -50,6 +50,6 @@ func TestDoctorModel(t *testing.T) {
 	} {
 		fails(t, []string{"doctor", "--model", folder(config)}, why)
 	}
-	fails(t, []string{"doctor", "--model", gemma, "--layers", "3"}, "--layers goes without --model")
+	fails(t, []string{"doctor", "--model", gemma, "--layers", "3"}, "--layers cannot be used with --model")
 	fails(t, []string{"doctor", "--model", t.TempDir()}, "config.json")
 }

@@ -141,7 +141,7 @@ func TestDoctorSaysWhatWouldFit(t *testing.T) {
 }
 
 // The state of the hardware is that of the device in the same place, or the reason why
-// it is not known; nobody is asked where there is no such device.
+// it is not known; it is not read where there is no such device.
 func TestDoctorConditions(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program that reads is a shell script here")
@@ -175,7 +175,7 @@ func TestDoctorConditions(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "asked"))
 }
 
-// A configuration from a file is shown with what its groups become; what is wrong with it, or goes without it, is said. Of a window of 64 tokens the last 63
+// A configuration from a file is shown with what its groups become; what is wrong with it, or cannot be used with it, is reported. Of a window of 64 tokens the last 63
 // are read after 1024: four blocks.
 func TestDoctorReadsAConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
@@ -192,7 +192,7 @@ func TestDoctorReadsAConfiguration(t *testing.T) {
 	require.Len(t, groups, 2)
 	require.Equal(t, "window", groups[0].(map[string]any)["kind"])
 
-	fails(t, []string{"doctor", "--backend", "cpu", "--config", file, "--layers", "3"}, "--layers goes without --config")
+	fails(t, []string{"doctor", "--backend", "cpu", "--config", file, "--layers", "3"}, "--layers cannot be used with --config")
 	write(`{"model": {"layers": 2, "kv_heads": 1, "head_dim": 4, "groups": [{"layers": [0]}]}}`)
 	fails(t, []string{"doctor", "--backend", "cpu", "--config", file}, "layer 1 is in none")
 	fails(t, []string{"doctor", "--backend", "cpu", "--config", file + "x"}, "--config")

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
@@ -19,7 +19,7 @@ const (
 	defaultMaxTokens = 300
 )
 
-// generateFlags are what generate can be told.
+// generateFlags are the settings of generate.
 type generateFlags struct {
 	model          modelFlags
 	prompts, turns []string
@@ -42,7 +42,7 @@ func newGenerate() *cobra.Command {
 		Long: `generate continues a prompt with a model, all of whose keys, values and states go
 through the cache. The text goes to standard output, a short report to standard
 error. One prompt streams. Several decode as one batch; their texts are printed when
-all are done, labelled and in order. Turns go on with each text behind its answer.
+all are done, labelled and in order. --turn continues each text after its answer.
 
 --guesses computes a tree of guesses in each step; those that are right save steps.
 
@@ -50,13 +50,13 @@ In the paged layout equal prompts share their blocks, and what a prompt begins w
 like another one, or like the turn before it, is not computed again.
 
 With --host-bytes or --disk the layout is paged, and what was computed is kept in host
-memory, or in files that the next run finds, too: of a prompt that begins like an earlier
-one, also of another run, only what is new is computed, unless that is faster than
-loading. A disk that fails costs time, and changes no text.
+memory, or in files that the next run finds, too. Of a prompt that begins like an earlier
+one, also of another run, what is new is computed, and the rest is loaded where that is
+faster than computing it. A disk that fails costs time, and changes no text.
 
---save writes what the cache has of the texts to a file, and --resume goes on from one, as
-one longer run would have, also in another layout or on another device. --secret seals what is
-in files, for the text can be computed from it.`,
+--save writes what the cache has of the texts to a file, and --resume continues from one with
+the same text as one longer run, also in another layout or on another device. --secret seals
+what is in files, for the text can be computed from it.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -80,7 +80,7 @@ in files, for the text can be computed from it.`,
   ferrumkv generate --max-tokens 150 --save story.snap
   ferrumkv generate --max-tokens 150 --resume story.snap
 
-  # a file that only who has the secret can read
+  # a file that only someone who has the secret can read
   (umask 077; head -c 32 /dev/urandom > secret)
   ferrumkv generate --max-tokens 150 --save story.snap --secret secret
 
@@ -100,7 +100,7 @@ in files, for the text can be computed from it.`,
 	flags := cmd.Flags()
 	f.model.register(cmd)
 	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
-	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to go on with behind each answer; repeat it for more turns")
+	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
 	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
 	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
 	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
@@ -139,7 +139,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		return asFlag(err)
 	}
 	if f.guesses > 0 && f.sampling.Temperature > 0 {
-		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it goes with --temperature 0 alone", f.guesses)
+		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
 	}
 	be, err := f.device.open()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/tinymodel"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tinymodel"
 	"github.com/stretchr/testify/require"
 )
 
-// tokenizerJSON has the 256 bytes as tokens, of which three that no text has are "On", "Onc" and "Once", and behind them BOS.
+// tokenizerJSON has the 256 bytes as tokens, of which three that no text has are "On", "Onc" and "Once", and after them BOS.
 func tokenizerJSON(t *testing.T) []byte {
 	vocab, unseen := map[string]int{"On": 248, "Onc": 249, "Once": 250}, rune(0x100)
 	for b := range rune(256) {

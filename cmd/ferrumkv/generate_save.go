@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
@@ -44,15 +44,15 @@ type savedText struct {
 }
 
 func (s *saves) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.save, "save", "", "`FILE` that gets the sequences, to go on with them later: only its owner can read it, and the text can be computed from it")
-	cmd.Flags().StringVar(&s.resume, "resume", "", "`FILE` of an earlier --save to go on from: prints what is new")
+	cmd.Flags().StringVar(&s.save, "save", "", "`FILE` for the sequences, to continue them later: only its owner can read it, and the text can be computed from it")
+	cmd.Flags().StringVar(&s.resume, "resume", "", "`FILE` of an earlier --save to continue from: prints what is new")
 	cmd.Flags().BoolVar(&s.compress, "compress", false, "compress the file of --save with zstd, where that makes it smaller")
 }
 
 // any reports whether there are files.
 func (s *saves) any() bool { return s.save != "" || s.resume != "" }
 
-// check says what does not go together, before anything is loaded.
+// check says what cannot be used together, before anything is loaded.
 func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 	if s.compress && s.save == "" {
 		return errors.New("--compress: is for --save")
@@ -61,7 +61,7 @@ func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 		return nil
 	}
 	if len(f.turns) > 0 {
-		return errors.New("--turn: does not go with --save and --resume; resume what was saved without it")
+		return errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
 	}
 	if s.resume != "" {
 		for _, name := range []string{"prompt", "seed"} {

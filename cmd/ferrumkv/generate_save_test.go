@@ -56,7 +56,7 @@ func TestGenerateSaveErrors(t *testing.T) {
 	fails(t, []string{"generate", "--save", filepath.Join(dir, "none", "x")}, "there is no directory")
 	fails(t, []string{"generate", "--resume", file}, "no such file")
 	fails(t, []string{"generate", "--resume", file, "--prompt", "x"}, "--prompt: the file of --resume has it")
-	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: does not go with")
+	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: cannot be used with")
 	if runtime.GOOS != "windows" {
 		fails(t, []string{"generate", "--save", os.DevNull}, "is no file that could be replaced")
 	}
@@ -65,7 +65,7 @@ func TestGenerateSaveErrors(t *testing.T) {
 	stream, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(stream, 0), 0o600))
-	fails(t, []string{"inspect", file}, "something stands behind")
+	fails(t, []string{"inspect", file}, "something follows the snapshot")
 	stream[len(stream)/2] ^= 1
 	require.NoError(t, os.WriteFile(file, stream, 0o600))
 	for _, command := range [][]string{{"generate", "--resume", file}, {"inspect", file}} {
@@ -86,7 +86,7 @@ func TestGenerateResumeAtCapacity(t *testing.T) {
 	require.Equal(t, "capacity", jsonLines(t, run("--json", "--resume", file))[0]["stop"])
 }
 
-// Who has the secret goes on with a sealed text, and finds the blocks of a sealed disk; nobody else does.
+// With the secret a sealed text is continued, and the blocks of a sealed disk are found; without it neither is possible.
 func TestGenerateSealed(t *testing.T) {
 	dir := t.TempDir()
 	file, key, other := filepath.Join(dir, "x.snap"), filepath.Join(dir, "key"), filepath.Join(dir, "other")

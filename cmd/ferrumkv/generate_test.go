@@ -21,7 +21,7 @@ func TestGenerateGolden(t *testing.T) {
 	require.Equal(t, expected(first.Prompt, first.Text), r.stdout)
 	require.Regexp(t, `prefill +17 tokens in .*, \d+ tokens/s`, r.stderr)
 	require.Regexp(t, `decode +299 tokens in .*, \d+ tokens/s`, r.stderr)
-	require.Regexp(t, `blocks +1 of 8 used, none shared`, r.stderr)
+	require.Regexp(t, `used +1 of 8 sequences, none shared`, r.stderr)
 	for _, args := range [][]string{
 		{"--layout", "contiguous"},
 		{"--layout", "paged", "--block-size", "8", "--threads", "1"},
@@ -121,7 +121,7 @@ func TestGenerateReport(t *testing.T) {
 	require.Contains(t, one, "\nprefill  1 token in ")
 	require.NotContains(t, one, "decode", "nothing was decoded")
 	equal := []string{"generate", "--max-tokens", "4", "--prompt", "Once upon a time", "--prompt", "Once upon a time", "--layout"}
-	require.Contains(t, succeeds(t, append(equal, "contiguous")...).stderr, "2 of 8 used, none shared (equal prompts share blocks in the paged layout)\n")
+	require.Contains(t, succeeds(t, append(equal, "contiguous")...).stderr, "2 of 8 sequences, none shared (equal prompts share blocks in the paged layout)\n")
 	require.Contains(t, succeeds(t, append(equal, "paged")...).stderr, "1 more saved by sharing\n")
 }
 
@@ -148,7 +148,7 @@ func TestGenerateReusesPrefixes(t *testing.T) {
 	second, third := turns[0].(map[string]any), turns[1].(map[string]any)
 	require.Equal(t, text, lines[0]["text"])
 	require.Equal(t, []any{17., 0.}, []any{lines[0]["prompt_tokens"], lines[0]["reused_tokens"]})
-	// Behind an answer the cache has all but its last token.
+	// After an answer the cache has all but its last token.
 	require.Equal(t, []any{" Then", 42., 36., "length"}, []any{second["prompt"], second["prompt_tokens"], second["reused_tokens"], second["stop"]})
 	require.Equal(t, []any{" The end", 70., 61., "length"}, []any{third["prompt"], third["prompt_tokens"], third["reused_tokens"], third["stop"]})
 	report := lines[1]["report"].(map[string]any)
@@ -241,8 +241,8 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--temperature NaN", []string{"--temperature NaN"}},
 		{"--guesses -1", []string{"--guesses -1: accepts 0 to "}},
 		{"--guesses 1000000", []string{"--guesses 1000000: accepts 0 to "}},
-		{"--guesses 4 --temperature 1", []string{"--guesses 4", "--temperature 0 alone"}},
-		{"--guesses 4 --kv-dtype int8 --layout paged --residual 32", []string{"--guesses 4: does not go with a residual window"}},
+		{"--guesses 4 --temperature 1", []string{"--guesses 4", "so it needs --temperature 0"}},
+		{"--guesses 4 --kv-dtype int8 --layout paged --residual 32", []string{"--guesses 4: cannot be used with a residual window"}},
 		{"--top-p 1.5", []string{"--top-p 1.5: accepts 0 to 1"}},
 		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},
 		{"--model no/such/model", []string{"ferrumkv: no/such/model: "}},
@@ -326,7 +326,7 @@ func TestGenerateOutputFails(t *testing.T) {
 		var stderr bytes.Buffer
 		args = append([]string{"generate", "--backend", "counted", "--max-tokens", "3"}, args...)
 		require.Equal(t, exitError, run(t.Context(), args, closedPipe{}, &stderr))
-		require.Equal(t, "ferrumkv: "+os.ErrClosed.Error()+"\n", stderr.String(), "once, and no report of what nobody has read")
+		require.Equal(t, "ferrumkv: "+os.ErrClosed.Error()+"\n", stderr.String(), "once, and no report of what was not read")
 	}
 	noLeftovers(t)
 }

@@ -187,7 +187,7 @@ func TestDoctorTiers(t *testing.T) {
 		require.Regexp(t, c.want, string(out))
 	}
 	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--layout", "contiguous"}, "--layout contiguous: tiers (--host-bytes) need the paged layout")
-	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--config", "x.json"}, "--host-bytes goes without --config")
+	fails(t, []string{"doctor", "--host-bytes", "1MiB", "--config", "x.json"}, "--host-bytes cannot be used with --config")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries, "nothing was opened")

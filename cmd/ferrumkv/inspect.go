@@ -43,7 +43,7 @@ missing is an error. Tokens and salts are not shown. A sealed one needs its --se
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: something stands behind the snapshot", args[0])
+				return fmt.Errorf("%s: something follows the snapshot", args[0])
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), x)
@@ -190,7 +190,7 @@ func (s savedSequence) String() string {
 	add(s.Prompt > 0, "of a prompt of %d", s.Prompt)
 	add(s.Items > 0, "%s", count(s.Items, "item"))
 	add(s.Fidelity != "", "%s", s.Fidelity)
-	add(s.Silent, "found by nobody")
+	add(s.Silent, "not findable by others")
 	add(s.Unknown, "ids not known")
 	return strings.Join(parts, ", ")
 }

@@ -148,6 +148,6 @@ func noLeftovers(t *testing.T) {
 	leftovers.buffers = nil
 	require.NotEmpty(t, buffers, "no device was closed")
 	for _, n := range buffers {
-		require.Zero(t, n, "buffers that nobody freed")
+		require.Zero(t, n, "buffers that were not freed")
 	}
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/internal/runner"
-	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/quality"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
-	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -18,7 +18,7 @@ import (
 // context of a scene.
 const defaultBudget, defaultContext = 128, 128
 
-// qualityFlags are what quality can be told.
+// qualityFlags are the settings of quality.
 type qualityFlags struct {
 	model             modelFlags
 	text              string
@@ -49,7 +49,7 @@ func newQuality() *cobra.Command {
 		Use:   "quality",
 		Short: "Measure what quantized caches and eviction cost a model's predictions",
 		Long: `quality lets a model read texts with its keys and values in one format after another,
-and compares what it predicts behind each token with the predictions from a cache of
+and compares what it predicts after each token with the predictions from a cache of
 everything in f32. A row is a format and an eviction policy:
 
   nll    negative log-likelihood of the text, in nats a token
@@ -61,7 +61,7 @@ everything in f32. A row is a format and an eviction policy:
 Without --format and --policy the rows are all formats with everything kept, then f32
 under all policies. --format alone keeps everything, --policy alone measures f32, and
 of both every pair is a row. Formats that the device lacks are skipped by name, as are
-pairs that do not go together; one that was asked for with --format is an error.
+pairs that cannot be combined; one that was asked for with --format is an error.
 
 A text is read from its beginning, as many tokens as the model's context has. Texts of a
 file are separated by <|endoftext|>. Policies, and formats that keep the last tokens

@@ -2,22 +2,16 @@ package main
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/svgplot"
 )
 
-// The drawing, in units of its own; what shows it scales it.
-const (
-	qualityWidth, qualityHeight = 860.0, 520.0
-	qualityLeft, qualityRight   = 76.0, 836.0
-	qualityTop, qualityBottom   = 66.0, 462.0
-	lineHeight, letterWidth     = 13.0, 6.7 // of labels, about
-)
+const lineHeight, letterWidth = 13.0, 6.7 // of labels, about
 
 // linearLoss is where the axis of losses turns from linear, around 0, to logarithmic: losses
 // below it are noise, and some are negative.
@@ -40,8 +34,7 @@ text { fill: #9198a1; } .title, .label { fill: #f0f6fc; }
 
 // qualityChart draws loss over bytes.
 type qualityChart struct {
-	strings.Builder
-	x, y  func(float64) float64
+	svgplot.Plot
 	marks []qualityMark
 	taken []box // by marks and labels
 }
@@ -62,10 +55,8 @@ func (b box) meets(o box) bool {
 
 // draw writes the plot of all rows to a file.
 func (r *qualityReport) draw(file string) error {
-	c := &qualityChart{}
-	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="Loss of each format and policy over the bytes of its cache">`+"\n%s", qualityWidth, qualityHeight, qualityStyle)
-	fmt.Fprintf(c, `<rect class="paper" width="%g" height="%g"/>`+"\n", qualityWidth, qualityHeight)
-	fmt.Fprintf(c, `<text class="title" x="%g" y="26">What formats and policies cost: %s</text>`+"\n", qualityLeft, html.EscapeString(r.model))
+	c := &qualityChart{Plot: svgplot.Plot{Width: 860, Height: 520, Left: 76, Right: 836, Top: 66, Bottom: 462}}
+	c.Begin("What formats and policies cost: "+r.model, "Loss of each format and policy over the bytes of its cache", qualityStyle)
 	c.legend()
 	c.axes(r)
 	for _, s := range r.rows {
@@ -74,14 +65,13 @@ func (r *qualityReport) draw(file string) error {
 	for _, m := range c.marks {
 		c.mark(m)
 	}
-	c.WriteString("</svg>\n")
-	return os.WriteFile(file, []byte(c.String()), 0o644)
+	return os.WriteFile(file, []byte(c.End()), 0o644)
 }
 
 // legend says what the shapes are, below the title.
 func (c *qualityChart) legend() {
-	const y, second = qualityTop - 20, qualityLeft + 200
-	fmt.Fprintf(c, `<circle class="format" cx="%g" cy="%g" r="4.5"/><text x="%g" y="%g">format, everything kept</text>`+"\n", qualityLeft+5, y, qualityLeft+15, y+4)
+	y, second := c.Top-20, c.Left+200
+	fmt.Fprintf(c, `<circle class="format" cx="%g" cy="%g" r="4.5"/><text x="%g" y="%g">format, everything kept</text>`+"\n", c.Left+5, y, c.Left+15, y+4)
 	fmt.Fprintf(c, `<rect class="policy" x="%g" y="%g" width="8" height="8"/><text x="%g" y="%g">policy with its budget in tokens</text>`+"\n", second, y-4, second+14, y+4)
 }
 
@@ -93,10 +83,10 @@ func (c *qualityChart) axes(r *qualityReport) {
 		low, high = min(low, float64(s.Bytes)), max(high, float64(s.Bytes))
 		least, most = min(least, r.loss(s)), max(most, r.loss(s))
 	}
-	c.x = scale(math.Log2, low/1.3, high*1.25, qualityLeft, qualityRight)
-	c.y = scale(func(loss float64) float64 { return math.Asinh(loss / linearLoss) }, least*1.3, most*1.3, qualityBottom, qualityTop)
+	c.X = svgplot.Scale(math.Log2, low/1.3, high*1.25, c.Left, c.Right)
+	c.Y = svgplot.Scale(func(loss float64) float64 { return math.Asinh(loss / linearLoss) }, least*1.3, most*1.3, c.Bottom, c.Top)
 	for n := math.Exp2(math.Ceil(math.Log2(low / 1.3))); n <= high*1.25; n *= 2 {
-		fmt.Fprintf(c, `<path class="grid" d="M%.1f %g V%g"/><text x="%.1f" y="%g" text-anchor="middle">%s</text>`+"\n", c.x(n), qualityTop, qualityBottom, c.x(n), qualityBottom+18, strings.Replace(byteSize(int64(n)), ".0", "", 1))
+		c.Column(n, strings.Replace(byteSize(int64(n)), ".0", "", 1))
 	}
 	for _, loss := range []float64{-1, -0.1, -0.01, -0.001, 0, 0.001, 0.01, 0.05, 0.1, 0.5, 1, 10} {
 		if loss < least*1.3 || loss > most*1.3 {
@@ -106,21 +96,14 @@ func (c *qualityChart) axes(r *qualityReport) {
 		if loss == 0 {
 			class = "zero"
 		}
-		fmt.Fprintf(c, `<path class="%s" d="M%g %.1f H%g"/><text x="%g" y="%.1f" text-anchor="end">%g</text>`+"\n", class, qualityLeft, c.y(loss), qualityRight, qualityLeft-8, c.y(loss)+4, loss)
+		c.Row(loss, class, fmt.Sprint(loss))
 	}
-	fmt.Fprintf(c, `<text x="%g" y="%g" text-anchor="middle">bytes of the cache, at most, of one text</text>`+"\n", (qualityLeft+qualityRight)/2, qualityBottom+42)
-	fmt.Fprintf(c, `<text transform="translate(20 %g) rotate(-90)" text-anchor="middle">loss against f32, nats a token</text>`+"\n", (qualityTop+qualityBottom)/2)
-}
-
-// scale maps values from low to high on a part of the drawing, by a function that rises.
-func scale(of func(float64) float64, low, high, from, to float64) func(float64) float64 {
-	a, b := of(low), of(high)
-	return func(v float64) float64 { return from + (to-from)*(of(v)-a)/(b-a) }
+	c.Axes("bytes of the cache, at most, of one text", "loss against f32, nats a token")
 }
 
 // add makes a mark of a row, or adds its name to the mark that is there.
 func (c *qualityChart) add(r *qualityReport, s quality.Score) {
-	m := qualityMark{x: c.x(float64(s.Bytes)), y: c.y(r.loss(s)), name: label(s), policy: s.Budget > 0}
+	m := qualityMark{x: c.X(float64(s.Bytes)), y: c.Y(r.loss(s)), name: label(s), policy: s.Budget > 0}
 	for i := range c.marks {
 		if old := &c.marks[i]; math.Hypot(old.x-m.x, old.y-m.y) < 1 {
 			old.name += ", " + m.name
@@ -134,7 +117,7 @@ func (c *qualityChart) add(r *qualityReport, s quality.Score) {
 
 // mark draws a mark, and its name where there is room for it.
 func (c *qualityChart) mark(m qualityMark) {
-	title := fmt.Sprintf("<title>%s: %s</title>", m.name, m.about) // shown to who points at it
+	title := fmt.Sprintf("<title>%s: %s</title>", m.name, m.about) // shown where the pointer is
 	if m.policy {
 		fmt.Fprintf(c, `<rect class="policy" x="%.1f" y="%.1f" width="8" height="8">%s</rect>`, m.x-4, m.y-4, title)
 	} else {
@@ -163,7 +146,7 @@ func (c *qualityChart) room(x, y, width float64) (at box, found bool) {
 		away := lineHeight * float64((step+1)/2) * float64(1-step%2*2)
 		for _, left := range [...]float64{x + 8, x - 8 - width, x - width/2} {
 			at = box{left, y + away - lineHeight/2, left + width, y + away + lineHeight/2}
-			inside := at.left > qualityLeft && at.right < qualityWidth && at.top > qualityTop && at.bottom < qualityBottom
+			inside := at.left > c.Left && at.right < c.Width && at.top > c.Top && at.bottom < c.Bottom
 			if inside && !slices.ContainsFunc(c.taken, at.meets) {
 				return at, true
 			}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/external"
-	"github.com/ferrumkv/ferrumkv/internal/quality"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/stretchr/testify/require"
 )
 

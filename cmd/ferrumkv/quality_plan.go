@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
 )
 
 // qualityPlan is what quality measures.

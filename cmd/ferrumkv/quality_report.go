@@ -5,7 +5,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
 )
 
 // qualityReport prints rows as they are measured.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
 )
 
 type anyMeter = quality.Meter[backend.AnyBuffer]

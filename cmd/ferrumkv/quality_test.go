@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/quality"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/quality"
 )
 
 // writeTexts is a file of two short texts, of 17 and 29 tokens of the embedded model.

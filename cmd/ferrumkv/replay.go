@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 	"github.com/spf13/cobra"
 )
 
-// replayFlags are what replay can be told.
+// replayFlags are the settings of replay.
 type replayFlags struct {
 	traces, capacities, policies []string
 	synthesis                    replay.Synthesis
@@ -35,7 +35,7 @@ A trace is a file of Mooncake's JSON lines (512-token blocks), an agentic sessio
 as JSON, or a directory of either; the content tells which. Several are interleaved
 by time and share no block. Without --trace one is generated, the same for the same
 flags: conversations that begin with popular system prompts and grow by turns, and
-between them scans, long prompts that nobody sends again.
+between them scans, long prompts that are never sent again.
 
 A capacity of N% is rounded down to whole blocks. --json says of each run its trace,
 policy, capacity in blocks, references to blocks, hits and seconds: a line for each

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 // The drawing of a chart, in units of its own; the page scales it.
@@ -87,7 +87,7 @@ func (r *replayReport) chart(title string, top float64, value func(replay.Run, [
 	last := math.Inf(-1)
 	for _, row := range rows {
 		x := place(row[0].Blocks)
-		if x-last >= minGap { // others are told apart by pointing at them
+		if x-last >= minGap { // pointing at others tells them apart
 			c.X = append(c.X, tick{x, row[0].Capacity.String(), grouped(row[0].Blocks)})
 			last = x
 		}

@@ -7,7 +7,7 @@ import (
 	"html/template"
 	"os"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 //go:embed replay_page.html

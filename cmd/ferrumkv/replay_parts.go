@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -18,13 +18,13 @@ type partsFlags struct {
 }
 
 func newPartsFlags() partsFlags {
-	every, share := new(config.Memory).Retention() // what a pool does unless told otherwise
+	every, share := new(config.Memory).Retention() // what a pool does by default
 	return partsFlags{replay.Parts{Windows: 1, Share: share}, replay.RetentionName(every)}
 }
 
 func (f *partsFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&f.Window, "window", 0, "the model has layers with a sliding window of so many `TOKENS`, too")
+	flags.IntVar(&f.Window, "window", 0, "the model has layers with a sliding window of this many `TOKENS`, too")
 	flags.IntVar(&f.Windows, "window-parts", f.Windows, "`N` parts of layers with a window, for one of full attention")
 	flags.IntVar(&f.States, "state-parts", 0, "`N` parts of layers with a recurrent state, for one of full attention")
 	flags.StringVar(&f.retain, "retain", f.retain, "what stays findable of windows and states: all, `ends`, or what is read at every N-th block of a prompt")

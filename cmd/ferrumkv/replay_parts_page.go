@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 // pageParts is what the page shows of layers that do not keep everything.

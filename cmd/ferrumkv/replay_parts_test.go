@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,7 +68,7 @@ func TestReplayPartsJSON(t *testing.T) {
 	require.Equal(t, []any{0., 0., 2., "all"}, []any{lines[0]["window"], lines[0]["window_parts"], lines[0]["state_parts"], lines[0]["retain"]})
 }
 
-// What is kept is what a pool keeps unless it is told otherwise.
+// What is kept is what a pool keeps by default.
 func TestReplayPartsDefaults(t *testing.T) {
 	path := writeTrace(t, "small.jsonl")
 	f := newPartsFlags()

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 // infinite names the cache that keeps everything among the policies.
@@ -48,7 +48,7 @@ func (r *replayReport) measure(ctx context.Context, bar *progressBar, show func(
 // rate is the share of the references that were hits.
 func (r *replayReport) rate(run replay.Run) float64 { return r.share(run.Hits) }
 
-// share is that of so many references.
+// share is n references as a part of all.
 func (r *replayReport) share(n int) float64 { return float64(n) / float64(r.trace.References()) }
 
 // best reports whether run has the most hits of its row, the optimum's aside.

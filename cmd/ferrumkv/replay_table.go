@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 )
 
 // replayTable prints a sweep for people, each capacity as soon as it is measured.
@@ -15,7 +15,7 @@ type replayTable struct {
 	report *replayReport
 }
 
-// write is told of every run.
+// write receives every run.
 func (t replayTable) write(run replay.Run) error {
 	switch run.Policy {
 	case infinite:

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/external"
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
 	"github.com/stretchr/testify/require"
 )
 

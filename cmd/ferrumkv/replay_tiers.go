@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/replay"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 	"github.com/spf13/cobra"
@@ -19,7 +19,7 @@ type replayTierFlags struct {
 	hostRate, diskRate    string
 }
 
-// defaultTokenBytes is that of models with 32 layers of 8 KV heads of 128 in f16, as Llama-3.1-8B.
+// defaultTokenBytes is that of models with 32 layers of 8 KV heads of 128 in f16, such as Llama-3.1-8B.
 const defaultTokenBytes = "128KiB"
 
 // defaultHostRate and defaultDiskRate are assumed, and a little below what 16 lanes of PCIe 4.0 and a disk at 4 of PCIe 3.0 could do.
@@ -27,8 +27,8 @@ const defaultHostRate, defaultDiskRate = "20GB", "3GB"
 
 func (f *replayTierFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.host, "host", "", "a tier of host memory of `BLOCKS`, or as 4x so many times the capacity")
-	flags.StringVar(&f.disk, "disk", "", "a tier on a disk of `BLOCKS`, or as 20x so many times the capacity")
+	flags.StringVar(&f.host, "host", "", "a tier of host memory of `BLOCKS`, or of a multiple of the capacity, such as 4x")
+	flags.StringVar(&f.disk, "disk", "", "a tier on a disk of `BLOCKS`, or of a multiple of the capacity, such as 20x")
 	flags.StringVar(&f.admission, "disk-admission", "", admissionUsage)
 	flags.StringVar(&f.tokenBytes, "token-bytes", defaultTokenBytes, "`BYTES` of a token's keys and values, as 'ferrumkv doctor' says")
 	flags.Float64Var(&f.prefill, "prefill-rate", 0, "`TOKENS` of prompts that are computed a second: for the time to the first token")

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/spf13/cobra"
@@ -19,7 +19,7 @@ import (
 type report struct {
 	Model             string  `json:"model"`
 	Prompts           int     `json:"prompts"`
-	Turns             int     `json:"turns"` // behind each prompt's first answer
+	Turns             int     `json:"turns"` // after each prompt's first answer
 	Backend           string  `json:"backend"`
 	Device            string  `json:"device"`
 	Threads           int     `json:"threads"`
@@ -111,7 +111,11 @@ func (r report) write(out io.Writer) error {
 	} else if r.Prompts > 1 || r.Turns > 0 {
 		fmt.Fprintf(&w, "reused   %d of %s%s\n", r.ReusedTokens, count(r.PromptTokens, "prompt token"), r.noReuse())
 	}
-	fmt.Fprintf(&w, "blocks   %d of %d used, %s\n", r.BlocksUsed, r.BlocksTotal, r.sharing())
+	if r.Layout == kvcache.Contiguous.String() { // a block holds a whole sequence
+		fmt.Fprintf(&w, "used     %d of %s, %s\n", r.BlocksUsed, count(r.BlocksTotal, "sequence"), r.sharing())
+	} else {
+		fmt.Fprintf(&w, "blocks   %d of %d used, %s\n", r.BlocksUsed, r.BlocksTotal, r.sharing())
+	}
 	fmt.Fprintf(&w, "memory   %s of %s used\n", byteSize(r.BytesUsed), byteSize(r.BytesTotal))
 	_, err := io.WriteString(out, w.String())
 	return err

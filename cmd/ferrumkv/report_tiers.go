@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 

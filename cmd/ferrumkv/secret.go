@@ -16,7 +16,7 @@ const secretBytes = 32
 type secretFlag struct{ file string }
 
 func (f *secretFlag) register(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&f.file, "secret", "", "`FILE` with 32 random bytes, which nobody else may read: "+usage)
+	cmd.Flags().StringVar(&f.file, "secret", "", "`FILE` with 32 random bytes, which no one else may read: "+usage)
 }
 
 // read returns the secret; nil: none is given.
@@ -43,7 +43,7 @@ func (f *secretFlag) read() (secret []byte, err error) {
 	}
 	secret, err = io.ReadAll(io.LimitReader(file, secretBytes+1))
 	if err == nil && len(secret) != secretBytes {
-		err = fmt.Errorf("need %d random bytes, as of: head -c %[1]d /dev/urandom", secretBytes)
+		err = fmt.Errorf("need %d random bytes, such as those of: head -c %[1]d /dev/urandom", secretBytes)
 	}
 	return secret, err
 }

@@ -17,13 +17,13 @@ type tierFlags struct {
 }
 
 func (f *tierFlags) registerHost(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.hostBytes, "host-bytes", "", "`BYTES` of host memory, as 64MiB, or auto, for blocks that the device has no room for; paged only (default: what "+config.EnvHostBytes+" says, else none)")
+	cmd.Flags().StringVar(&f.hostBytes, "host-bytes", "", "`BYTES` of host memory, such as 64MiB, or auto, for blocks that the device has no room for; paged only (default: what "+config.EnvHostBytes+" says, else none)")
 }
 
 func (f *tierFlags) register(cmd *cobra.Command) {
 	f.registerHost(cmd)
 	cmd.Flags().StringVar(&f.dir, "disk", "", "`DIR` where blocks are kept, also for the next run; paged only (default: what "+config.EnvDiskDir+" says, else none)")
-	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes, as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
+	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes, such as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
 	cmd.Flags().StringVar(&f.admission, "disk-admission", "", admissionUsage)
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/runner"
-	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )

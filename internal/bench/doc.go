@@ -27,6 +27,6 @@
 //
 // Cache measures some kernels of any device on shapes that the caller chooses.
 //
-// The folder benchpage makes documents of what the first two print. Lines of "key: value"
+// cmd/internal/benchpage makes documents of what the first two print. Lines of "key: value"
 // before their results describe the machine, as benchstat understands it.
 package bench

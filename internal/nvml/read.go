@@ -17,7 +17,7 @@ import (
 const Program = "ferrumkv-nvml"
 
 // ErrNotInstalled is what Read returns without the program.
-var ErrNotInstalled = errors.New(Program + " is not installed: go install github.com/ferrumkv/ferrumkv/cmd/" + Program + "@latest")
+var ErrNotInstalled = errors.New(Program + " is not installed: go install ./cmd/" + Program + " in a checkout of ferrumkv")
 
 // Read is one reading a device of this machine; none where there is no management
 // library. It starts the program that lies beside this one, or that of the path, and

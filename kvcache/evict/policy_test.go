@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 func scored(scores ...float32) Layer { return Layer{Len: len(scores), Heads: 1, Scores: scores} }

@@ -3,7 +3,7 @@ package evict
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // Nothing here needs a constructor.

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 )
 
 // TestMain makes property tests run hundreds of histories of 60 operations, unless told otherwise. A million

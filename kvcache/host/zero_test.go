@@ -3,7 +3,7 @@ package host
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/zerotest"
 )
 
 // What no constructor made returns errors.

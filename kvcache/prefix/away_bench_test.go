@@ -3,7 +3,7 @@ package prefix
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )

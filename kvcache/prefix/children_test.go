@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/golden"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )

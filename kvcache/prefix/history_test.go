@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // TestMain makes property tests run thousands of histories in all, unless told

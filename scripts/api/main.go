@@ -1,4 +1,4 @@
-// Api lists what the packages of this module export, one line an object, so that a change of it is
+// Command api lists what the packages of the library export, one line an object, so that a change of it is
 // seen: docs/api.txt has the list, a test compares, and make api writes it. The list is the same
 // wherever it is made. What only some platforms have is marked with these, as in the files
 // of Go's own API.

@@ -149,7 +149,7 @@ func (l *lister) iface(head string, i *types.Interface) {
 		closed = closed || !m.Exported()
 	}
 	if closed {
-		names = append(names, "unexported methods") // nobody else can implement it
+		names = append(names, "unexported methods") // no other package can implement it
 	}
 	for e := range i.EmbeddedTypes() {
 		if under, is := e.Underlying().(*types.Interface); !is || !under.IsMethodSet() {

@@ -16,7 +16,7 @@ type check struct {
 	env     []string
 	takes   time.Duration // about, beside another check on two cores: the longest begin first
 	// inputs are what a record depends on, besides the command, go.mod and go.sum.
-	packages []string // with all in this module that they and their tests import
+	packages []string // with all in this repository that they and their tests import
 	tags     string   // of the packages
 	paths    []string // pathspecs of git
 	tools    []string // whose versions count, too

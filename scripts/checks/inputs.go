@@ -30,8 +30,27 @@ var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_EV
 // use in a test, and git refuses to give it where the checkout is another user's.
 const flags = "GOFLAGS=-buildvcs=false"
 
-// workspace is that of the checkout, whose folder of the demo model counts, in the place of a person's.
-const workspace = "GOWORK="
+// modules are the folders of the modules of the checkout's workspace, but for the library's, which is the root.
+var modules = []string{"cmd", "scripts"}
+
+// workspace is the GOWORK setting of a check: off where all its packages are the library's, so that the requirements of the other
+// modules are no input of it.
+func (c check) workspace() string {
+	if c.when == onChange && !slices.ContainsFunc(c.packages, func(p string) bool { return moduleOf(p) != "." }) {
+		return "GOWORK=off"
+	}
+	return "GOWORK="
+}
+
+// moduleOf is the folder of the module that a package is in, named as the go command does.
+func moduleOf(pkg string) string {
+	for _, m := range modules {
+		if strings.HasPrefix(pkg, "./"+m+"/") {
+			return m
+		}
+	}
+	return "."
+}
 
 // repositoryModules begins the path of each module here but the root.
 const repositoryModules = "github.com/ferrumkv/ferrumkv/"
@@ -41,6 +60,12 @@ const repositoryModules = "github.com/ferrumkv/ferrumkv/"
 // depends on all files, documents among them.
 func (in *inputs) hash(c check) (string, error) {
 	specs := append([]string{"go.mod", "go.sum", ":(exclude,glob)**/*.md"}, c.paths...)
+	if c.workspace() != "GOWORK=off" {
+		specs = append(specs, "go.work", "go.work.sum")
+		for _, m := range modules {
+			specs = append(specs, m+"/go.mod", m+"/go.sum")
+		}
+	}
 	if len(c.packages) == 0 && len(c.paths) == 0 {
 		specs = []string{".", ":(exclude).ci/passed"}
 	}
@@ -83,7 +108,7 @@ func (in *inputs) hash(c check) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if f == "go.mod" || f == "go.sum" {
+		if name := filepath.Base(f); name == "go.mod" || name == "go.sum" {
 			content = foreign(content)
 		}
 		fmt.Fprintf(sum, "%x %s\n", sha256.Sum256(content), f)
@@ -135,7 +160,7 @@ func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 		return known[0], known[1], nil
 	}
 	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if or .Main .Replace}}{{$.DepOnly}}\t{{$.Dir}}{{end}}{{end}}"}, c.packages...)
-	out, err := output("go", args...)
+	out, err := outputIn(c.workspace(), "go", args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +203,7 @@ func (in *inputs) toolVersion(tool string) string {
 	}
 	command := tool
 	if tool == "nvcc" { // in PATH, or in a folder of its own; one that is too old is not used
-		folder, err := output("scripts/cuda-toolkit", "installed")
+		folder, err := output("scripts/unpack-cuda-toolkit", "installed")
 		if folder = strings.TrimSpace(folder); err != nil || folder == "" {
 			return ""
 		}
@@ -200,7 +225,10 @@ func (in *inputs) toolVersion(tool string) string {
 	return v
 }
 
-func output(name string, args ...string) (string, error) {
+func output(name string, args ...string) (string, error) { return outputIn("GOWORK=", name, args...) }
+
+// outputIn is what a command prints in a workspace of go.
+func outputIn(workspace, name string, args ...string) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), workspace)

@@ -38,6 +38,26 @@ func TestHashFollowsInputs(t *testing.T) {
 	require.NotEqual(t, first, g.hash(c))
 }
 
+// What the program and the workshop require is an input of their own checks alone.
+func TestHashFollowsTheModuleOfPackages(t *testing.T) {
+	g := newRig(t)
+	g.write("cmd/go.mod", "module example.org/m/cmd\n\ngo 1.24\n")
+	g.write("cmd/d/d.go", "package d\n")
+	g.write("go.work", "go 1.24\n\nuse (\n\t.\n\t./cmd\n)\n")
+	library := check{name: "x", command: []string{"true"}, packages: []string{"./a"}, when: onChange}
+	program := check{name: "y", command: []string{"true"}, packages: []string{"./a", "./cmd/d"}, when: onChange}
+	for _, change := range [][2]string{
+		{"go.work", "go 1.25\n\nuse (\n\t.\n\t./cmd\n)\n"}, {"cmd/go.mod", "module example.org/m/cmd\n\ngo 1.25\n"},
+	} {
+		of, others := g.hash(library), g.hash(program)
+		g.write(change[0], change[1])
+		require.Equal(t, of, g.hash(library), change[0])
+		require.NotEqual(t, others, g.hash(program), change[0])
+	}
+	require.Equal(t, "GOWORK=off", library.workspace())
+	require.Equal(t, "GOWORK=", program.workspace())
+}
+
 func TestHashFollowsCommand(t *testing.T) {
 	g := newRig(t)
 	c := check{name: "x", command: []string{"true"}}
@@ -60,7 +80,7 @@ func TestHashFollowsWhatTestsAreToldToTry(t *testing.T) {
 	g := newRig(t)
 	c := check{command: []string{"true"}}
 	for _, name := range chosen {
-		t.Setenv(name, "") // this very test may be told to try more
+		t.Setenv(name, "") // this very test may run where these are set
 	}
 	first := g.hash(c)
 	seen := map[string]bool{first: true}

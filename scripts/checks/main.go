@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	set := flag.NewFlagSet("checks "+args[0], flag.ExitOnError)
 	elapsed := set.Duration("elapsed", 0, "what the change's check took until now: tools that were installed")
-	minutes := set.Int("minutes", 0, "start nothing after so many minutes; 0: no limit")
+	minutes := set.Int("minutes", 0, "start nothing after this many minutes; 0: no limit")
 	only := set.String("only", "", "names of checks, as a regular expression")
 	fresh := set.Bool("fresh", false, "begin anew, though an earlier nightly was stopped in the middle")
 	lanes := set.Int("lanes", 2, "checks at a time")
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 // begins finds the names that begin as a regular expression says.
 func begins(only string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + only + ")") }
 
-// repository is the folder above this one that has the go.mod of the project.
+// repository is the folder above this one that has .ci/run.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *runner) printf(format string, args ...any) {
 	fmt.Fprintf(r.out, format, args...)
 }
 
-// skipped is the exit status of a check that cannot run on this machine, as of automake's tests:
+// skipped is the exit status of a check that cannot run on this machine, like that of automake's tests:
 // it has not failed, and it has no record.
 const skipped = 77
 
@@ -76,7 +76,7 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 	if strings.HasPrefix(c.command[0], "scripts/") {
 		cmd.Path = "." + string(filepath.Separator) + filepath.FromSlash(c.command[0])
 	}
-	cmd.Env = append(append(environment(), flags, workspace), c.env...)
+	cmd.Env = append(append(environment(), flags, c.workspace()), c.env...)
 	cmd.Stdout = io.Writer(log)
 	if tee {
 		cmd.Stdout = io.MultiWriter(log, r.out)
@@ -101,7 +101,7 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 }
 
 // environment is that of the process, but for what make says to a make that it calls: a check prints
-// the same, whoever began it. Go collects garbage later than by default, which costs tests memory and saves a
+// the same, however it was started. Go collects garbage later than by default, which costs tests memory and saves a
 // quarter of their time.
 func environment() []string {
 	return append([]string{"GOGC=400"}, slices.DeleteFunc(os.Environ(), func(v string) bool {

@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 		if _, err := exec.LookPath("make"); err == nil && slices.Contains(c.tools, "clang++-19") {
 			recipe, err := output("make", "-n", c.name)
 			require.NoError(t, err)
-			require.Contains(t, recipe, "scripts/metal-toolchain\n", "make %s brings its compiler", c.name)
+			require.Contains(t, recipe, "scripts/install-metal-toolchain\n", "make %s brings its compiler", c.name)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestNoCheckOfAGPUDependsOnTheCPU(t *testing.T) {
 	}
 }
 
-// What people are told of a night is the sum of the table, on two lanes.
+// What documents say of a night is the sum of the table, on two lanes.
 func TestEstimateOfANight(t *testing.T) {
 	var all time.Duration
 	for _, c := range table {

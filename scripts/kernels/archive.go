@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// bases are the archives that others of attention are told by: code of like sizes is alike. What is not here is told by root.
+// bases are the archives that others of attention are compressed against: code of like sizes is alike. Those that are not here use root.
 var bases = map[string]string{"attend_96_96": "attend_80_80", "attend_112_112": "attend_80_80", "attend_192_192": "attend_192_128"}
 
 const root = "attend_128_128"
@@ -78,7 +78,7 @@ func compressor() (string, error) {
 	return "zstd " + string(m[1]), nil
 }
 
-// pack compresses images as one, as is told by themselves and by what is in base, however long ago: they
+// pack compresses images as one, by matches in themselves and in base, however far back: they
 // are alike. The same version of the compressor makes the same of the same.
 func pack(whole, base []byte) ([]byte, error) {
 	tmp, err := os.MkdirTemp("", "kernels")

@@ -146,7 +146,7 @@ func TestCounts(t *testing.T) {
 func TestToolkit(t *testing.T) {
 	for _, tool := range []string{"nvcc", "ptxas", "fatbinary", "cuobjdump", "nvdisasm", "zstd"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s in PATH: scripts/cuda-toolkit prints where it unpacked the toolkit", tool)
+			t.Skipf("no %s in PATH: scripts/unpack-cuda-toolkit prints where it unpacked the toolkit", tool)
 		}
 	}
 	if testing.Short() {

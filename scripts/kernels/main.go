@@ -7,7 +7,7 @@
 // Variants are sources that are not chosen yet, listed in kernels/cuda/variants/variants.json: each is compiled into a
 // folder that a program opens in place of the kernels it has embedded. Without names all are.
 //
-// Building needs the CUDA toolkit, 12.4 or newer (scripts/cuda-toolkit), and zstd; so do variants and
+// Building needs the CUDA toolkit, 12.4 or newer (scripts/unpack-cuda-toolkit), and zstd; so do variants and
 // check -toolkit, which reads the machine code. All run in the repository's root.
 package main
 

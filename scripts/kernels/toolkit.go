@@ -62,7 +62,7 @@ func outputs(dir, tool string, args ...string) (printed, remarks []byte, err err
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		if _, missing := exec.LookPath(tool); missing != nil {
-			return nil, nil, fmt.Errorf("%s is not in PATH: scripts/cuda-toolkit unpacks the CUDA toolkit on Debian and prints its folder; zstd is a package", tool)
+			return nil, nil, fmt.Errorf("%s is not in PATH: scripts/unpack-cuda-toolkit unpacks the CUDA toolkit on Debian and prints its folder; zstd is a package", tool)
 		}
 		return nil, nil, fmt.Errorf("%s: %w\n%s%s", cmd, err, out.Bytes(), problems.Bytes())
 	}

@@ -108,7 +108,7 @@ func (t *trial) publish(out string, pack func(whole, base []byte) ([]byte, error
 	return nil
 }
 
-// serialized refuses products of warpgroups that the assembler makes wait for each other (C7510): nobody reads remarks on the device.
+// serialized refuses products of warpgroups that the assembler makes wait for each other (C7510): remarks are not read on the device.
 func (t *trial) serialized() error {
 	for _, f := range t.files {
 		for _, m := range f.modules {

@@ -76,7 +76,7 @@ func readVariants(dir string) ([]variant, error) {
 func (v variant) problems(dir string) (problems []error) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if !variantName.MatchString(v.Name) {
-		report("write the name of a-z, 0-9 and -, as wide-copy")
+		report("write the name of a-z, 0-9 and -, such as wide-copy")
 	} else if err := v.Check(); err != nil {
 		report("%w", err)
 	}

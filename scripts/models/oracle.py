@@ -1,7 +1,7 @@
 """What each architecture computes, in float64 and as plainly as possible.
 
 Written from the papers and from what the fields of Hugging Face's configurations mean. It shares nothing with
-internal/runner, not even how a configuration is read: cases.py says what each tiny model is to compute.
+cmd/internal/runner, not even how a configuration is read: cases.py says what each tiny model is to compute.
 A whole text is computed at once, without a cache.
 """
 import math

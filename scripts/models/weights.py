@@ -32,7 +32,7 @@ def values(name, shape, center, spread):
 
 
 def tokens(seed, n, vocab, bos):
-    """A text of bytes behind BOS."""
+    """A text of bytes after BOS."""
     return [bos] + [int(u * vocab) for u in uniform(seed, n - 1)]
 
 

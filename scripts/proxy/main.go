@@ -1,5 +1,6 @@
 // Command proxy adds a module of this repository, as it is at HEAD, to a folder that can be a
-// GOPROXY (file://DIR). The zip has what a public proxy would serve, and is as large.
+// GOPROXY (file://DIR). The zip has what a public proxy would serve, but for the root's LICENSE, which
+// that adds to a module below the root that has none.
 //
 //	go run ./scripts/proxy DIR FOLDER VERSION
 //
@@ -7,19 +8,19 @@
 package main
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	modzip "golang.org/x/mod/zip"
 )
 
 func main() {
@@ -33,95 +34,59 @@ func main() {
 	}
 }
 
-type file struct {
-	name    string
-	content []byte
+// committed is a file of git's archive for package zip of x/mod, whose own reader of repositories fails in a worktree.
+type committed struct{ *zip.File }
+
+func (f committed) Path() string                { return f.Name }
+func (f committed) Lstat() (fs.FileInfo, error) { return f.FileInfo(), nil }
+
+// git is what a command of git prints; its complaint is part of the error.
+func git(arguments ...string) ([]byte, error) {
+	out, err := exec.Command("git", arguments...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return nil, fmt.Errorf("git %s: %w: %s", strings.Join(arguments, " "), err, bytes.TrimSpace(failed.Stderr))
+	}
+	return out, err
 }
 
-var moduleLine = regexp.MustCompile(`(?m)^module (\S+)$`)
-
 func add(proxy, folder, version string) error {
-	files, err := committed(folder)
+	folder = filepath.ToSlash(filepath.Clean(folder))
+	text, err := git("show", "HEAD:./"+folder+"/go.mod")
 	if err != nil {
 		return err
 	}
-	root := slices.IndexFunc(files, func(f file) bool { return f.name == "go.mod" })
-	if root < 0 {
-		return fmt.Errorf("%s: no go.mod at HEAD", folder)
+	path := modfile.ModulePath(text)
+	if path == "" {
+		return fmt.Errorf("%s/go.mod names no module", folder)
 	}
-	mod := files[root].content
-	line := moduleLine.FindSubmatch(mod)
-	if line == nil {
-		return fmt.Errorf("%s: go.mod names no module", folder)
-	}
-	module := string(line[1])
-	archive, err := zipped(own(files), module+"@"+version+"/")
+	archive, err := git("-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", "--format=zip", "HEAD:./"+folder)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(proxy, filepath.FromSlash(module), "@v")
+	listed, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return err
+	}
+	var files []modzip.File
+	for _, f := range listed.File {
+		if f.Mode().IsRegular() {
+			files = append(files, committed{f})
+		}
+	}
+	dir := filepath.Join(proxy, filepath.FromSlash(path), "@v")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	write := func(name string, content []byte) error { return os.WriteFile(filepath.Join(dir, name), content, 0o644) }
-	return errors.Join(
-		write(version+".zip", archive), write(version+".mod", mod), write("list", []byte(version+"\n")),
-		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
-}
-
-// committed is the files of a folder at HEAD, with the line ends that they have there.
-func committed(folder string) (files []file, err error) {
-	var complaint bytes.Buffer
-	cmd := exec.Command("git", "-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", "--format=tar", "HEAD:./"+folder)
-	cmd.Stderr = &complaint
-	archive, err := cmd.Output()
+	out, err := os.Create(filepath.Join(dir, version+".zip"))
 	if err != nil {
-		return nil, fmt.Errorf("git archive: %w: %s", err, complaint.Bytes())
+		return err
 	}
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h.Typeflag != tar.TypeReg { // what a module cannot have, and folders, which are no entries of its zip
-			continue
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{h.Name, content})
+	err = errors.Join(modzip.Create(out, module.Version{Path: path, Version: version}, files), out.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(out.Name()))
 	}
-}
-
-// own is the files without those of other modules: of folders with a go.mod of their own.
-func own(files []file) []file {
-	var others []string
-	for _, f := range files {
-		if dir, name := path.Split(f.name); name == "go.mod" && dir != "" {
-			others = append(others, dir)
-		}
-	}
-	return slices.DeleteFunc(files, func(f file) bool {
-		return slices.ContainsFunc(others, func(dir string) bool { return strings.HasPrefix(f.name, dir) })
-	})
-}
-
-func zipped(files []file, prefix string) ([]byte, error) {
-	var archive bytes.Buffer
-	w := zip.NewWriter(&archive)
-	for _, f := range files {
-		entry, err := w.Create(prefix + f.name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := entry.Write(f.content); err != nil {
-			return nil, err
-		}
-	}
-	err := w.Close()
-	return archive.Bytes(), err
+	write := func(name string, content []byte) error { return os.WriteFile(filepath.Join(dir, name), content, 0o644) }
+	return errors.Join(write(version+".mod", text), write("list", []byte(version+"\n")),
+		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
 }

@@ -50,6 +50,6 @@ func TestZipHasOneModule(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, content, string(written))
 	}
-	require.ErrorContains(t, add(proxy, "a/b", "v0.1.0"), "no go.mod")
-	require.ErrorContains(t, add(proxy, "none", "v0.1.0"), "git archive")
+	require.ErrorContains(t, add(proxy, "a/b", "v0.1.0"), "does not exist in 'HEAD'")
+	require.ErrorContains(t, add(proxy, "none", "v0.1.0"), "does not exist in 'HEAD'")
 }

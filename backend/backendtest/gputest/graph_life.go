@@ -10,7 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 // A graph whose buffer is gone says which, and is launched no more; other buffers may go.

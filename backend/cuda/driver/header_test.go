@@ -25,7 +25,7 @@ func newCompiler(t *testing.T) compiler {
 		c.args = append(c.args, "-I", filepath.Join(home, "include")) // left out where it is the system's
 	}
 	if _, err := c.run(t, "#include <cuda.h>\n", "-fsyntax-only"); err != nil {
-		t.Skip("the CUDA toolkit's cuda.h is not installed (scripts/cuda-toolkit)")
+		t.Skip("the CUDA toolkit's cuda.h is not installed (scripts/unpack-cuda-toolkit)")
 	}
 	return c
 }

@@ -46,7 +46,7 @@ var LatentDims = [][2]int{{576, 512}}
 func Wide() (all []Kernel) {
 	for _, f := range Formats {
 		for _, d := range slices.Concat(HeadDims, LatentDims) {
-			if f.Act != backend.F32 && f.K == f.Act && f.V == f.Act {
+			if plan.MayBeWide(f) {
 				all = append(all, Attention(plan.Wide, f, d[0], d[1]))
 			}
 		}

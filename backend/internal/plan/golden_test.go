@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
-	"github.com/ferrumkv/ferrumkv/internal/golden"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/golden"
 )
 
 //go:embed testdata/*.txt

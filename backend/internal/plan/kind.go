@@ -86,10 +86,8 @@ func (c Cache) largest() Kind {
 	return Decode
 }
 
-// mayBeWide reports whether there may be a kernel of kind Wide for a shape.
-func mayBeWide(s *backend.AttendShape) bool {
-	return s.Format.Act != backend.F32 && s.Format.K == s.Format.Act && s.Format.V == s.Format.Act
-}
+// MayBeWide reports whether there may be a kernel of kind Wide for a format.
+func MayBeWide(f backend.Format) bool { return f.Act != backend.F32 && f.K == f.Act && f.V == f.Act }
 
 // cacheOf is that of a shape.
 func cacheOf(s *backend.AttendShape, wide bool) Cache { return Cache{s.Format, s.Latent, wide} }

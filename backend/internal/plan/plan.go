@@ -49,7 +49,7 @@ func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.At
 	var capacity Capacity
 	var err error
 	rules := &rules
-	if mayBeWide(&s) && p.longest(Shares(&s)) > p.cache.narrow() {
+	if MayBeWide(s.Format) && p.longest(Shares(&s)) > p.cache.narrow() {
 		if capacity[Wide], err = resident(Wide); err != nil {
 			return backend.AttendPlan{}, err
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
-	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 )
 
 var (
@@ -169,7 +169,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		group := s.QHeads / s.KVHeads
 		type spot struct{ seq, row int }
 		spans := map[spot][][2]int{} // of keys
-		cache := cacheOf(&s, mayBeWide(&s) && capacity[Wide] > 0)
+		cache := cacheOf(&s, MayBeWide(s.Format) && capacity[Wide] > 0)
 		for kind, list := range work.Kinds {
 			tile := cache.tileRows(Kind(kind))
 			for _, it := range listOf(plan.Work, list) {

@@ -1,7 +1,7 @@
 // amd64 writes the assembly of backend/cpu for amd64: every kernel twice, with the
 // instructions of AVX-512 and with those of AVX2, FMA and F16C.
 //
-//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../internal/product ../../internal/crc32c
+//	go run ./amd64 ../../backend/cpu ../../internal/bench ../../cmd/internal/product ../../internal/crc32c
 //
 // writes NAME_amd64.s and, with the declarations of its functions, NAME_asm_amd64.go there,
 // for each name in files. The second folder, which may be left out, gets the probes that

@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weightTypes is the types of weights that internal/product multiplies by. Codes have scales: see group.
+// weightTypes is the types of weights that cmd/internal/product multiplies by. Codes have scales: see group.
 func (g *generator) weightTypes() []storage {
 	return append(slices.Clone(plain), g.quantized()[0])
 }
@@ -39,7 +39,7 @@ func (p *product) ungroup(label string, left reg.GPVirtual) {
 	p.JNZ(operand.LabelRef(label))
 }
 
-// weights is the products of internal/product, whose weights lie in panels of so many columns, one row of a panel after another.
+// weights is the products of cmd/internal/product, whose weights lie in panels of n columns, one row of a panel after another.
 func weights(g *generator) {
 	for _, s := range g.weightTypes() {
 		if g.wide() {
@@ -130,7 +130,7 @@ func (s storage) doc() []string {
 	return []string{fmt.Sprintf("In front of each %d rows of b are the scales of their columns, a row of float32.", group)}
 }
 
-// elements loads a parameter that counts elements of so many bits as a number of bytes.
+// elements loads a parameter that counts elements of n bits as a number of bytes.
 func (g *generator) elements(name string, size int) reg.GPVirtual {
 	r := g.pointer(name)
 	if shift := bits.TrailingZeros(uint(size / 8)); shift > 0 {

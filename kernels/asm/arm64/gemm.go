@@ -11,7 +11,7 @@ func gemm(g *generator) {
 // group is how many rows of codes share scales, a row of float32 in front of them.
 const group = 32
 
-// weights is the products of internal/product.
+// weights is the products of cmd/internal/product.
 func weights(g *generator) {
 	for _, st := range direct {
 		products(g, st, "mul16"+st.name+"NEON", "*byte")

@@ -1,6 +1,6 @@
 // arm64 writes the assembly of backend/cpu for arm64, with the instructions of NEON.
 //
-//	go run ./arm64 ../../backend/cpu ../../internal/product
+//	go run ./arm64 ../../backend/cpu ../../cmd/internal/product
 //
 // writes NAME_arm64.s and, with the declarations of its functions, NAME_asm_arm64.go there,
 // for each name in files. The second folder gets the products of the sample runner.

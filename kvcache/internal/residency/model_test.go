@@ -500,8 +500,10 @@ func TestBlocksAgainstModel(t *testing.T) {
 		evicted, outlived = evicted+s.Evicted, outlived+s.Demoted
 		m.close()
 	})
-	require.NotZero(t, outlived, "an entry that outlives its block")
-	require.Greater(t, evicted, outlived, "one that does not")
+	if !testing.Short() { // 20 histories may lack it
+		require.NotZero(t, outlived, "an entry that outlives its block")
+		require.Greater(t, evicted, outlived, "one that does not")
+	}
 }
 
 // A lost device takes the tree with it.

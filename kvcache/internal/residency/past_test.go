@@ -270,5 +270,7 @@ func TestFailedStepsAgainstModel(t *testing.T) {
 		}
 		m.close()
 	})
-	require.NotZero(t, failed)
+	if !testing.Short() { // 20 histories may lack it
+		require.NotZero(t, failed)
+	}
 }

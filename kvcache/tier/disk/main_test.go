@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 

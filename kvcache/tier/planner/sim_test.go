@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
 )
 
 func TestMain(m *testing.M) {

@@ -1,6 +1,6 @@
 // Flatten writes the text of every Metal kernel, as the framework's compiler gets it, to a
 // folder, a file an instance, and the sum of all sources to standard output. It is for
-// compilers that are asked beforehand: scripts/metal-library and scripts/metal-lint.
+// compilers that are asked beforehand: scripts/build-metal-library and scripts/lint-metal.
 package main
 
 import (

@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
+)
+
+// archive is the tensors of a file by name, not decoded yet. Every file format
+// is read into one, so that weights are checked and decoded in one place.
+type archive struct {
+	*reader
+	tensors map[string]tensor
+	files   [][]byte // that the tensors are in
+	names   *strings.Replacer
+}
+
+// huggingFace is what most files call weights: as Hugging Face's Llama does.
+var huggingFace = strings.NewReplacer()
+
+func newArchive(f file) *archive {
+	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}, huggingFace}
+}
+
+// tensor is an array of a file as it is stored.
+type tensor struct {
+	name     string
+	encoding string // a key of encodings; others can be listed but not decoded
+	shape    []int  // the last dimension is contiguous
+	begin    int    // where data is in the file
+	data     []byte // nil for an encoding that cannot be decoded
+}
+
+// encoding stores groups of elements, each in a number of bytes.
+type encoding struct {
+	group, bytes int
+	dtype        backend.DType                   // that has the same elements
+	decode       func(dst []float32, src []byte) // one group
+}
+
+var encodings = map[string]encoding{
+	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(le.Uint32(src)) }},
+	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(le.Uint16(src)) }},
+	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
+	"Q8_0": {product.Group, 2 + product.Group, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and signed bytes
+		quant.DecodeInt8(dst[:product.Group], src[2:], quant.FromF16(le.Uint16(src)))
+	}},
+}
+
+var le = binary.LittleEndian
+
+// add lists a tensor without its data, whose size follows from shape and encoding. One that cannot be decoded has none.
+func (a *archive) add(t tensor) {
+	field := "tensor " + t.name
+	_, twice := a.tensors[t.name]
+	a.need(!twice, field, "is there twice")
+	if e, known := encodings[t.encoding]; known {
+		n, ok := backend.Mul(t.shape...)
+		whole := ok && n%e.group == 0 && (len(t.shape) == 0 || t.shape[len(t.shape)-1]%e.group == 0)
+		a.need(whole, field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
+		size, ok := backend.Mul(n/e.group, e.bytes)
+		a.need(t.begin >= 0 && t.begin <= len(a.data) && ok && size <= len(a.data)-t.begin, field,
+			"shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
+		t.data = a.data[t.begin : t.begin+size]
+	}
+	a.tensors[t.name] = t
+}
+
+// disjoint fails if two tensors share a byte: a file may not be made to expand by naming the same bytes many times.
+func (a *archive) disjoint() {
+	var before tensor
+	for _, t := range slices.SortedFunc(maps.Values(a.tensors), func(s, t tensor) int {
+		return cmp.Or(s.begin-t.begin, len(s.data)-len(t.data))
+	}) {
+		inside := t.begin < before.begin+len(before.data)
+		a.need(!inside, "tensor "+t.name, "begins at byte %d, inside of tensor %s", t.begin, before.name)
+		before = t
+	}
+}
+
+// dense is a tensor, decoded.
+type dense struct {
+	shape  []int
+	data   []float32
+	dtype  backend.DType // that has the same elements
+	scales []float32     // of Int8
+}
+
+// dense decodes a tensor that must have the given shape.
+func (a *archive) dense(name string, shape ...int) dense {
+	name = a.names.Replace(name)
+	field := "tensor " + name
+	t, there := a.tensors[name]
+	e, known := encodings[t.encoding]
+	a.need(there, field, "is missing")
+	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.support(known, "tensor type %s (of %s)", t.encoding, name)
+	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
+	for i := 0; i < len(out.data); i += e.group {
+		group := t.data[i/e.group*e.bytes:]
+		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
+			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
+		}
+	}
+	for i, v := range out.data {
+		if v-v != 0 { // infinite or not a number
+			a.need(false, field, "element %d is %v", i, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
+)
+
+// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named only in the error that refuses them.
+var ggmlTypes = map[uint32]string{
+	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
+	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
+	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
+}
+
+const ggufString, ggufArray = 8, 9
+
+// No model has more entries. In memory an entry takes several times the bytes of the shortest in a file.
+const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
+
+// parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
+// metadata, and the place and shape of every tensor.
+func parseGGUF(f file) (*settings, *archive) {
+	a := newArchive(f)
+	a.names = ggml
+	r := a.reader
+	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
+	version := r.u32("version")
+	f.support(version == 2 || version == 3, "GGUF version %d", version)
+	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
+	r.need(keys <= maxGGUFKeys, "metadata count", "is %d, at most %d are accepted", keys, maxGGUFKeys)
+	r.need(tensors <= maxGGUFTensors, "tensor count", "is %d, at most %d are accepted", tensors, maxGGUFTensors)
+	meta := &settings{file: f, section: "metadata", values: map[string]any{}, names: ggufNames}
+	for range keys {
+		key := r.string("metadata key")
+		field := "metadata " + key
+		_, twice := meta.values[key]
+		r.need(!twice, field, "is there twice")
+		meta.values[key] = r.value(field, r.u32(field))
+	}
+	var list []tensor // which begin from where the data do, known at the end
+	for range tensors {
+		list = append(list, r.tensor())
+	}
+	align := get(meta, "general.alignment", 32)
+	aligns := align >= 1 && align <= 1<<20 && align&(align-1) == 0
+	r.need(aligns, "metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
+	start := (r.at + align - 1) &^ (align - 1)
+	for _, t := range list {
+		r.need(t.begin&(align-1) == 0, "tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
+		t.begin += start
+		a.add(t)
+	}
+	a.disjoint()
+	return meta, a
+}
+
+// value reads a metadata value of a type, as settings hold it.
+func (r *reader) value(field string, kind uint32) any {
+	if number, ok := ggufNumbers[kind]; ok {
+		return number.read(r.bytes(field, uint64(number.bytes)))
+	}
+	if kind == ggufString {
+		return r.string(field)
+	}
+	r.need(kind == ggufArray, field, "has unknown type %d", kind)
+	kind, n := r.u32(field), r.u64(field)
+	r.need(kind != ggufArray, field, "is an array of the nested type %d", kind)
+	// An element is at least a byte.
+	r.need(n <= uint64(r.left()), field, "is an array of %d elements, the file has %d bytes left", n, r.left())
+	list := ggufList{kind, int(n), *r}
+	if kind == ggufString {
+		for range n {
+			r.bytes(field, r.u64(field))
+		}
+		return list
+	}
+	number, ok := ggufNumbers[kind]
+	r.need(ok, field, "has unknown type %d", kind)
+	r.bytes(field, n*uint64(number.bytes))
+	return list
+}
+
+// tensor reads a tensor's description, in which the contiguous dimension is first.
+func (r *reader) tensor() tensor {
+	t := tensor{name: r.string("tensor name")}
+	field := "tensor " + t.name
+	// What no file holds stays far from overflow.
+	size := func() int { return int(min(r.u64(field), math.MaxInt/2)) }
+	dims := r.u32(field)
+	r.need(dims <= 4, field, "has %d dimensions, at most 4 are accepted", dims)
+	for range dims {
+		t.shape = append(t.shape, size())
+	}
+	slices.Reverse(t.shape)
+	kind := r.u32(field)
+	t.encoding, t.begin = cmp.Or(ggmlTypes[kind], fmt.Sprintf("number %d", kind)), size()
+	return t
+}
+
+// ggufNames is what GGUF's metadata call the settings of config.json.
+var ggufNames = map[string]string{
+	"model_type": "general.architecture", "max_position_embeddings": "llama.context_length",
+	"hidden_size": "llama.embedding_length", "intermediate_size": "llama.feed_forward_length",
+	"num_hidden_layers": "llama.block_count", "num_attention_heads": "llama.attention.head_count",
+	"num_key_value_heads": "llama.attention.head_count_kv", "head_dim": "llama.attention.key_length",
+	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
+	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
+	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
+	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
+}
+
+// ggml is what GGUF calls the weights of Llama.
+var ggml = strings.NewReplacer(
+	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
+	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
+	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",
+	"mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
+
+// ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
+// in the order that pairs neighbours, also where the original paired halves.
+func ggufConfig(meta *settings, a *archive) Config {
+	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
+		meta.values["vocab_size"] = float64(shape[0])
+	}
+	_, untied := a.tensors["output.weight"]
+	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
+	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
+	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
+	name := get[string](meta, "model_type")
+	meta.support(name == "llama", "model_type %s in a GGUF file", name)
+	c := meta.config()
+	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0,
+		"llama.attention.sliding_window": 0.0})
+	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
+	meta.support(!scaled, "rope_freqs.weight")
+	meta.check(&c)
+	return c
+}
+
+// ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
+func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
+	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_space_prefix": 1.0})
+	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
+	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
+	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
+	pieces := make([]tokenizer.Piece, vocab)
+	for i, text := range texts {
+		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
+	}
+	return tokenizer.SentencePiece(meta.name, pieces, bos)
+}

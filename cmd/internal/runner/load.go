@@ -1,0 +1,182 @@
+package runner
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
+)
+
+// Load reads a model from disk. path is a folder with config.json and model.safetensors or the files of
+// model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a .bin checkpoint of llama2.c.
+// vocabulary is a file that tokenizer.Read takes; "" is what the model brings: tokenizer.json, or else tokenizer.bin, beside
+// config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
+//
+// Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
+// that it is about.
+func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
+	return load(disk{}, filepath.ToSlash(path), vocabulary)
+}
+
+// disk is the files of this machine by the paths that its user writes: os.DirFS
+// knows, and names in errors, only a path below its folder.
+type disk struct{}
+
+func (disk) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// LoadFS is Load from any file system, such as that of a model that is embedded in the program.
+func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
+	return load(fsys, name, "")
+}
+
+func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+	defer caught(&err)
+	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
+		index := path.Join(name, "model.safetensors.index.json")
+		if name = path.Join(name, "model.safetensors"); !there(fsys, name) && there(fsys, index) {
+			name = index
+		}
+	}
+	f := open(fsys, name)
+	var cfg Config
+	var a *archive
+	var meta *settings // of a GGUF file
+	switch ext, folder := path.Ext(name), path.Dir(name); ext {
+	case ".safetensors", ".json":
+		if ext == ".json" {
+			a = parseShards(fsys, f)
+		} else {
+			a = parseSafetensors(f)
+		}
+		cfg = readConfig(fsys, folder)
+		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
+			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
+				vocabulary = file
+			}
+		}
+	case ".gguf":
+		meta, a = parseGGUF(f)
+		cfg = ggufConfig(meta, a)
+	case ".bin":
+		cfg, a = parseCheckpoint(f)
+	default:
+		f.support(false, "a model that is no folder and does not end in .safetensors, .gguf or .bin")
+	}
+	m = a.model(cfg)
+	switch {
+	case vocabulary != "":
+		f := open(fsys, vocabulary)
+		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
+	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
+		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
+	case meta == nil && isByteLevel(cfg):
+		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
+	}
+	return m, t, err
+}
+
+func there(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
+}
+
+// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
+func LoadConfig(folder string) (c Config, err error) {
+	defer caught(&err)
+	return readConfig(disk{}, filepath.ToSlash(folder)), nil
+}
+
+func readConfig(fsys fs.FS, folder string) Config {
+	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
+	if name := path.Join(folder, "generation_config.json"); there(fsys, name) {
+		s := parseSettings(open(fsys, name), "generation")
+		for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
+			if !slices.Contains(c.EOS, token) {
+				c.EOS = append(c.EOS, token)
+			}
+		}
+		s.check(&c)
+	}
+	return c
+}
+
+// isByteLevel recognises a vocabulary of bytes by its size, with at most 16 special tokens right after them: such a model
+// needs no tokenizer file.
+func isByteLevel(c Config) bool {
+	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+16
+}
+
+// file is a model file in memory. Every length found inside is held against what is there before memory is reserved for it.
+type file struct {
+	name string
+	data []byte
+}
+
+// need gives the file up unless a field of it is right.
+func (f file) need(right bool, field, format string, a ...any) {
+	if !right {
+		check(modelfile.ErrFile{File: f.name, Field: field, Why: fmt.Sprintf(format, a...)})
+	}
+}
+
+// support gives a sound file up unless the runner has what it asks for.
+func (f file) support(has bool, format string, a ...any) {
+	if !has {
+		check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+	}
+}
+
+// open reads a regular file.
+func open(fsys fs.FS, name string) file {
+	f := file{name: name}
+	info, err := fs.Stat(fsys, name)
+	if err == nil {
+		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
+		f.data, err = fs.ReadFile(fsys, name)
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
+		err = fmt.Errorf("%s: %w", name, failed.Err)
+	}
+	check(err)
+	return f
+}
+
+// reader reads little-endian fields one after another.
+type reader struct {
+	file
+	at int
+}
+
+func (r *reader) left() int { return len(r.data) - r.at }
+
+// bytes is the next n bytes, a part of the file.
+func (r *reader) bytes(field string, n uint64) []byte {
+	if n > uint64(r.left()) { // what need says would take memory for each field
+		r.need(false, field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
+	}
+	r.at += int(n)
+	return r.data[r.at-int(n) : r.at]
+}
+
+type numeric interface {
+	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
+}
+
+func number[T numeric](r *reader, field string) (v T) {
+	_, _ = binary.Decode(r.bytes(field, uint64(binary.Size(v))), le, &v)
+	return v
+}
+
+func (r *reader) u32(field string) uint32 { return number[uint32](r, field) }
+func (r *reader) u64(field string) uint64 { return number[uint64](r, field) }
+
+// string is a text after its length (u64), as GGUF has it.
+func (r *reader) string(field string) string { return string(r.bytes(field, r.u64(field))) }

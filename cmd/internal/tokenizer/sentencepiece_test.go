@@ -1,0 +1,152 @@
+package tokenizer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func u32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+
+func concat(parts ...[]byte) (out []byte) {
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
+
+// craftLlama2c is a llama2.c tokenizer file with all bytes and a few merges.
+func craftLlama2c(pieces ...string) []byte {
+	all := []string{"<unk>", "\n<s>\n", "\n</s>\n"}
+	for b := range 256 {
+		all = append(all, fmt.Sprintf("<0x%02X>", b))
+	}
+	out := u32(7)
+	for i, p := range append(all, pieces...) {
+		out = concat(out, u32(math.Float32bits(float32(-i))), u32(uint32(len(p))), []byte(p))
+	}
+	return out
+}
+
+func tinyTokenizer(t require.TestingT) *Tokenizer {
+	pieces := []string{" a", "ab", "abc", "bc", " ", "a", "b", "c", "é", "<s>"}
+	tok, err := Read("t", craftLlama2c(pieces...), 259+len(pieces))
+	require.NoError(t, err)
+	return tok
+}
+
+func TestCutLlama2c(t *testing.T) {
+	vocabulary := craftLlama2c("a", "ab")
+	for n := 0; n < len(vocabulary); n += 5 {
+		_, err := Read("t", vocabulary[:n], 261)
+		require.ErrorIs(t, err, modelfile.ErrFile{}, "cut to %d bytes", n)
+	}
+}
+
+// A character is printed when it is complete.
+func TestDecoderHoldsPartsOfCharacters(t *testing.T) {
+	tok := Bytes(258, 256)
+	for text, want := range map[string][]string{
+		"aé":               {"a", "", "é"},
+		"€x":               {"", "", "€", "x"},
+		"\xf0\x9f\x99\x82": {"", "", "", "🙂"},
+		"\xffa":            {"\ufffd", "a"},
+		"\xe2\x82a":        {"", "", "\ufffd\ufffda"},
+		"\xe2\xe2\x82\xac": {"", "\ufffd", "", "€"},
+		"\x80\x80":         {"\ufffd", "\ufffd"},
+		"\xe0\x80":         {"", "\ufffd\ufffd"},
+	} {
+		d := tok.Decoder(256)
+		for i, s := range want {
+			require.Equal(t, s, d.Add(uint32(text[i])), "%q at %d", text, i)
+		}
+		require.Empty(t, d.Rest())
+	}
+	d := tok.Decoder(256)
+	require.Empty(t, d.Add(0xe2)+d.Add(0x82)+d.Add(257))
+	require.Equal(t, "\ufffd\ufffd", d.Rest())
+	require.Empty(t, d.Rest())
+}
+
+func TestTokenizerMerges(t *testing.T) {
+	tok := tinyTokenizer(t)
+	for text, want := range map[string][]uint32{
+		"":      {1},
+		"abc":   {1, 259, 262},                          // " a" is better than "ab", then "bc"
+		"babc":  {1, 263, 265, 261},                     // "ab", then "abc"
+		"é\n":   {1, 263, 267, 13},                      // a byte is its value plus 3
+		"€":     {1, 263, 0xe2 + 3, 0x82 + 3, 0xac + 3}, // a character without a token
+		"\xff":  {1, 263, 0xff + 3},                     // no character at all
+		"<s>":   {1, 263, '<' + 3, 's' + 3, '>' + 3},    // text cannot name a special token: merging does not get there
+		"▁":     {1, 263, 0xe2 + 3, 0x96 + 3, 0x81 + 3},
+		"  a":   {1, 263, 263, 259},
+		"aaaab": {1, 259, 264, 264, 260},
+	} {
+		require.Equal(t, want, tok.Encode(text), "%q", text)
+		require.Equal(t, " "+text, " "+strings.TrimPrefix(raw(tok, tok.Encode(text)), " "))
+		require.Equal(t, strings.ToValidUTF8(text, "\ufffd"), decode(tok, tok.Encode(text)))
+	}
+	require.Equal(t, []uint32{264, 259}, tok.EncodeMore("a a"), "no space is put before text that goes on")
+	require.Empty(t, tok.EncodeMore(""))
+	require.Equal(t, "", tok.Piece(2), "EOS")
+	require.Equal(t, "", tok.Piece(math.MaxUint32), "beyond the vocabulary")
+	require.Equal(t, " a", tok.Piece(259))
+	require.Equal(t, " a", tok.Decoder(5).Add(259))
+	require.Equal(t, "a", tok.Decoder(1).Add(259), "the space after BOS is not part of the text")
+}
+
+// Pieces that users defined are found where no merge gets, the longest first, and text after them begins as any does.
+func TestUserPieces(t *testing.T) {
+	tok, err := SentencePiece("t", []Piece{{"<s>", 0, ControlPiece}, {" ", 0, NormalPiece}, {"a", 0, NormalPiece}, {" a", 1, NormalPiece},
+		{"<|im|>", 0, UserPiece}, {"<|im|>a", 0, UserPiece}, {"", 0, UserPiece}, {"aa", 2, NormalPiece}, {"aaa", 0, UserPiece}}, 0)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{0, 3, 4, 1, 3, 4}, tok.Encode("a<|im|> a<|im|>"))
+	require.Equal(t, []uint32{0, 5, 8}, tok.Encode("<|im|>aaaa"))
+	require.Equal(t, []uint32{4}, tok.EncodeMore("<|im|>"))
+	require.Equal(t, "a<|im|>", decode(tok, tok.Encode("a<|im|>")))
+}
+
+// Whatever the text, decoding token by token gives it back.
+func TestTokenizerLosesNothing(t *testing.T) {
+	tok, bytewise := tinyTokenizer(t), Bytes(259, 256)
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(rapid.OneOf(
+			rapid.SampledFrom([]string{" ", "a", "b", "c", "é", "abc", "\xff", "\xe2\x82"}), rapid.String(),
+		)).Draw(t, "text"), "")
+		for _, tok := range []*Tokenizer{tok, bytewise} {
+			tokens := tok.Encode(text)
+			require.Equal(t, tok.begin[0], tokens[0])
+			require.Equal(t, text, raw(tok, tok.EncodeMore(text)))
+			require.Equal(t, string([]rune(text)), decode(tok, tokens))
+		}
+		require.Len(t, bytewise.Encode(text), len(text)+1)
+	})
+}
+
+func TestTokenizerRefusals(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		data []byte
+	}{
+		{"has a length of -1 where", concat(u32(7), u32(0), u32(math.MaxUint32))},
+		{"has a length of 2147483647 where", concat(u32(7), u32(0), u32(math.MaxInt32))},
+		{"is not a number", concat(u32(7), u32(0x7fc00000), u32(0), make([]byte, 16))},
+		{"BOS is token 1 of 1", concat(u32(7), make([]byte, 8))},
+		{"byte token 3", concat(u32(7), make([]byte, 24), u32(0), u32(6), []byte("<0xZZ>"))},
+		{"byte token 3", concat(u32(7), make([]byte, 24), u32(0), u32(6), []byte("<0xab>"))},
+	} {
+		vocab := map[bool]int{true: 1, false: 3}[strings.HasPrefix(c.why, "BOS")]
+		if strings.HasPrefix(c.why, "byte") {
+			vocab = 4
+		}
+		_, err := Read("t.bin", c.data, vocab)
+		require.ErrorIs(t, err, modelfile.ErrFile{})
+		require.ErrorContains(t, err, c.why)
+	}
+}

@@ -1,4 +1,0 @@
-// Package conventions has tests of what holds for the repository as a whole, which no
-// package could test of itself: what users compile, and that documents and tests name
-// each other rightly.
-package conventions

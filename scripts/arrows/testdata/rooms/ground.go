@@ -1,5 +1,0 @@
-package rooms
-
-type ground struct{ depth int }
-
-func (g ground) dig() int { return g.depth }

@@ -1,5 +1,0 @@
-package rooms
-
-type middle struct{ on ground }
-
-func (m middle) deep() int { return m.on.dig() + top }
