@@ -9,7 +9,7 @@ import (
 // A runner stores what it computed for a prompt; the next prompt that begins alike
 // computes the rest only.
 func ExamplePrefixKvCache() {
-	cache, err := host.NewPrefixKvCache(host.PrefixCacheConfig{})
+	cache, err := host.NewPrefixKvCache[float32](host.PrefixCacheConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -20,7 +20,7 @@ func ExamplePrefixKvCache() {
 		fmt.Println(err)
 		return
 	}
-	sequence := func() (keys, values *host.PagedKvCache[float32], layers *host.PagedLayers, err error) {
+	sequence := func() (keys, values *host.PagedKvCache[float32], layers *host.PagedLayers[float32], err error) {
 		if keys, err = store.NewCache(256); err != nil {
 			return
 		}
