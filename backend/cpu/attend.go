@@ -28,6 +28,7 @@ type attention struct {
 	offsets      []uint32  // [seqs+1], nil: one token a sequence
 	items        []uint32  // of the plan
 	listed       []uint32  // queries of its items of several sequences
+	abreast      int       // of the plan: the most KV heads that walk side by side
 	lse          []float32 // [tokens, heads], nil: not wanted
 	finalLSE     []float32 // [tokens, heads] for the mass, nil: not wanted
 	slopes       []float32 // ALiBi, nil: none

@@ -103,9 +103,13 @@ func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerp
 	if err := a.see.Within(work[wordVisible:wordItems]); err != nil {
 		return a.wrong("%v", err)
 	}
+	a.abreast = int(work[wordAbreast])
 	n, rows, units, many := int(work[wordItems]), int(work[wordRows]), int(work[wordUnits]), int(work[wordListed])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 || many > (len(work)-n*itemWords)/listedWords {
 		return a.wrong("work: %d elements, too few for %d items and %d queries", len(work)+headerWords, n, many)
+	}
+	if a.abreast < 1 || a.abreast > maxTogether {
+		return a.wrong("work: %d heads side by side, need 1 to %d", a.abreast, maxTogether)
 	}
 	a.items, a.listed = work[:n*itemWords], work[n*itemWords:][:many*listedWords]
 	space, ok := a.workspace(p.Batch.Tokens, rows, units)

@@ -76,6 +76,8 @@ type kernels struct {
 	stream func(dst []byte, stride int, src []byte, piece int)
 	fence  func()
 
+	ahead distances // of the keys and values that are fetched while others are read
+
 	exact     bool     // see mix
 	withExact *kernels // the same results, to the bit, by an exact mix; nil where it is exact
 }
@@ -90,6 +92,7 @@ type (
 // portable is the kernels in Go, for every processor, dim and type.
 var portable = kernels{
 	name:         "go",
+	ahead:        usual,
 	exact:        true,
 	score:        forTypes(scoreRun(scoreF32).each(), scoreRun(scoreDecoded).each()),
 	scoreInt8:    perCode[scoringInt8]{signed8: scoreInt8Go, unsigned8: scoreInt8Go, unsigned4: scoreInt8Go, wide4: scoreInt8Go, float4: scoreInt8Go}.table(),

@@ -19,7 +19,7 @@ func native() (out []*kernels) {
 // tier is the portable kernels, those replaced that there is assembly for.
 func tier(name string) *kernels {
 	k := portable
-	k.name = name
+	k.name, k.ahead = name, distancesOf(identity())
 	k.convert()
 	k.rotate()
 	k.streams()
@@ -29,4 +29,20 @@ func tier(name string) *kernels {
 	k.weighs()
 	k.withExact = k.withExactMix()
 	return &k
+}
+
+// identity is the vendor and family of the processor.
+func identity() (vendor, family uint32) {
+	_, vendor = cpuid(0)
+	version, _ := cpuid(1)
+	return vendor, version>>8&15 + version>>20&255 // the second where the first is 15, and else zero
+}
+
+// distancesOf is what was measured to be the best for a processor: docs/benchmarks/cpu.md has the figures.
+func distancesOf(vendor, family uint32) distances {
+	const amd, zen5 = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24, 26
+	if vendor == amd && family == zen5 {
+		return distances{64, 64}
+	}
+	return usual
 }

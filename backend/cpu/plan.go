@@ -40,14 +40,15 @@ const (
 // sequences have. The header lets Attend recognise work that was made for another shape or a
 // narrower mask, which would leave rows or keys out.
 const (
-	planMagic = 0x666b7606
+	planMagic = 0x666b7607
 	// magic and fingerprint (2), then
 	wordVisible = 3 // what the plan has keys for, see plan.Visibility.Words
 	wordItems   = wordVisible + plan.VisibleWords
-	wordRows    = wordItems + 1 // partial ones
-	wordUnits   = wordRows + 1  // of kept weights
-	wordListed  = wordUnits + 1 // queries
-	headerWords = wordListed + 1
+	wordRows    = wordItems + 1  // partial ones
+	wordUnits   = wordRows + 1   // of kept weights
+	wordListed  = wordUnits + 1  // queries
+	wordAbreast = wordListed + 1 // the most KV heads that walk side by side
+	headerWords = wordAbreast + 1
 )
 
 // PlanAttend divides the queries of a step into tiles, and when there are fewer tiles than workers
@@ -80,7 +81,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	sum = sum.AddWords(s.Views)
 	sp.weighGroups()
 	see := l.see.Words()
-	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0)
+	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0, uint32(sp.abreast()))
 	sp.splitGroups()
 	first := 0
 	for i, ctx := range s.ContextLens {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,11 +148,16 @@ func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
 	}{
 		{1, 1, []uint32{100000}, 16, 0},
 		{2, 8, []uint32{8192}, 8192, 0},
-		{2, 8, []uint32{8192}, 16, 4}, // of all heads together
-		{2, 1, []uint32{8192}, 16, 4},
-		{8, 8, []uint32{8192}, 8192, 2},
-		{8, 8, []uint32{8192}, 16, 16},
-		{16, 8, []uint32{8192}, 8192, 4},
+		{2, 8, []uint32{8192}, 16, 0}, // four heads side by side on each
+		{2, 1, []uint32{8192}, 16, 2},
+		{3, 2, []uint32{8192}, 16, 2},
+		{8, 8, []uint32{8192}, 8192, 0},
+		{8, 8, []uint32{8192}, 16, 0},
+		{8, 8, []uint32{8192, 8192}, 16, 4}, // two tiles, of which one may end later
+		{16, 8, []uint32{8192}, 8192, 2},
+		{16, 8, []uint32{8192}, 16, 2},
+		{64, 8, []uint32{8192}, 16, 8},
+		{64, 8, []uint32{1024}, 16, 4},
 		{8, 1, []uint32{511}, 16, 0},
 		{8, 1, []uint32{512}, 16, 2},
 		{8, 1, []uint32{513}, 16, 2}, // and no third for one key
@@ -170,6 +176,47 @@ func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.parts, plan.Parts)
 		})
+	}
+}
+
+// However many workers there are, each gets a piece: KV heads that walk side by side over the keys of an item. None is much
+// larger than a worker's share, unless it is one head of too few keys to be cut, and no context is cut where heads can be dealt out evenly.
+func TestPlanHasWorkForEveryWorker(t *testing.T) {
+	for _, workers := range []int{1, 2, 3, 8, 16, 64} {
+		be, _ := open(t, workers)
+		for _, kvHeads := range []int{1, 2, 8, 32} {
+			for _, ctx := range [][]uint32{{1}, {128}, {256}, {512}, {1024}, {8192}, {32768}, {512, 512}, {8192, 8192, 8192}} {
+				for _, block := range []int{16, 1 << 16} {
+					name := fmt.Sprintf("%d workers, %d heads over %v keys in blocks of %d", workers, kvHeads, ctx, block)
+					s := shapeOf(4*kvHeads, kvHeads, ctx, slices.Repeat([]uint32{1}, len(ctx)))
+					s.BlockSize = block
+					plan, err := be.PlanAttend(s)
+					require.NoError(t, err)
+					l := workload{kvHeads: kvHeads, block: block}
+					heads := l.together(4, int(plan.Work[wordAbreast]))
+					var pieces, all, largest, longest int
+					for _, it := range itemsOf(plan) {
+						keys := it.k1 - it.k0
+						pieces += ceilDiv(kvHeads, heads)
+						all += keys * kvHeads
+						if cost := keys * heads; cost > largest {
+							largest, longest = cost, keys
+						}
+					}
+					if workers == 1 {
+						require.Len(t, itemsOf(plan), len(ctx), name)
+						continue
+					}
+					if share := ceilDiv(all, workers); heads > 1 || longest >= 2*minPart {
+						require.LessOrEqual(t, largest, share+heads*chunk+share/2, name)
+						require.GreaterOrEqual(t, pieces, workers, name)
+					}
+					if kvHeads%workers == 0 && len(ctx) == 1 {
+						require.Zero(t, plan.Parts, name)
+					}
+				}
+			}
+		}
 	}
 }
 

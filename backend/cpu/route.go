@@ -92,15 +92,18 @@ func (k *kernels) fetchScales(runs []stored, words int) {
 	}
 }
 
-// Keys from those that are read to those that are fetched meanwhile. The nearer come from the
+// distances is how many keys there are from those that are read to those that are fetched meanwhile. The nearer come from the
 // second-level cache, and the others from memory into it: of lines on their way to the first
-// level a processor remembers too few to keep its memory busy.
-const soonKeys, laterKeys = 32, 96
+// level many processors remember too few to keep their memory busy. Where both are the same, all come into the first level.
+type distances struct{ soon, later int }
+
+// usual is the distances that no processor is known to lose much by.
+var usual = distances{32, 96}
 
 // fewKeys is the fewest keys that a kernel fetches others for: that many it scores at once.
 const fewKeys = 4
 
-// wideRow is how many bytes a row has from which on half of soonKeys are fetched: the first level
+// wideRow is how many bytes a row has from which on the nearer are at half their distance: the first level
 // holds no more of them, of keys and of values, and what is in work.
 const wideRow = 512
 
@@ -110,7 +113,7 @@ type prefetch struct{ soon, later place }
 // prefetch begins with the first rows of head h in the first chunk.
 func (r *keyWalk) prefetch(a *attention, t *tile, h int) (f prefetch) {
 	f.soon.head, f.later.head = h, h
-	soon := soonKeys
+	soon := a.k.ahead.soon
 	if max(a.keys.row, a.values.row) >= wideRow {
 		soon /= 2
 	}
@@ -119,7 +122,7 @@ func (r *keyWalk) prefetch(a *attention, t *tile, h int) (f prefetch) {
 		return f
 	}
 	f.soon.move(r, t.heads, soon)
-	f.later.move(r, t.heads, laterKeys)
+	f.later.move(r, t.heads, a.k.ahead.later)
 	return f
 }
 

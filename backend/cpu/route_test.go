@@ -17,8 +17,9 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 	for _, block := range []int{0, 16, 32, 64, 128} {
 		for _, ctx := range [][]int{{5, 33}, {64, 128}, {100, 130}, {300, 1}, {2500}} {
 			for _, dim := range []int{16, 128} {
-				for _, m := range []mask{{}, {window: 70}, {window: 150, sinks: 5}} {
-					t.Run(fmt.Sprintf("block=%d/ctx=%v/dim=%d/%+v", block, ctx, dim, m), func(t *testing.T) {
+				for i, m := range []mask{{}, {window: 70}, {window: 150, sinks: 5}, {window: 99}} {
+					ahead := []distances{usual, {64, 64}}[i%2]
+					t.Run(fmt.Sprintf("block=%d/ctx=%v/dim=%d/%+v/%v", block, ctx, dim, m, ahead), func(t *testing.T) {
 						c := scene{qHeads: 4, kvHeads: 2, kDim: dim, vDim: dim, act: backend.F32, k: backend.F32, v: backend.Int8,
 							ctx: ctx, queries: make([]int, len(ctx)), block: block, mask: m}
 						for i := range c.queries {
@@ -28,6 +29,9 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 						w := newScratch(attentionExtent(&st.params))
 						var a attention
 						a.bind("attend", &st.params)
+						k := *a.k
+						k.ahead = ahead
+						a.k = &k
 						require.NoError(t, a.check(&st.params))
 						a.small = dim == 16 // heads that walk side by side whatever the layout is
 						for work := a.items; len(work) > 0; work = work[itemWords:] {
@@ -61,7 +65,7 @@ func requireAhead(t *testing.T, a *attention, tile *tile, it *item, w *scratch) 
 		ends = append(ends, len(rows))
 		key = tile.keys.From(key + n)
 	}
-	soon := soonKeys
+	soon := a.k.ahead.soon
 	if a.keys.row >= wideRow {
 		soon /= 2
 	}
@@ -79,7 +83,7 @@ func requireAhead(t *testing.T, a *attention, tile *tile, it *item, w *scratch) 
 					ahead  int
 					to     *byte
 					scales *uint32
-				}{{&a.keys, soon, k.ahead, nil}, {&a.keys, laterKeys, k.later, k.wanted}, {&a.values, soon, v.ahead, nil}, {&a.values, laterKeys, v.later, v.wanted}} {
+				}{{&a.keys, soon, k.ahead, nil}, {&a.keys, a.k.ahead.later, k.later, k.wanted}, {&a.values, soon, v.ahead, nil}, {&a.values, a.k.ahead.later, v.later, v.wanted}} {
 					p, n := told.plane, max(k.n, fewKeys)
 					next := rows[min(at+told.ahead, known):min(at+told.ahead+n, known)]
 					if told.to == nil {

@@ -98,7 +98,13 @@ func (sp *splitter) weighGroups() {
 	for i := range groups {
 		g := &groups[i]
 		sp.total += float64(g.End-g.Key) * float64(g.Rows*sp.load.kvHeads)
+		sp.tiles += sp.groupTiles(g)
 	}
+}
+
+// groupTiles is how many tiles a group's rows make.
+func (sp *splitter) groupTiles(g *plan.Group) int {
+	return ceilDiv(g.Rows/sp.group(), sp.load.tileTokens())
 }
 
 // splitGroups appends the items of the groups, in tiles that are about as large.
@@ -107,7 +113,7 @@ func (sp *splitter) splitGroups() {
 	for i := range groups {
 		g := &groups[i]
 		keys, first, tokens := plan.Keys{Lo: g.Key, Hi: g.End}, g.First/sp.group(), g.Rows/sp.group()
-		tiles := ceilDiv(tokens, sp.load.tileTokens())
+		tiles := sp.groupTiles(g)
 		parts, size := sp.partsOf(keys, ceilDiv(tokens, tiles)*sp.load.qHeads)
 		sp.sharing.Cut(i, parts, size)
 		for tile := range tiles {

@@ -66,7 +66,7 @@ func (a *attention) together(rows int) int {
 	if a.small && rows <= fewRows {
 		return min(a.kvHeads, maxTogether)
 	}
-	return a.workload.together(rows)
+	return a.workload.together(rows, a.abreast)
 }
 
 // row is the query and the query head of a head's row.

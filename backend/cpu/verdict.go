@@ -58,6 +58,7 @@ const fewEntries = 64
 // finding is what a look found in the work.
 type finding struct {
 	items, listed int
+	abreast       int
 	space, rows   int // of the workspace, and of partial results in it
 }
 
@@ -74,7 +75,7 @@ func (a *attention) checkOnce(p *backend.AttendParams[*Buffer]) error {
 	}
 	err := a.look(p)
 	if err == nil && lasts {
-		known.add(&v, finding{len(a.items) / itemWords, len(a.listed) / listedWords, a.space, a.spaceRows})
+		known.add(&v, finding{len(a.items) / itemWords, len(a.listed) / listedWords, a.abreast, a.space, a.spaceRows})
 	}
 	return err
 }
@@ -86,7 +87,7 @@ func (a *attention) accept(p *backend.AttendParams[*Buffer], f finding) {
 	}
 	work := view[uint32](p.Work.Buf)[headerWords:]
 	a.items, a.listed = work[:f.items*itemWords], work[f.items*itemWords:][:f.listed*listedWords]
-	a.space, a.spaceRows = f.space, f.rows
+	a.abreast, a.space, a.spaceRows = f.abreast, f.space, f.rows
 }
 
 // of sets v, which is zero, to what is to be checked. It is false where what is found cannot last.

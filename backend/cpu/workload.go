@@ -30,12 +30,12 @@ func (be *Backend) tileRows() int {
 	return tallRows
 }
 
-// together is how many KV heads walk the keys of a tile of that many rows side by side.
-func (l *workload) together(rows int) int {
+// together is how many KV heads walk the keys of a tile of that many rows side by side, of at most so many.
+func (l *workload) together(rows, most int) int {
 	if rows > fewRows || l.block > smallBlock {
 		return 1
 	}
-	return min(l.kvHeads, maxTogether)
+	return min(l.kvHeads, most)
 }
 
 func (l *workload) fingerprint() plan.Fingerprint {

@@ -18,9 +18,15 @@ func (r *processor) attention() {
 			}
 		}
 	}
-	for _, threads := range r.threads {
-		for _, s := range r.latents() {
+	for _, s := range append(r.latents(), r.shapes()...) {
+		for _, threads := range r.threads {
 			r.attend(s, r.best(threads))
+		}
+	}
+	for _, s := range r.lone() {
+		one := r.attend(s, r.best(1))
+		if all := r.attend(s, r.best(r.all())); all != one {
+			all.against = append(all.against, speed(one, "one"))
 		}
 	}
 	r.twins()
@@ -30,15 +36,58 @@ func (r *processor) attention() {
 func (r *processor) latents() (all []step) {
 	for _, heads := range []int{16, 128} {
 		for _, dt := range []backend.DType{backend.F32, backend.F16, backend.Int8, backend.FP8E4M3} {
-			for _, block := range []int{contiguous, blockSize} {
-				s := cpuStep(dt)
-				s.what, s.heads, s.block, s.inOrder = fmt.Sprintf("latent%d", heads), mla(heads), block, block == contiguous
-				s.batch, s.context, s.queries = 1, r.size(8192, 512), 1
-				all = append(all, s)
-			}
+			s := cpuStep(dt)
+			s.what, s.heads = fmt.Sprintf("latents/heads=%d", heads), mla(heads)
+			s.batch, s.context, s.queries = 1, r.size(8192, 512), 1
+			all = append(all, bothLayouts(s)...)
 		}
 	}
 	return all
+}
+
+// shapes is decoding with other heads than those of all other trials: as many query heads as KV heads, one KV head, and
+// heads of other sizes.
+func (r *processor) shapes() (all []step) {
+	for _, h := range []heads{{32, 32, 128, 0}, {8, 8, 128, 0}, {32, 2, 128, 0}, {32, 1, 128, 0}, {8, 1, 128, 0}, {32, 8, 64, 0}, {32, 8, 80, 0}, {32, 8, 96, 0}, {16, 8, 256, 0}} {
+		for _, s := range []step{cpuStep(backend.F32), cpuStep(backend.F16), cpuStep(backend.Int8), int8Query(cpuStep(backend.Int8)), cpuStep(backend.Int4)} {
+			s.what, s.heads = fmt.Sprintf("shapes/%dx%dx%d", h.query, h.kv, h.dim), h
+			s.batch, s.context, s.queries = 1, r.size(8192, 512), 1
+			all = append(all, bothLayouts(s)...)
+		}
+	}
+	return all
+}
+
+// lone is one sequence of few keys, which several threads have to divide.
+func (r *processor) lone() (all []step) {
+	for _, s := range []step{cpuStep(backend.F32), cpuStep(backend.F16), cpuStep(backend.Int8), int8Query(cpuStep(backend.Int8))} {
+		for _, s.context = range []int{128, 256, 512, 1024, 4096} {
+			s.what, s.batch, s.queries = "lone/32x8x128", 1, 1
+			all = append(all, bothLayouts(s)...)
+		}
+	}
+	for _, heads := range []int{16, 128} {
+		s := cpuStep(backend.F16)
+		for _, s.context = range []int{256, 512, 1024, 2048} {
+			s.what, s.heads, s.batch, s.queries = fmt.Sprintf("lone/latent%d", heads), mla(heads), 1, 1
+			all = append(all, bothLayouts(s)...)
+		}
+	}
+	return all
+}
+
+// bothLayouts is a step in place and in blocks.
+func bothLayouts(s step) []step {
+	paged := s
+	s.block, s.inOrder = contiguous, true
+	paged.block, paged.inOrder = blockSize, false
+	return []step{s, paged}
+}
+
+// int8Query is a step whose queries are rounded to int8.
+func int8Query(s step) step {
+	s.int8Query = true
+	return s
 }
 
 // cpuStep is a step with keys and values of a type.
@@ -53,24 +102,16 @@ func cpuStep(dt backend.DType) step {
 // stored is the storage types, and the modes of reading them.
 func stored() (all []step) {
 	for dt := range backend.StorageTypes {
-		if dt.Coding().Values == dt {
-			all = append(all, cpuStep(dt))
-		}
+		all = append(all, cpuStep(dt))
 	}
-	for _, dt := range []backend.DType{backend.Int8, backend.Int4} {
-		s := cpuStep(dt)
-		s.int8Query = true
-		all = append(all, s)
-	}
-	return all
+	return append(all, int8Query(cpuStep(backend.Int8)), int8Query(cpuStep(backend.Int4)))
 }
 
 // decodes is every type in every layout, batch and context.
 func (r *processor) decodes() (all []step) {
 	for _, s := range stored() {
 		s.what, s.queries = "decode", 1
-		for _, s.block = range []int{contiguous, blockSize} {
-			s.inOrder = s.block == contiguous
+		for _, s := range bothLayouts(s) {
 			for _, s.batch = range []int{1, r.size(8, 2)} {
 				for _, s.context = range []int{r.size(8192, 512), r.size(32768, 1024)} {
 					all = append(all, s)

@@ -12,7 +12,7 @@ import (
 // A measurement ends after that many rounds, or that much time but not before the least.
 const (
 	mostRounds, leastRounds = 25, 5
-	budget                  = 7 * time.Minute
+	budget                  = 12 * time.Minute
 )
 
 // add makes a trial part of the rounds, unless the command line chose others. It returns the

@@ -132,17 +132,21 @@ func (w *world) pagedReleased() *host.PagedKvCache[float32] {
 	return c
 }
 
-func (w *world) pagedLayers() *host.PagedLayers {
-	return must[*host.PagedLayers](w)(host.NewPagedLayers([]*host.PagedKvCache[float32]{w.paged()}, []*host.PagedKvCache[float32]{w.paged()}))
+func (w *world) pagedLayers() *host.PagedLayers[float32] {
+	return must[*host.PagedLayers[float32]](w)(host.NewPagedLayers[float32]([]*host.PagedKvCache[float32]{w.paged()}, []*host.PagedKvCache[float32]{w.paged()}))
 }
 
-func (w *world) state() *host.CachedKvState {
+func (w *world) dense() *host.Dense[float32] {
+	return must[*host.Dense[float32]](w)(host.NewDense([][]float32{make([]float32, 9)}, [][]float32{make([]float32, 9)}, 3, 2))
+}
+
+func (w *world) state() *host.CachedKvState[float32] {
 	rows := [][]float32{make([]float32, 9)}
-	return must[*host.CachedKvState](w)(host.NewCachedKvState(rows, rows, 3))
+	return must[*host.CachedKvState[float32]](w)(host.NewCachedKvState[float32](rows, rows, 3))
 }
 
-func (w *world) prefixCache() *host.PrefixKvCache {
-	c := must[*host.PrefixKvCache](w)(host.NewPrefixKvCache(host.PrefixCacheConfig{MinPrefixLen: 1, BlockSize: 2}))
+func (w *world) prefixCache() *host.PrefixKvCache[float32] {
+	c := must[*host.PrefixKvCache[float32]](w)(host.NewPrefixKvCache[float32](host.PrefixCacheConfig{MinPrefixLen: 1, BlockSize: 2}))
 	_, err := c.Store([]uint32{1, 2, 3}, w.state())
 	require.NoError(w.t, err)
 	return c

@@ -23,7 +23,7 @@ const blockBytes = 32
 // BlockStore is host memory [blocks, block size, dim] that several PagedKvCaches
 // share. It is safe for concurrent use: its caches may belong to different
 // goroutines.
-type BlockStore[T float32 | float64] struct {
+type BlockStore[T Element] struct {
 	memory         *memory.Memory[T] // its codes are the rows
 	blockSize, dim int
 	caches         atomic.Int64 // that were not released
@@ -35,7 +35,7 @@ type BlockStore[T float32 | float64] struct {
 // NewBlockStore allocates a store of blocks of blockSize tokens, a power of two, with dim elements
 // for each token. ErrArgument when a size is out of range or the memory would exceed the machine's. All its
 // memory is allocated here.
-func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore[T], error) {
+func NewBlockStore[T Element](blocks, blockSize, dim int) (*BlockStore[T], error) {
 	var zero T
 	switch {
 	case blockSize < 1 || blockSize&(blockSize-1) != 0:

@@ -8,7 +8,7 @@ import (
 
 // KvCacheAccess reads one sequence of a runner's own cache in host memory: keys and values of every
 // layer, a row of KVDim elements for each token.
-type KvCacheAccess interface {
+type KvCacheAccess[T Element] interface {
 	NumLayers() int
 	KVDim() int // elements of a token's keys, and of its values, in one layer
 	Len() int   // tokens that all layers have
@@ -17,18 +17,18 @@ type KvCacheAccess interface {
 	// lie together in memory, at least one. A contiguous cache returns all the rest, a paged one
 	// the rest of a block, so that nothing has to be copied. The caller reads them before its next
 	// call and does not modify them.
-	Rows(layer, first int) (keys, values []float32, err error)
+	Rows(layer, first int) (keys, values []T, err error)
 }
 
 // KvCacheTarget is a runner's own cache that a CachedKvState can be restored to.
-type KvCacheTarget interface {
+type KvCacheTarget[T Element] interface {
 	NumLayers() int
 	KVDim() int
 	Len() int
 
 	// Load replaces the content of the cache by all tokens of s or, with an error, changes nothing.
 	// It may retain s, which never changes.
-	Load(s *CachedKvState) error
+	Load(s *CachedKvState[T]) error
 }
 
 // kvShape is what caches must have in common to exchange rows.
@@ -37,7 +37,9 @@ type kvShape struct{ layers, kvDim int }
 func (s kvShape) String() string { return fmt.Sprintf("%d layers of %d elements", s.layers, s.kvDim) }
 
 // bytes is the keys and values of that many tokens; false: it overflows.
-func (s kvShape) bytes(tokens int) (int, bool) { return backend.Mul(tokens, s.layers, s.kvDim, 2*4) }
+func (s kvShape) bytes(tokens, element int) (int, bool) {
+	return backend.Mul(tokens, s.layers, s.kvDim, 2*element)
+}
 
 // shapeOf asks a cache for its shape. ErrArgument for none that can be.
 func shapeOf(op string, c interface {
@@ -55,7 +57,7 @@ func shapeOf(op string, c interface {
 }
 
 // sameShape is ErrArgument unless a state fits a cache.
-func sameShape(op string, s *CachedKvState, target KvCacheTarget) error {
+func sameShape[T Element](op string, s *CachedKvState[T], target KvCacheTarget[T]) error {
 	have, err := shapeOf(op, target)
 	switch {
 	case err != nil:
@@ -69,9 +71,9 @@ func sameShape(op string, s *CachedKvState, target KvCacheTarget) error {
 }
 
 // copyRows makes one block of a cache's tokens first to end−1: see CachedKvState.
-func copyRows(op string, from KvCacheAccess, s kvShape, first, end int) ([]float32, error) {
+func copyRows[T Element](op string, from KvCacheAccess[T], s kvShape, first, end int) ([]T, error) {
 	plane := (end - first) * s.kvDim
-	data := make([]float32, s.layers*2*plane)
+	data := make([]T, s.layers*2*plane)
 	for layer, rest := 0, data; layer < s.layers; layer, rest = layer+1, rest[2*plane:] {
 		for done := 0; done < plane; {
 			keys, values, err := from.Rows(layer, first+done/s.kvDim)

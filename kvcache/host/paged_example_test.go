@@ -6,48 +6,43 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/host"
 )
 
-// A prompt is stored once; two continuations share it and copy only the block that
-// they both write to.
+// Four answers to one prompt share the prompt's blocks. Each copies only the block that it writes to, the last one of the prompt.
 func ExamplePagedKvCache() {
-	store, err := host.NewBlockStore[float32](64, host.DefaultPagedBlockSize, 2)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	prompt, err := store.NewCache(256)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	const kvDim = 8 * 128 // KV heads × head dim
+	store, err := host.NewBlockStore[float32](128, host.DefaultPagedBlockSize, kvDim)
+	check(err)
+	prompt, err := store.NewCache(4096)
+	check(err)
 	defer prompt.Release()
-	for i := range 20 {
-		if err := prompt.Append([]float32{float32(i), 0.5}); err != nil {
-			fmt.Println(err)
-			return
+	row := make([]float32, kvDim) // a token's keys; a model computes them
+	for range 1000 {
+		check(prompt.Append(row))
+	}
+	tokens, apart := prompt.Len(), prompt.BlocksInUse()
+	for answer := range 4 {
+		fork, err := prompt.Clone()
+		check(err)
+		defer fork.Release()
+		row[0] = float32(answer)
+		for range 24 {
+			check(fork.Append(row))
 		}
+		tokens, apart = tokens+fork.Len(), apart+fork.BlocksInUse()
+		last, err := fork.Token(fork.Len() - 1)
+		check(err)
+		fmt.Println(fork, "ends with", last[0])
 	}
-	fork, err := prompt.Clone()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer fork.Release()
-	fmt.Println("shared: ", store.BlocksInUse())
-	if err := fork.Append([]float32{-1, -1}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("written:", store.BlocksInUse())
-	fmt.Println(prompt)
-	fmt.Println(fork)
-	for first, rows := range fork.Blocks() {
-		fmt.Println(first, len(rows)/2, "tokens, the last", rows[len(rows)-2:])
-	}
+	fmt.Printf("%d tokens in %d blocks of 64 KiB; apart they would take %d\n", tokens, store.BlocksInUse(), apart)
 	// Output:
-	// shared:  2
-	// written: 3
-	// PagedKvCache(len=20, max=256, dim=2, blocks=2/16)
-	// PagedKvCache(len=21, max=256, dim=2, blocks=2/16)
-	// 0 16 tokens, the last [15 0.5]
-	// 16 5 tokens, the last [-1 -1]
+	// PagedKvCache(len=1024, max=4096, dim=1024, blocks=64/128) ends with 0
+	// PagedKvCache(len=1024, max=4096, dim=1024, blocks=64/128) ends with 1
+	// PagedKvCache(len=1024, max=4096, dim=1024, blocks=64/128) ends with 2
+	// PagedKvCache(len=1024, max=4096, dim=1024, blocks=64/128) ends with 3
+	// 5096 tokens in 71 blocks of 64 KiB; apart they would take 319
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -19,7 +19,7 @@ const DefaultPagedBlockSize = 16
 // The zero value is a released cache. A cache may be used by one goroutine at a time, its clones by
 // others at the same time. It must not be copied: use Clone. Releasing blocks through a copy panics
 // when the original has released them.
-type PagedKvCache[T float32 | float64] struct {
+type PagedKvCache[T Element] struct {
 	store     *BlockStore[T]
 	table     []block.Block // the blocks of tokens 0, block size, 2 × block size …
 	length    int
@@ -32,7 +32,7 @@ type PagedKvCache[T float32 | float64] struct {
 }
 
 // Tensor is a matrix [Rows, Cols], row after row.
-type Tensor[T float32 | float64] struct {
+type Tensor[T Element] struct {
 	Data       []T
 	Rows, Cols int
 }
@@ -53,7 +53,7 @@ func PagedBlockSize(tokens int) PagedOption {
 //
 // Clones share that store, which grows so that each clone can become full, too; a released clone's
 // room is used by the next one. Use BlockStore.NewCache for caches within a fixed amount of memory.
-func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
+func NewPagedKvCache[T Element](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
 	o := pagedOptions{blockSize: DefaultPagedBlockSize}
 	for _, opt := range opts {
 		if opt != nil {
@@ -187,11 +187,20 @@ func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
 
 // AsTensor is a copy of all tokens, [len, dim].
 func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
-	data := make([]T, 0, c.length*c.Dim())
-	for _, rows := range c.Blocks() {
-		data = append(data, rows...)
+	t := Tensor[T]{Data: []T{}, Rows: c.length, Cols: c.Dim()}
+	if c.length == 0 {
+		return t
 	}
-	return Tensor[T]{Data: data, Rows: c.length, Cols: c.Dim()}
+	// One append of all rows does not clear memory that it fills, which takes as long as half of the copy.
+	if m := c.store.memory; m.Run(c.table) == len(c.table) {
+		t.Data = append(t.Data, m.Codes(c.table[0], 0, c.length)...)
+		return t
+	}
+	t.Data = make([]T, 0, c.length*c.Dim())
+	for _, rows := range c.Blocks() {
+		t.Data = append(t.Data, rows...)
+	}
+	return t
 }
 
 // Clone returns a cache with the same tokens, in the same blocks. The first of the two to append

@@ -12,7 +12,7 @@ import (
 
 // hostLayers is PagedLayers over one store, which is checked at the end.
 type hostLayers struct {
-	*PagedLayers
+	*PagedLayers[float32]
 	store *BlockStore[float32]
 }
 

@@ -2,10 +2,69 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/testutil/beside"
 )
+
+// benchShape is 4 layers of 8 heads of 128: 32 KiB a token in float32.
+var benchShape = kvShape{4, benchDim}
+
+// benchPrompt is a prompt of 512 tokens in a runner's tensors, 16 MiB, and other tensors of that size.
+func benchPrompt(b *testing.B) (tokens []uint32, from, to *Dense[float32]) {
+	tokens = prompt(0, 512)
+	from = hostCache(0, benchShape, tokens)
+	to = hostCache(1, benchShape, tokens)
+	return tokens, from, to
+}
+
+// copied copies all rows of a prompt.
+func copied(to, from *Dense[float32]) {
+	for layer := range from.keys {
+		copy(to.keys[layer], from.keys[layer])
+		copy(to.values[layer], from.values[layer])
+	}
+}
+
+// BenchmarkPrefixKvCacheStore stores a prompt of which nothing is known, beside a copy of its rows to new memory.
+func BenchmarkPrefixKvCacheStore(b *testing.B) {
+	tokens, from, _ := benchPrompt(b)
+	c, err := NewPrefixKvCache[float32](PrefixCacheConfig{})
+	require.NoError(b, err)
+	var flat [][]float32
+	beside.Limit(b, "of-copy", func() {
+		c.Clear()
+		if stored, err := c.Store(tokens, from); !stored || err != nil {
+			b.Fatal(err)
+		}
+	}, func() {
+		flat = flat[:0]
+		for layer := range from.keys {
+			flat = append(flat, slices.Clone(from.keys[layer]), slices.Clone(from.values[layer]))
+		}
+	})
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tokens)), "ns/token")
+}
+
+// BenchmarkPrefixKvCacheRestore restores it, beside a copy of its rows.
+func BenchmarkPrefixKvCacheRestore(b *testing.B) {
+	tokens, from, to := benchPrompt(b)
+	c, err := NewPrefixKvCache[float32](PrefixCacheConfig{})
+	require.NoError(b, err)
+	_, err = c.Store(tokens, from)
+	require.NoError(b, err)
+	_, state, ok := c.Lookup(tokens)
+	require.True(b, ok)
+	beside.Limit(b, "of-copy", func() {
+		if err := c.Restore(state, to); err != nil {
+			b.Fatal(err)
+		}
+	}, func() { copied(to, from) })
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tokens)), "ns/token")
+}
 
 // A store into a full cache: one entry comes and one goes. It takes as long with many
 // entries as with few.
@@ -35,7 +94,7 @@ func BenchmarkPrefixKvCacheStoreEvict(b *testing.B) {
 	}
 }
 
-// A hit of 8192 tokens: the state is two allocations, whatever the layers hold.
+// A hit of 8192 tokens: the state is two allocations, whatever the layers hold. The limit reads the tokens, two at a time.
 func BenchmarkPrefixKvCacheLookup(b *testing.B) {
 	c := newHostPrefix(b, PrefixCacheConfig{})
 	tokens := prompt(0, 8192)

@@ -48,8 +48,8 @@ const (
 //
 // A PrefixKvCache is safe for concurrent use. The runner's caches are read and written without
 // holding its lock.
-type PrefixKvCache struct {
-	store *prefixStore
+type PrefixKvCache[T Element] struct {
+	store *prefixStore[T]
 	root  prefix.Root
 }
 
@@ -58,7 +58,7 @@ type PrefixKvCache struct {
 var hostModel = prefix.Fingerprint{Group: prefix.AllLayers}
 
 // NewPrefixKvCache returns an empty cache. ErrConfig for an invalid limit.
-func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
+func NewPrefixKvCache[T Element](cfg PrefixCacheConfig) (*PrefixKvCache[T], error) {
 	for _, f := range [...]struct {
 		name string
 		have int64
@@ -82,25 +82,25 @@ func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
 	if cfg.BlockSize == 0 {
 		cfg.BlockSize = DefaultPagedBlockSize
 	}
-	s := &prefixStore{cfg: cfg}
+	s := &prefixStore[T]{cfg: cfg}
 	if err := s.reset(); err != nil {
 		return nil, err
 	}
-	return &PrefixKvCache{s, hostModel.Root(prefix.Scope{})}, nil
+	return &PrefixKvCache[T]{s, hostModel.Root(prefix.Scope{})}, nil
 }
 
 // Scoped is a view of the cache for an adapter or a tenant: what is stored in a scope is found in
 // that scope only. Limits, Len, MemoryUsage, the counters and Clear concern the whole cache.
 // NewPrefixKvCache returns the view of the zero Scope.
-func (c *PrefixKvCache) Scoped(scope prefix.Scope) *PrefixKvCache {
-	return &PrefixKvCache{c.store, hostModel.Root(scope)}
+func (c *PrefixKvCache[T]) Scoped(scope prefix.Scope) *PrefixKvCache[T] {
+	return &PrefixKvCache[T]{c.store, hostModel.Root(scope)}
 }
 
 // Lookup finds the longest known beginning of tokens, of MinPrefixLen tokens or more; matched is
 // its length, and that of state. It counts as a use of what it finds, and as a hit or a miss.
 //
 // A runner that needs the logits of the last token looks up all tokens but that one.
-func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvState, ok bool) {
+func (c *PrefixKvCache[T]) Lookup(tokens []uint32) (matched int, state *CachedKvState[T], ok bool) {
 	if c.store == nil {
 		return 0, nil, false
 	}
@@ -119,7 +119,7 @@ func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvSta
 // An error of from is returned. ErrArgument when from has too few tokens, or other layers or dims than
 // the prompts stored before; ErrOversize when the prompt alone exceeds MaxBytes. After an error
 // nothing was stored and nothing evicted.
-func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool, err error) {
+func (c *PrefixKvCache[T]) Store(tokens []uint32, from KvCacheAccess[T]) (stored bool, err error) {
 	if c.store == nil {
 		return false, errNoCache("store")
 	}
@@ -143,7 +143,7 @@ func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool,
 // StoreSnapshot is Store of a state: one that Lookup of this or another cache returned, or a new
 // one. ErrArgument unless it has exactly len(tokens) tokens. Blocks of the cache's block size are
 // shared with the state, others copied.
-func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (stored bool, err error) {
+func (c *PrefixKvCache[T]) StoreSnapshot(tokens []uint32, state *CachedKvState[T]) (stored bool, err error) {
 	switch {
 	case c.store == nil:
 		return false, errNoCache("store snapshot")
@@ -157,7 +157,7 @@ func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (st
 	if err := c.store.fits(tokens, state.shape); err != nil {
 		return false, err
 	}
-	var known [][]float32
+	var known [][]T
 	if state.blockSize == c.store.cfg.BlockSize {
 		known = state.blocks
 	}
@@ -170,7 +170,7 @@ func errNoCache(op string) error {
 }
 
 // add stores a prompt whose first blocks are known.
-func (c *PrefixKvCache) add(op string, tokens []uint32, from KvCacheAccess, known [][]float32) (bool, error) {
+func (c *PrefixKvCache[T]) add(op string, tokens []uint32, from KvCacheAccess[T], known [][]T) (bool, error) {
 	state, err := newState(op, from, len(tokens), c.store.cfg.BlockSize, known)
 	if err == nil {
 		err = c.store.insert(c.root, tokens, state)
@@ -181,7 +181,7 @@ func (c *PrefixKvCache) add(op string, tokens []uint32, from KvCacheAccess, know
 // Restore replaces the content of a runner's cache by a state. ErrArgument, before anything is
 // written, when layers or dims differ. Errors of target.Load are returned. The cache itself is not
 // involved.
-func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error {
+func (*PrefixKvCache[T]) Restore(state *CachedKvState[T], target KvCacheTarget[T]) error {
 	if err := sameShape("restore", state, target); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error 
 // MemoryUsage is the bytes that the cache takes: keys and values, tokens, and its tree. Blocks that
 // entries share count once; blocks that only states outside of the cache have do not count. An
 // empty cache takes 0.
-func (c *PrefixKvCache) MemoryUsage() int64 {
+func (c *PrefixKvCache[T]) MemoryUsage() int64 {
 	if c.store == nil {
 		return 0
 	}
@@ -207,7 +207,7 @@ func (c *PrefixKvCache) MemoryUsage() int64 {
 }
 
 // Len is the number of entries.
-func (c *PrefixKvCache) Len() int {
+func (c *PrefixKvCache[T]) Len() int {
 	if c.store == nil {
 		return 0
 	}
@@ -217,10 +217,10 @@ func (c *PrefixKvCache) Len() int {
 }
 
 // IsEmpty reports whether Len is 0.
-func (c *PrefixKvCache) IsEmpty() bool { return c.Len() == 0 }
+func (c *PrefixKvCache[T]) IsEmpty() bool { return c.Len() == 0 }
 
 // Hits is the number of lookups that found something.
-func (c *PrefixKvCache) Hits() uint64 {
+func (c *PrefixKvCache[T]) Hits() uint64 {
 	if c.store == nil {
 		return 0
 	}
@@ -230,7 +230,7 @@ func (c *PrefixKvCache) Hits() uint64 {
 }
 
 // Misses is the number of lookups that found nothing.
-func (c *PrefixKvCache) Misses() uint64 {
+func (c *PrefixKvCache[T]) Misses() uint64 {
 	if c.store == nil {
 		return 0
 	}
@@ -241,7 +241,7 @@ func (c *PrefixKvCache) Misses() uint64 {
 
 // Clear removes all entries of all scopes, the shape and the counters. States that were returned
 // stay valid.
-func (c *PrefixKvCache) Clear() {
+func (c *PrefixKvCache[T]) Clear() {
 	if c.store == nil {
 		return
 	}

@@ -15,8 +15,8 @@ var hostShape = kvShape{layers: 2, kvDim: 3}
 
 // hostCache is a runner's cache after a prompt. Each row tells from which tokens, in
 // which model, it was computed.
-func hostCache(model uint64, shape kvShape, tokens []uint32) matrices {
-	m := matrices{make([][]float32, shape.layers), make([][]float32, shape.layers), shape.kvDim}
+func hostCache(model uint64, shape kvShape, tokens []uint32) *Dense[float32] {
+	m := &Dense[float32]{make([][]float32, shape.layers), make([][]float32, shape.layers), shape.kvDim, len(tokens)}
 	h := model + 1469598103934665603
 	for _, token := range tokens {
 		h = (h ^ uint64(token)) * 1099511628211
@@ -31,16 +31,22 @@ func hostCache(model uint64, shape kvShape, tokens []uint32) matrices {
 	return m
 }
 
-func newHostPrefix(t testing.TB, cfg PrefixCacheConfig) *PrefixKvCache {
+// prefixes is a cache of float32 that tests look into.
+type prefixes struct{ *PrefixKvCache[float32] }
+
+func (c prefixes) scoped(s prefix.Scope) prefixes { return prefixes{c.Scoped(s)} }
+
+func newHostPrefix(t testing.TB, cfg PrefixCacheConfig) prefixes {
 	t.Helper()
-	c, err := NewPrefixKvCache(cfg)
+	c, err := NewPrefixKvCache[float32](cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { c.verify(t) })
-	return c
+	p := prefixes{c}
+	t.Cleanup(func() { p.verify(t) })
+	return p
 }
 
 // verify counts again what the cache counts, and compares the tree with the content.
-func (c *PrefixKvCache) verify(t require.TestingT) {
+func (c prefixes) verify(t require.TestingT) {
 	s := c.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +56,7 @@ func (c *PrefixKvCache) verify(t require.TestingT) {
 	children := make([]uint32, len(s.slots))
 	for _, slot := range s.slots {
 		if slot.data == nil {
-			require.Equal(t, prefixSlot{}, slot)
+			require.Equal(t, prefixSlot[float32]{}, slot)
 			continue
 		}
 		blocks++
@@ -72,14 +78,14 @@ func (c *PrefixKvCache) verify(t require.TestingT) {
 }
 
 // put stores a prompt, which must work.
-func (c *PrefixKvCache) put(t require.TestingT, tokens ...uint32) {
+func (c prefixes) put(t require.TestingT, tokens ...uint32) {
 	stored, err := c.Store(tokens, hostCache(0, hostShape, tokens))
 	require.NoError(t, err)
 	require.True(t, stored)
 }
 
 // find looks a prompt up, and demands that what is found is right.
-func (c *PrefixKvCache) find(t require.TestingT, tokens ...uint32) int {
+func (c prefixes) find(t require.TestingT, tokens ...uint32) int {
 	n, s, ok := c.Lookup(tokens)
 	require.Equal(t, s != nil, ok)
 	if !ok {
@@ -92,12 +98,12 @@ func (c *PrefixKvCache) find(t require.TestingT, tokens ...uint32) int {
 }
 
 // length is find without a look at the content.
-func (c *PrefixKvCache) length(tokens []uint32) int {
+func (c prefixes) length(tokens []uint32) int {
 	n, _, _ := c.Lookup(tokens)
 	return n
 }
 
-func requireState(t require.TestingT, model uint64, s *CachedKvState, tokens []uint32) {
+func requireState(t require.TestingT, model uint64, s *CachedKvState[float32], tokens []uint32) {
 	require.Equal(t, len(tokens), s.Len())
 	want := hostCache(model, s.shape, tokens)
 	for layer := range s.NumLayers() {
@@ -291,7 +297,7 @@ func TestPrefixKvCacheScopes(t *testing.T) {
 		{}, {Salt: []byte("a")}, {Salt: []byte{}}, {Adapter: &prefix.Adapter{ID: "a"}}, {Adapter: &prefix.Adapter{ID: "a", Version: "2"}},
 	}
 	for i, scope := range scopes {
-		view := c.Scoped(scope)
+		view := c.scoped(scope)
 		_, _, ok := view.Lookup(prompt(0, 20))
 		require.False(t, ok, "scope %d", i)
 		_, err := view.Store(prompt(0, 20), hostCache(uint64(i), hostShape, prompt(0, 20)))
@@ -310,7 +316,7 @@ func TestPrefixKvCacheConfig(t *testing.T) {
 	for _, bad := range []PrefixCacheConfig{
 		{MaxEntries: -1}, {MaxBytes: -1}, {MinPrefixLen: math.MinInt}, {BlockSize: -16}, {BlockSize: 1<<24 + 1},
 	} {
-		c, err := NewPrefixKvCache(bad)
+		c, err := NewPrefixKvCache[float32](bad)
 		require.ErrorIs(t, err, backend.ErrConfig{})
 		require.Nil(t, c)
 	}
@@ -330,7 +336,7 @@ func TestPrefixKvCacheSnapshots(t *testing.T) {
 	require.Zero(t, a.find(t, prompt(0, 40)...))
 	for _, bs := range []int{16, 5, 64} {
 		b := newHostPrefix(t, PrefixCacheConfig{BlockSize: bs})
-		for _, into := range []*PrefixKvCache{a, b} {
+		for _, into := range []prefixes{a, b} {
 			stored, err := into.StoreSnapshot(prompt(0, 40), s)
 			require.NoError(t, err)
 			require.True(t, stored)

@@ -71,7 +71,7 @@ func (m *hostModelCache) use(t *rapid.T, scope int, tokens []uint32, tail *float
 }
 
 // tail is the content of the last block that c finds for a prompt.
-func (c *PrefixKvCache) tail(tokens []uint32) *float32 {
+func (c prefixes) tail(tokens []uint32) *float32 {
 	path, _ := c.store.tree.Lookup(nil, c.root, prefix.Query{Tokens: tokens})
 	if len(path) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (m *hostModelCache) all() []string {
 }
 
 // store stores what c has stored. tail is where it had the prompt's end before.
-func (m *hostModelCache) store(t *rapid.T, scope int, tokens []uint32, tail *float32, c *PrefixKvCache) {
+func (m *hostModelCache) store(t *rapid.T, scope int, tokens []uint32, tail *float32, c prefixes) {
 	if m.find(scope, tokens) < len(tokens) {
 		for i, b := range m.blocksOf(scope, tokens) {
 			m.used[b] = max(m.used[b], 1)
@@ -137,10 +137,11 @@ func TestPrefixKvCacheModel(t *testing.T) {
 			MaxEntries: rapid.IntRange(1, 5).Draw(t, "entries"), BlockSize: rapid.IntRange(1, 4).Draw(t, "block size"),
 			MinPrefixLen: rapid.IntRange(1, 3).Draw(t, "min length"),
 		}
-		c, err := NewPrefixKvCache(cfg)
+		made, err := NewPrefixKvCache[float32](cfg)
 		require.NoError(t, err)
+		c := prefixes{made}
 		m := &hostModelCache{cfg: cfg, used: map[string]int{}, data: map[string]*float32{}}
-		views := []*PrefixKvCache{c, c.Scoped(prefix.Scope{Salt: []byte("b")})}
+		views := []prefixes{c, c.scoped(prefix.Scope{Salt: []byte("b")})}
 		hits, misses := uint64(0), uint64(0)
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			scope := rapid.IntRange(0, 1).Draw(t, "scope")
@@ -185,9 +186,9 @@ func TestPrefixKvCacheConcurrent(t *testing.T) {
 		users.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(u)))
 			scope := uint64(u % 2)
-			view := c.Scoped(scopes[scope])
+			view := c.scoped(scopes[scope])
 			type memory struct {
-				state  *CachedKvState
+				state  *CachedKvState[float32]
 				tokens []uint32
 			}
 			var kept []memory
@@ -237,11 +238,12 @@ func FuzzPrefixKvCache(f *testing.F) {
 			history = history[1:]
 			return int(b)
 		}
-		c, err := NewPrefixKvCache(PrefixCacheConfig{
+		made, err := NewPrefixKvCache[float32](PrefixCacheConfig{
 			BlockSize: 1 + next()%20, MaxEntries: 1 + next()%8, MaxBytes: int64(1000 + 100*next()), MinPrefixLen: 1 + next()%5,
 		})
 		require.NoError(t, err)
-		var state *CachedKvState
+		c := prefixes{made}
+		var state *CachedKvState[float32]
 		var known []uint32
 		for range min(len(history), 100) {
 			op := next()

@@ -17,28 +17,28 @@ import (
 
 // hostStub is a runner's cache that misbehaves as told.
 type hostStub struct {
-	matrices
+	*Dense[float32]
 	rows   func(layer, first int) (keys, values []float32, err error)
-	loaded *CachedKvState
+	loaded *CachedKvState[float32]
 	fail   error
-	length int // 0: that of matrices
+	length int // 0: that of the rows
 }
 
 func (h *hostStub) Len() int {
 	if h.length > 0 {
 		return h.length
 	}
-	return h.matrices.Len()
+	return h.Dense.Len()
 }
 
 func (h *hostStub) Rows(layer, first int) ([]float32, []float32, error) {
 	if h.rows != nil {
 		return h.rows(layer, first)
 	}
-	return h.matrices.Rows(layer, first)
+	return h.Dense.Rows(layer, first)
 }
 
-func (h *hostStub) Load(s *CachedKvState) error {
+func (h *hostStub) Load(s *CachedKvState[float32]) error {
 	if h.fail == nil {
 		h.loaded, h.length = s, s.Len()
 	}
@@ -46,7 +46,7 @@ func (h *hostStub) Load(s *CachedKvState) error {
 }
 
 func newHostStub(tokens []uint32) *hostStub {
-	return &hostStub{matrices: hostCache(0, hostShape, tokens)}
+	return &hostStub{Dense: hostCache(0, hostShape, tokens)}
 }
 
 // A prefix that several prompts share, or a shorter prompt, was a miss.
@@ -113,7 +113,7 @@ func TestRegressionPrefixOversizeEvictsAll(t *testing.T) {
 		from.rows = func(int, int) ([]float32, []float32, error) { panic("read in vain") }
 		_, err := c.Store(prompt(0, n), from)
 		require.ErrorIs(t, err, ErrOversize{})
-		m := from.matrices
+		m := from.Dense
 		s, err := NewCachedKvState(m.keys, m.values, n)
 		require.NoError(t, err)
 		_, err = c.StoreSnapshot(prompt(0, n), s)
@@ -184,7 +184,7 @@ func TestRegressionPrefixRestoreUnchecked(t *testing.T) {
 	c.put(t, prompt(0, 20)...)
 	_, s, _ := c.Lookup(prompt(0, 20))
 	for _, shape := range []kvShape{{1, 3}, {3, 3}, {2, 2}, {2, 4}, {0, 3}, {2, 0}} {
-		target := &hostStub{matrices: hostCache(0, kvShape{max(shape.layers, 1), shape.kvDim}, prompt(0, 5))}
+		target := &hostStub{Dense: hostCache(0, kvShape{max(shape.layers, 1), shape.kvDim}, prompt(0, 5))}
 		target.keys = target.keys[:shape.layers]
 		require.ErrorIs(t, c.Restore(s, target), backend.ErrArgument{}, "%v", shape)
 		require.Nil(t, target.loaded)
@@ -202,7 +202,7 @@ func TestRegressionPrefixRestoreUnchecked(t *testing.T) {
 // clampedTarget takes what it has room for and says nothing.
 type clampedTarget struct{ *hostStub }
 
-func (c *clampedTarget) Load(*CachedKvState) error { return nil }
+func (c *clampedTarget) Load(*CachedKvState[float32]) error { return nil }
 
 // Any prompt with a key of length 0 matched every query.
 func TestRegressionPrefixEmptyKey(t *testing.T) {
@@ -255,7 +255,7 @@ func TestRegressionPrefixCopiesWholePrefixes(t *testing.T) {
 	from.rows = func(layer, first int) ([]float32, []float32, error) {
 		require.GreaterOrEqual(t, first, 1600, "known tokens are not even read")
 		reads++
-		return from.matrices.Rows(layer, first)
+		return from.Dense.Rows(layer, first)
 	}
 	_, err := c.Store(tokens, from)
 	require.NoError(t, err)
@@ -266,12 +266,12 @@ func TestRegressionPrefixCopiesWholePrefixes(t *testing.T) {
 // computed. Here adapters are scopes, and another shape is refused.
 func TestRegressionPrefixMixesModels(t *testing.T) {
 	c := newHostPrefix(t, PrefixCacheConfig{})
-	lora := c.Scoped(prefix.Scope{Adapter: &prefix.Adapter{ID: "lora", Version: "1"}})
+	lora := c.scoped(prefix.Scope{Adapter: &prefix.Adapter{ID: "lora", Version: "1"}})
 	c.put(t, prompt(0, 20)...)
 	_, _, ok := lora.Lookup(prompt(0, 20))
 	require.False(t, ok)
 	for _, shape := range []kvShape{{2, 4}, {3, 3}} {
-		for _, view := range []*PrefixKvCache{c, lora} {
+		for _, view := range []prefixes{c, lora} {
 			m := hostCache(0, shape, prompt(0, 20))
 			_, err := view.Store(prompt(0, 20), m)
 			require.ErrorIs(t, err, backend.ErrArgument{})
@@ -350,7 +350,7 @@ func TestRegressionPrefixMemoryCountsFloatsOnly(t *testing.T) {
 		for i := range tc.prompts {
 			tokens, view := prompt(10_000*i, tc.length), c
 			if tc.salted {
-				view = c.Scoped(prefix.Scope{Salt: []byte{byte(i), byte(i >> 8)}})
+				view = c.scoped(prefix.Scope{Salt: []byte{byte(i), byte(i >> 8)}})
 			}
 			_, err := view.Store(tokens, hostCache(0, tc.shape, tokens))
 			require.NoError(t, err)

@@ -19,36 +19,36 @@ import (
 // it, so that content is read outside of the lock and by whoever still has it. No block
 // has an owner between two calls. So this is no BlockStore, whose blocks are written in place and
 // given back.
-type prefixStore struct {
+type prefixStore[T Element] struct {
 	cfg PrefixCacheConfig // filled in
 
 	mu      sync.Mutex
 	alloc   *block.BlockAllocator
 	tree    *prefix.Tree
-	slots   []prefixSlot // by block number
-	shape   kvShape      // of what was stored first
-	entries int          // ends of paths
-	bytes   int64        // of content
+	slots   []prefixSlot[T] // by block number
+	shape   kvShape         // of what was stored first
+	entries int             // ends of paths
+	bytes   int64           // of content
 	path    []block.Block
 
 	hits, misses uint64
 }
 
 // prefixSlot is a block of the tree.
-type prefixSlot struct {
-	data     []float32 // see CachedKvState; nil: not in the tree
-	parent   uint32    // the block before it, noBlock for the first
-	children uint32    // blocks after it: 0 is the end of an entry
+type prefixSlot[T Element] struct {
+	data     []T    // see CachedKvState; nil: not in the tree
+	parent   uint32 // the block before it, noBlock for the first
+	children uint32 // blocks after it: 0 is the end of an entry
 }
 
 const (
 	noBlock    = math.MaxUint32
 	allocBytes = 16 // of a block of the allocator: see block.New
-	slotBytes  = int(unsafe.Sizeof(prefixSlot{})) + allocBytes + prefix.EntryBytes
+	slotBytes  = int(unsafe.Sizeof(prefixSlot[float32]{})) + allocBytes + prefix.EntryBytes
 )
 
 // reset makes the store empty.
-func (s *prefixStore) reset() error {
+func (s *prefixStore[T]) reset() error {
 	alloc, err := block.New(1)
 	if err != nil {
 		return err
@@ -62,26 +62,28 @@ func (s *prefixStore) reset() error {
 }
 
 // usage is the bytes that count for MaxBytes.
-func (s *prefixStore) usage() int64 {
+func (s *prefixStore[T]) usage() int64 {
 	t := s.tree.Stats()
 	return s.bytes + int64(len(s.slots)*slotBytes+t.Blocks*s.blockBytes()+t.Nodes*prefix.NodeBytes+t.Roots*prefix.RootBytes)
 }
 
 // blockBytes is what a block of the tree takes besides its content: tokens and number.
-func (s *prefixStore) blockBytes() int { return 4*s.cfg.BlockSize + int(unsafe.Sizeof(block.Block{})) }
+func (s *prefixStore[T]) blockBytes() int {
+	return 4*s.cfg.BlockSize + int(unsafe.Sizeof(block.Block{}))
+}
 
 // fits refuses a prompt of another shape, and one that would be too large alone.
-func (s *prefixStore) fits(tokens []uint32, shape kvShape) error {
+func (s *prefixStore[T]) fits(tokens []uint32, shape kvShape) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.check(tokens, shape)
 }
 
-func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
+func (s *prefixStore[T]) check(tokens []uint32, shape kvShape) error {
 	if s.shape != (kvShape{}) && s.shape != shape {
 		return backend.ErrArgument{Package: "host", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
 	}
-	data, ok := shape.bytes(len(tokens))
+	data, ok := shape.bytes(len(tokens), elementBytes[T]())
 	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)
 	books += prefix.RootBytes
 	need := int64(math.MaxInt64)
@@ -95,12 +97,12 @@ func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
 }
 
 // lookup is PrefixKvCache.Lookup; nil is a miss.
-func (s *prefixStore) lookup(root prefix.Root, tokens []uint32) *CachedKvState {
+func (s *prefixStore[T]) lookup(root prefix.Root, tokens []uint32) *CachedKvState[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := prefix.Query{Tokens: tokens}
 	if m := s.tree.Match(root, q); m.Tokens >= s.cfg.MinPrefixLen && s.take(root, q, m) == nil {
-		state := &CachedKvState{shape: s.shape, length: m.Tokens, blockSize: s.cfg.BlockSize, blocks: s.contents(s.path)}
+		state := &CachedKvState[T]{shape: s.shape, length: m.Tokens, blockSize: s.cfg.BlockSize, blocks: s.contents(s.path)}
 		if s.tree.Release(s.path) == nil {
 			s.hits++
 			return state
@@ -111,7 +113,7 @@ func (s *prefixStore) lookup(root prefix.Root, tokens []uint32) *CachedKvState {
 }
 
 // known is the full blocks that the tree has of a prompt which fits.
-func (s *prefixStore) known(root prefix.Root, tokens []uint32, shape kvShape) ([][]float32, error) {
+func (s *prefixStore[T]) known(root prefix.Root, tokens []uint32, shape kvShape) ([][]T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.check(tokens, shape); err != nil {
@@ -122,8 +124,8 @@ func (s *prefixStore) known(root prefix.Root, tokens []uint32, shape kvShape) ([
 	return s.contents(s.path[:m.Blocks]), nil
 }
 
-func (s *prefixStore) contents(path []block.Block) [][]float32 {
-	blocks := make([][]float32, len(path))
+func (s *prefixStore[T]) contents(path []block.Block) [][]T {
+	blocks := make([][]T, len(path))
 	for i, b := range path {
 		blocks[i] = s.slots[b.ID].data
 	}
@@ -132,13 +134,13 @@ func (s *prefixStore) contents(path []block.Block) [][]float32 {
 
 // take makes s.path the blocks of a match, owned: no eviction can touch them until
 // they are released, which is when they count as used.
-func (s *prefixStore) take(root prefix.Root, q prefix.Query, m prefix.Match) (err error) {
+func (s *prefixStore[T]) take(root prefix.Root, q prefix.Query, m prefix.Match) (err error) {
 	s.path, _, err = s.tree.Take(s.path[:0], root, q, prefix.RetentionHint{}, m)
 	return err
 }
 
 // insert stores a prompt, whose state has blocks of the store's size and no tokens more.
-func (s *prefixStore) insert(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+func (s *prefixStore[T]) insert(root prefix.Root, tokens []uint32, state *CachedKvState[T]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.check(tokens, state.shape); err != nil {
@@ -158,7 +160,7 @@ func (s *prefixStore) insert(root prefix.Root, tokens []uint32, state *CachedKvS
 }
 
 // put inserts what the tree lacks of a prompt and evicts others until it fits.
-func (s *prefixStore) put(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+func (s *prefixStore[T]) put(root prefix.Root, tokens []uint32, state *CachedKvState[T]) error {
 	q := prefix.Query{Tokens: tokens}
 	found, m := s.tree.Lookup(s.path[:0], root, q)
 	s.path = found
@@ -196,7 +198,7 @@ func (s *prefixStore) put(root prefix.Root, tokens []uint32, state *CachedKvStat
 
 // extend appends new blocks to s.path, which is the part of a prompt that the tree
 // has, and inserts them.
-func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+func (s *prefixStore[T]) extend(root prefix.Root, tokens []uint32, state *CachedKvState[T]) error {
 	have := len(s.path)
 	n := len(state.blocks) - have
 	if short := n - s.alloc.Free(); short > 0 {
@@ -206,7 +208,7 @@ func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvS
 		}
 	}
 	if more := s.alloc.Total() - len(s.slots); more > 0 {
-		s.slots = append(s.slots, make([]prefixSlot, more)...)
+		s.slots = append(s.slots, make([]prefixSlot[T], more)...)
 	}
 	path, err := s.alloc.AllocateN(s.path, n)
 	if err != nil {
@@ -234,9 +236,9 @@ func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvS
 
 // enter notes a block that the tree got, and leave one at the end of an entry that
 // it lost.
-func (s *prefixStore) enter(id, parent uint32, data []float32) {
-	s.slots[id] = prefixSlot{data: data, parent: parent}
-	s.bytes += 4 * int64(len(data))
+func (s *prefixStore[T]) enter(id, parent uint32, data []T) {
+	s.slots[id] = prefixSlot[T]{data: data, parent: parent}
+	s.bytes += int64(elementBytes[T]() * len(data))
 	if parent == noBlock {
 		s.entries++
 		return
@@ -248,10 +250,10 @@ func (s *prefixStore) enter(id, parent uint32, data []float32) {
 	up.children++
 }
 
-func (s *prefixStore) leave(id uint32) {
+func (s *prefixStore[T]) leave(id uint32) {
 	slot := s.slots[id]
-	s.slots[id] = prefixSlot{}
-	s.bytes -= 4 * int64(len(slot.data))
+	s.slots[id] = prefixSlot[T]{}
+	s.bytes -= int64(elementBytes[T]() * len(slot.data))
 	if slot.parent == noBlock {
 		s.entries--
 		return

@@ -15,7 +15,7 @@ func TestTexts(t *testing.T) {
 	full, err := NewPagedKvCache[float32](0, 1)
 	require.NoError(t, err)
 	rows := func(n int) Tensor[float32] { return Tensor[float32]{Data: make([]float32, n), Rows: n, Cols: 1} }
-	prefixes, err := NewPrefixKvCache(PrefixCacheConfig{MaxBytes: 1000})
+	prefixes, err := NewPrefixKvCache[float32](PrefixCacheConfig{MaxBytes: 1000})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		want string
@@ -29,7 +29,7 @@ func TestTexts(t *testing.T) {
 		{"host: check: a store that was not made by NewBlockStore: closed", new(BlockStore[float32]).Check},
 		{"host: block store: block size: have 3, need a power of two", func() error { _, err := NewBlockStore[float32](1, 3, 1); return err }},
 		{"host: PrefixCacheConfig.BlockSize=-1: accepts 0 for its default", func() error {
-			_, err := NewPrefixKvCache(PrefixCacheConfig{BlockSize: -1})
+			_, err := NewPrefixKvCache[float32](PrefixCacheConfig{BlockSize: -1})
 			return err
 		}},
 		{"host: an entry of ", func() error {

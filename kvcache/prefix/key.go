@@ -3,6 +3,7 @@ package prefix
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"encoding/binary"
 	"encoding/hex"
 )
@@ -56,7 +57,8 @@ func (q Query) Digests(dst []Digest, blockSize int) []Digest {
 		return dst
 	}
 	h := sha256.New()
-	var buf [2 + sha256.Size + 4*piece + 4]byte
+	var buf [2 + sha256.Size + 4*piece + maxPadding]byte
+	var state [stateSize]byte
 	for i := 0; i*blockSize < len(q.Tokens); i++ {
 		tokens, extra := q.tokens(i, blockSize), q.extra(i)
 		n, width := 2, widthOf(tokens)
@@ -65,6 +67,7 @@ func (q Query) Digests(dst []Digest, blockSize int) []Digest {
 			buf[0] = 'E'
 			n += copy(buf[n:], extra[:])
 		}
+		size := n + len(tokens)*width
 		h.Reset()
 		for {
 			few := tokens[:min(len(tokens), piece)]
@@ -72,14 +75,20 @@ func (q Query) Digests(dst []Digest, blockSize int) []Digest {
 				binary.LittleEndian.PutUint32(buf[n:], t) // the next one overwrites what is too much
 				n += width
 			}
-			h.Write(buf[:n])
 			if tokens = tokens[len(few):]; len(tokens) == 0 {
 				break
 			}
+			h.Write(buf[:n])
 			n = 0
 		}
-		dst = append(dst, Digest{})
-		h.Sum(dst[len(dst)-1][:0])
+		if dst = append(dst, Digest{}); inState {
+			h.Write(padded(buf[:n], size))
+			sum, _ := h.(encoding.BinaryAppender).AppendBinary(state[:0])
+			dst[len(dst)-1] = Digest(sum[sumAt:])
+		} else {
+			h.Write(buf[:n])
+			h.Sum(dst[len(dst)-1][:0])
+		}
 	}
 	return dst
 }
@@ -105,14 +114,24 @@ func widthOf(tokens []uint32) int {
 // the first one, or of the root.
 func (k Key) Chain(dst []Key, digests []Digest, f Fidelity) []Key {
 	h := sha256.New() // one for all, which does not escape: Sum256 makes one for each
-	var buf [2 + 2*sha256.Size]byte
-	parent := (*Key)(buf[1:])
-	buf[0], *parent, buf[len(buf)-1] = 'B', k, byte(f)
+	var room [1 + 2*sha256.Size + 1 + maxPadding]byte
+	var state [stateSize]byte
+	text := room[:1+2*sha256.Size+1]
+	parent, digest := (*Key)(text[1:]), (*Digest)(text[1+sha256.Size:])
+	text[0], *parent, text[len(text)-1] = 'B', k, byte(f)
+	if inState {
+		text = padded(text, len(text))
+	}
 	for i := range digests {
-		*(*Digest)(buf[1+len(k):]) = digests[i]
+		*digest = digests[i]
 		h.Reset()
-		h.Write(buf[:])
-		h.Sum(parent[:0])
+		h.Write(text)
+		if inState {
+			sum, _ := h.(encoding.BinaryAppender).AppendBinary(state[:0])
+			*parent = Key(sum[sumAt:])
+		} else {
+			h.Sum(parent[:0])
+		}
 		dst = append(dst, *parent)
 	}
 	return dst

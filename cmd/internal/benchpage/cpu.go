@@ -12,7 +12,7 @@ func newCPU(r *run) cpu { return cpu{r, r.values("kernels"), r.values("threads")
 func (r cpu) tables() map[string]func() string {
 	return map[string]func() string{
 		"machine": r.machine, "aims": func() string { return aims(r.wanted()) }, "limits": r.limits, "decode": r.decode, "mass": r.mass,
-		"prefill": r.prefill, "moves": r.moves, "kernels": r.twins, "dispatch": r.dispatch,
+		"shapes": r.shapes, "latents": r.latents, "lone": r.lone, "prefill": r.prefill, "moves": r.moves, "kernels": r.twins, "dispatch": r.dispatch,
 	}
 }
 

@@ -66,6 +66,25 @@ func (r cpu) mass() string {
 	})
 }
 
+func (r cpu) shapes() string {
+	return grid(r.all("shapes"), 4, "query heads × KV heads × dim, storage, layout", r.perThreads(), both)
+}
+
+func (r cpu) latents() string {
+	return grid(r.all("latents"), 4, "query heads, storage, layout", r.perThreads(), both)
+}
+
+// lone is what all threads take for one sequence, and how many times as fast they are as one.
+func (r cpu) lone() string {
+	var columns []column
+	for _, context := range r.values("context", "lone") {
+		columns = append(columns, column{context + " keys", []string{"context=" + context, "threads=" + r.threads[len(r.threads)-1]}})
+	}
+	return grid(r.all("lone"), 4, "layer, storage, layout", columns, func(t trial) string {
+		return fmt.Sprintf("%.0f µs (%.2f×)", t.metrics["ns/op"]/1e3, t.metrics["speed-of-one"])
+	})
+}
+
 func (r cpu) prefill() string {
 	return grid(r.all("prefill", r.best()), 6, "storage, layout, prompt", r.perThreads(), both)
 }

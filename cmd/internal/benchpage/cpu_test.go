@@ -22,6 +22,10 @@ BenchmarkCPU/decode/f16/contiguous/batch=1/context=8192/queries=1/threads=2/kern
 BenchmarkCPU/decode/f16/contiguous/batch=1/context=8192/queries=1/threads=1/kernels=avx2-2     1  100 ns/op  8.000 GB/s  4.000 flop/B  0.8000 of-limit  0.8791 speed-of-avx512  0 dirty  9 rounds
 BenchmarkCPU/decode/int8/contiguous/batch=1/context=8192/queries=1/threads=1/kernels=avx512-2  1  100 ns/op  7.000 GB/s  8.000 flop/B  0.7000 of-limit  1.540 speed-of-f16  0 dirty  9 rounds
 BenchmarkCPU/decode/f16+mass/contiguous/batch=1/context=8192/queries=1/threads=1/kernels=avx512-2  1  100 ns/op  8.000 GB/s  4.000 flop/B  0.8000 of-limit  0.8000 speed-of-plain  0 dirty  9 rounds
+BenchmarkCPU/shapes/8x1x128/f16/contiguous/batch=1/context=8192/queries=1/threads=1/kernels=avx512-2  1  100 ns/op  12.00 GB/s  8.000 flop/B  0.4000 of-limit  0 dirty  9 rounds
+BenchmarkCPU/latents/heads=16/f16/paged16/batch=1/context=8192/queries=1/threads=2/kernels=avx512-2  1  100 ns/op  90.00 GFLOP/s  8.000 flop/B  0.4500 of-limit  0 dirty  9 rounds
+BenchmarkCPU/lone/32x8x128/f16/paged16/batch=1/context=256/queries=1/threads=1/kernels=avx512-2  1  64000 ns/op  12.00 GB/s  8.000 flop/B  0.4000 of-limit  0 dirty  9 rounds
+BenchmarkCPU/lone/32x8x128/f16/paged16/batch=1/context=256/queries=1/threads=2/kernels=avx512-2  1  40000 ns/op  12.00 GB/s  8.000 flop/B  0.4000 of-limit  0 dirty  9 rounds  1.600 speed-of-one
 BenchmarkCPU/prefill/f16/contiguous/batch=1/context=2048/queries=2048/threads=1/kernels=avx512-2  1  100 ns/op  80.00 GFLOP/s  4098 flop/B  0.5000 of-limit  0 dirty  9 rounds
 BenchmarkCPU/append/f16-f16/paged16/tokens=8192/threads=1/kernels=avx512-2  1  100 ns/op  12.00 GB/s  0.8500 of-limit  0 dirty  9 rounds
 BenchmarkCPU/dispatch/smallest/threads=1/kernels=avx512-2  1  750.0 ns/op  0 dirty  9 rounds
@@ -61,6 +65,18 @@ func TestTables(t *testing.T) {
 		"mass": `| storage, layout | 1 thread: 1 × 8192 | 2 threads: 1 × 8192 |
 | --- | --- | --- |
 | f16+mass contiguous | +25 % |  |
+`,
+		"shapes": `| query heads × KV heads × dim, storage, layout | 1 thread | 2 threads |
+| --- | --- | --- |
+| 8x1x128 f16 contiguous | 12 GB/s, 0.40 |  |
+`,
+		"latents": `| query heads, storage, layout | 1 thread | 2 threads |
+| --- | --- | --- |
+| heads 16 f16 paged16 |  | 90 GFLOP/s, 0.45 |
+`,
+		"lone": `| layer, storage, layout | 256 keys |
+| --- | --- |
+| 32x8x128 f16 paged16 | 40 µs (1.60×) |
 `,
 		"prefill": `| storage, layout, prompt | 1 thread | 2 threads |
 | --- | --- | --- |

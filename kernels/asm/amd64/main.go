@@ -35,6 +35,7 @@ var files = []file{
 	{"weigh", weigh},
 	{"gemm", gemm},
 	{"transpose", transpose},
+	{"identify", identify},
 }
 
 // packages is what the arguments name the folders of.

@@ -85,6 +85,15 @@ func (m *Memory[E]) Codes(b block.Block, from, to int) []E {
 	return codes[first+from*n : first+to*n : first+to*n]
 }
 
+// Run is how many blocks from the first of table on lie one after another: Codes of the first has the tokens of all.
+func (m *Memory[E]) Run(table []block.Block) int {
+	n := 1
+	for n < len(table) && table[n].ID == table[n-1].ID+1 && table[n].ID%m.slabBlocks != 0 {
+		n++
+	}
+	return min(n, len(table))
+}
+
 // Rows is Codes with the words beside them.
 func (m *Memory[E]) Rows(b block.Block, from, to int) Rows[E] {
 	slab, first := b.ID/m.slabBlocks, int(b.ID%m.slabBlocks)*m.tokens

@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -161,4 +163,23 @@ func TestConcurrentOwners(t *testing.T) {
 		require.Zero(t, m.Held())
 		require.NoError(t, m.Check())
 	}
+}
+
+// A run ends where the next block lies elsewhere: another number, or another slab.
+func TestRun(t *testing.T) {
+	m, err := New[byte](Format{Codes: 2}, 4, 3)
+	require.NoError(t, err)
+	require.NoError(t, m.Grow(8))
+	table, err := m.Extend(nil, 8, 0)
+	require.NoError(t, err)
+	slices.SortFunc(table, func(a, b block.Block) int { return int(a.ID) - int(b.ID) })
+	require.Zero(t, m.Run(nil))
+	require.Equal(t, 4, m.Run(table), "a slab")
+	require.Equal(t, 3, m.Run(table[1:4]))
+	require.Equal(t, 1, m.Run([]block.Block{table[1], table[3]}))
+	require.Equal(t, 2, m.Run([]block.Block{table[5], table[6], table[5]}))
+	for i := range table[:4] {
+		copy(m.Codes(table[i], 0, 3), bytes.Repeat([]byte{byte(i)}, 6))
+	}
+	require.Equal(t, append(bytes.Repeat([]byte{1}, 6), 2, 2), m.Codes(table[1], 0, 4))
 }
