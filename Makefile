@@ -147,6 +147,16 @@ bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BEN
 	@mkdir -p build
 	$(SAY) 'measuring, into build/bench-cpu.txt: 9 minutes' $(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./internal/bench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
 
+.PHONY: bench-peers
+bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runtime's (from npm), in turns in one process (15 minutes; BENCHTIME=1x: smaller, to see that it runs)
+	@mkdir -p build
+	@env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.txt; status=$$?; cat build/bench-peers.txt; exit $$status
+
+.PHONY: bench-peers-page
+bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
+	cp build/bench-peers.txt docs/benchmarks/peers.txt
+	$(GO) run ./cmd/internal/benchpage docs/benchmarks/peers.txt
+
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt

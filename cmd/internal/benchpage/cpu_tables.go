@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,7 +78,9 @@ func (r cpu) latents() string {
 // lone is what all threads take for one sequence, and how many times as fast they are as one.
 func (r cpu) lone() string {
 	var columns []column
-	for _, context := range r.values("context", "lone") {
+	contexts := r.values("context", "lone")
+	slices.SortFunc(contexts, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // as numbers
+	for _, context := range contexts {
 		columns = append(columns, column{context + " keys", []string{"context=" + context, "threads=" + r.threads[len(r.threads)-1]}})
 	}
 	return grid(r.all("lone"), 4, "layer, storage, layout", columns, func(t trial) string {

@@ -54,14 +54,18 @@ func (t trial) value(key string) string {
 
 // The kinds of benchmarks.
 const (
-	cpuKind = "BenchmarkCPU/"
-	gpuKind = "BenchmarkKernels/"
+	cpuKind   = "BenchmarkCPU/"
+	gpuKind   = "BenchmarkKernels/"
+	peersKind = "BenchmarkPeers/"
 )
 
 // page is the run as the documents of its kind show it.
 func (r *run) page() page {
-	if r.kind == gpuKind {
+	switch r.kind {
+	case gpuKind:
 		return gpu{r}
+	case peersKind:
+		return peers{r}
 	}
 	return newCPU(r)
 }
@@ -78,7 +82,7 @@ func parse(text string) (*run, error) {
 	r := &run{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		for _, kind := range []string{cpuKind, gpuKind} {
+		for _, kind := range []string{cpuKind, gpuKind, peersKind} {
 			if !strings.HasPrefix(line, kind) {
 				continue
 			}
