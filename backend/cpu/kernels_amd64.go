@@ -38,10 +38,11 @@ func identity() (vendor, family uint32) {
 	return vendor, version>>8&15 + version>>20&255 // the second where the first is 15, and else zero
 }
 
-// distancesOf is what was measured to be the best for a processor: docs/benchmarks/cpu.md has the figures.
+// distancesOf is what was measured to be the best for a processor: docs/kernels.md has the figures. Of AMD's family 26, Zen 5 and later,
+// that is model 2, which stands for the others.
 func distancesOf(vendor, family uint32) distances {
-	const amd, zen5 = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24, 26
-	if vendor == amd && family == zen5 {
+	const amd, measured = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24, 26
+	if vendor == amd && family == measured {
 		return distances{64, 64}
 	}
 	return usual

@@ -80,8 +80,9 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	}
 	sum = sum.AddWords(s.Views)
 	sp.weighGroups()
+	sp.divide()
 	see := l.see.Words()
-	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0, uint32(sp.abreast()))
+	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0, uint32(sp.abreast))
 	sp.splitGroups()
 	first := 0
 	for i, ctx := range s.ContextLens {

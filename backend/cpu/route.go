@@ -92,7 +92,7 @@ func (k *kernels) fetchScales(runs []stored, words int) {
 	}
 }
 
-// distances is how many keys there are from those that are read to those that are fetched meanwhile. The nearer come from the
+// distances is how many keys ahead of those that are read rows are fetched. The nearer come from the
 // second-level cache, and the others from memory into it: of lines on their way to the first
 // level many processors remember too few to keep their memory busy. Where both are the same, all come into the first level.
 type distances struct{ soon, later int }

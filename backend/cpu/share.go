@@ -97,8 +97,11 @@ func (sp *splitter) weighGroups() {
 	groups := sp.groups()
 	for i := range groups {
 		g := &groups[i]
-		sp.total += float64(g.End-g.Key) * float64(g.Rows*sp.load.kvHeads)
-		sp.tiles += sp.groupTiles(g)
+		for tiles, tokens := sp.groupTiles(g), g.Rows/sp.group(); tiles > 0; tiles-- { // the last ones have fewer tokens
+			n := ceilDiv(tokens, tiles)
+			sp.add(g.End-g.Key, n*sp.group(), sp.load.kvHeads)
+			tokens -= n
+		}
 	}
 }
 

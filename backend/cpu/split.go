@@ -12,9 +12,11 @@ type splitter struct {
 	load    workload
 	places  plan.Places
 	threads int
-	fixed   bool    // parts have fixedPart keys, however many threads there are
-	total   float64 // pairs of query row and key, over all KV heads
-	tiles   int     // before contexts are cut
+	fixed   bool // parts have fixedPart keys, however many threads there are
+	weight
+
+	abreast int // the most KV heads that walk side by side
+	cuts    int // parts of the context of the only tile; 0: there are several
 
 	work               []uint32
 	items, parts, rows int
@@ -27,16 +29,8 @@ func (sp *splitter) weigh(seq, first, ctx, n int) {
 	step := sp.load.tileTokens()
 	for q0 := 0; q0 < n; q0 += step {
 		q1 := min(q0+step, n)
-		sp.total += float64(sp.keysOf(seq, first, ctx, n, q0, q1).Count()) * float64((q1-q0)*sp.load.qHeads)
-		sp.tiles++
+		sp.add(sp.keysOf(seq, first, ctx, n, q0, q1).Count(), (q1-q0)*sp.group(), sp.load.kvHeads)
 	}
-}
-
-// abreast is the most KV heads that walk side by side: fewer where there are not as many tiles as workers. To divide heads
-// costs nothing, where to cut a context takes partial results and their merge.
-func (sp *splitter) abreast() int {
-	pieces := ceilDiv(sp.threads, max(sp.tiles, 1)) // of each tile
-	return min(maxTogether, ceilDiv(sp.load.kvHeads, pieces))
 }
 
 // keysOf is what queries [q0, q1) of a sequence see together, but for the keys of its groups.
@@ -95,8 +89,8 @@ func (sp *splitter) keep(it *item, keys int) {
 }
 
 // partsOf is into how many parts a tile's keys are cut, and the size of all but
-// the last. A tile is cut when the KV heads of it that are walked together are more than
-// half of a worker's share, or, where it is all that there is, more than a share: equal parts leave no gaps.
+// the last. Of several tiles one is cut when the KV heads of it that are walked together are more than
+// half of a worker's share.
 func (sp *splitter) partsOf(keys plan.Keys, rows int) (parts, size int) {
 	count := keys.Count()
 	if sp.fixed {
@@ -104,13 +98,12 @@ func (sp *splitter) partsOf(keys plan.Keys, rows int) (parts, size int) {
 		for key := keys.From(0); key < keys.Hi; key = keys.From(nextFixed(key)) {
 			parts++
 		}
-	} else if sp.threads > 1 {
-		share, group := sp.total/float64(min(sp.tiles, 2)*sp.threads), rows/sp.load.kvHeads
-		parts = int(math.Ceil(float64(count) * float64(group*sp.load.together(group, sp.abreast())) / max(share, 1)))
-		if parts = min(parts, count/minPart); parts > 1 {
-			size = ceilDiv(ceilDiv(count, parts), chunk) * chunk
-			parts = ceilDiv(count, size)
-		}
+	} else if parts = sp.cuts; parts == 0 && sp.threads > 1 {
+		group := rows / sp.load.kvHeads
+		parts = int(math.Ceil(float64(count) * float64(group*sp.load.together(group, sp.abreast)) / max(sp.halfShare(sp.threads), 1)))
+	}
+	if !sp.fixed {
+		parts, size = partsOfKeys(count, parts)
 	}
 	if parts < 2 || int64(parts)*int64(rows) > math.MaxUint32-int64(sp.rows) {
 		return 1, count

@@ -30,7 +30,7 @@ func (be *Backend) tileRows() int {
 	return tallRows
 }
 
-// together is how many KV heads walk the keys of a tile of that many rows side by side, of at most so many.
+// together is how many KV heads walk the keys of a tile of that many rows side by side, but no more than most.
 func (l *workload) together(rows, most int) int {
 	if rows > fewRows || l.block > smallBlock {
 		return 1

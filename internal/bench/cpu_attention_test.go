@@ -176,6 +176,11 @@ func (r *processor) twins() {
 
 // cpuName is the name of a step's trial: the activation's type follows from that of the cache.
 func (s step) cpuName() string {
+	return fmt.Sprintf("%s/batch=%d/context=%d/queries=%d", s.cpuStorage(), s.batch, s.context, s.queries)
+}
+
+// cpuStorage is the part of the name that says what a step is, and how its cache is stored.
+func (s step) cpuStorage() string {
 	name := s.stored.String()
 	if s.int8Query {
 		name += "+int8query"
@@ -183,7 +188,7 @@ func (s step) cpuName() string {
 	if s.mass {
 		name += "+mass"
 	}
-	return fmt.Sprintf("%s/%s/%s/batch=%d/context=%d/queries=%d", s.what, name, s.layer().layout(), s.batch, s.context, s.queries)
+	return fmt.Sprintf("%s/%s/%s", s.what, name, s.layer().layout())
 }
 
 // cpuWork is that of a step on the processor: one token a sequence waits for the memory, many, and all heads of

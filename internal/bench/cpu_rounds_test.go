@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// A measurement ends after that many rounds, or that much time but not before the least.
+// A measurement ends after that many rounds, or that much time but not before the least. Rounds that others disturbed are left out where
+// the least clean ones are there.
 const (
-	mostRounds, leastRounds = 25, 5
+	mostRounds, leastRounds = 25, 9
+	leastClean              = 5
 	budget                  = 12 * time.Minute
 )
 
@@ -79,7 +81,7 @@ func clean(samples ...[]sample) (rounds []int, foreign int) {
 			rounds = append(rounds, i)
 		}
 	}
-	if len(rounds) >= min(leastRounds, all) {
+	if len(rounds) >= min(leastClean, all) {
 		return rounds, 0
 	}
 	foreign = all - len(rounds)

@@ -50,6 +50,21 @@ func caches() (all []cache) {
 	return all
 }
 
+// processorKind is what a processor's name leaves out: its family and model, where it has such.
+func processorKind() string {
+	var kind []string
+	for line := range strings.Lines(read("/proc/cpuinfo")) {
+		key, value, _ := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); (key == "cpu family" || key == "model") && len(kind) < 2 {
+			kind = append(kind, strings.TrimPrefix(key, "cpu ")+" "+strings.TrimSpace(value))
+		}
+	}
+	if kind == nil {
+		return "unknown"
+	}
+	return strings.Join(kind, ", ")
+}
+
 // systemName is the operating system and its release.
 func systemName() string { return "linux " + read("/proc/sys/kernel/osrelease") }
 

@@ -10,6 +10,9 @@ func lastCache() int { return 0 }
 // cacheSizes is the caches of a processor, for people.
 func cacheSizes() string { return "unknown" }
 
+// processorKind is what a processor's name leaves out: unknown here.
+func processorKind() string { return "unknown" }
+
 // systemName is the operating system.
 func systemName() string { return runtime.GOOS }
 

@@ -18,6 +18,7 @@ func flushed(lastCache int) int { return pages(max(leastFlush, lastCache*5/2)) }
 func (r *processor) describe(w io.Writer) {
 	line := func(key, format string, args ...any) { _, _ = fmt.Fprintf(w, key+": "+format+"\n", args...) }
 	line("machine", "%s, %d processors, GOMAXPROCS %d", r.home.be.Info().Device, runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	line("processor", "%s", processorKind())
 	line("caches", "%s", cacheSizes())
 	line("memory", "%.1f GiB", gib(int(r.home.be.Info().TotalMemory)))
 	line("system", "%s", systemName())

@@ -98,7 +98,7 @@ func (r *peerRig) step(s step, threads int) {
 			if plain && (s.stored.Quantized() || s.queries > 1 && s.heads != llama) {
 				continue
 			}
-			others = append(others, speed(r.ggml(s, c.theirs, plain, threads), map[bool]string{false: "ggml", true: "ggml-plain"}[plain]))
+			others = append(others, speed(r.ggml(s, c.theirs, plain, threads), ggmlName(plain)))
 		}
 		if r.onnx && !s.stored.Quantized() {
 			others = append(others, speed(r.runtime(s, c.theirs, threads), "onnx"))
@@ -120,8 +120,15 @@ func (r *peerRig) step(s step, threads int) {
 
 // peerName names a step.
 func peerName(s step) string {
-	return fmt.Sprintf("%dx%dx%d/keys=%d/queries=%d/%s", s.query, s.kv, s.dim, s.context, s.queries,
-		s.cpuName()[:len(s.cpuName())-len(fmt.Sprintf("/batch=%d/context=%d/queries=%d", s.batch, s.context, s.queries))])
+	return fmt.Sprintf("%dx%dx%d/keys=%d/queries=%d/%s", s.query, s.kv, s.dim, s.context, s.queries, s.cpuStorage())
+}
+
+// ggmlName is which of its ways ggml computes in.
+func ggmlName(plain bool) string {
+	if plain {
+		return "ggml-plain"
+	}
+	return "ggml"
 }
 
 // rest lets threads that wait actively for more work end that.
@@ -134,7 +141,7 @@ func shapeOf(s step, t peers.Type) peers.Shape {
 
 // ggml adds a trial of ggml's. Its threads go on between the calls of a sample, and are paused otherwise.
 func (r *peerRig) ggml(s step, t peers.Type, plain bool, threads int) *trial {
-	s.what = map[bool]string{false: "ggml", true: "ggml-plain"}[plain]
+	s.what = ggmlName(plain)
 	s.int8Query, s.block = false, contiguous
 	bytes := t.Size(s.dim) * s.kv * s.context
 	pool := r.pools[threads]
@@ -217,8 +224,7 @@ func operandsOf(s step, t peers.Type) peers.Operands {
 	o := peers.Operands{Query: peers.Alloc(t.Size(s.queries * s.query * s.dim)), Output: peers.Alloc(t.Size(s.queries * s.query * s.dim)),
 		NewKeys: peers.Alloc(t.Size(s.queries * s.kv * s.dim)), NewValues: peers.Alloc(t.Size(s.queries * s.kv * s.dim))}
 	for _, rows := range [][]byte{o.Query, o.NewKeys, o.NewValues} {
-		fill(rows)
-		asScales(rows)
+		fillAny(rows)
 	}
 	return o
 }

@@ -145,16 +145,16 @@ func (r *processor) plan() error {
 		r.arenas[use] = a
 	}
 	for _, use := range []use{toRead, toRotate} {
-		fill(r.arenas[use].mem)
-		asScales(r.arenas[use].mem)
+		fillAny(r.arenas[use].mem)
 	}
 	clear(r.arenas[toWrite].mem) // the system gives memory at the first write
 	return nil
 }
 
-// asScales makes what fill wrote fit for scales, too: bytes as those of fill are infinite factors with a float of 8 bits,
-// and exponents up to 2^124, with which sums are not finite and attention walks twice. Afterwards they are at most 2^-4.
-func asScales(mem []byte) {
+// fillAny is fill with bytes that are scales, too: those of fill are infinite factors as floats of 8 bits,
+// and exponents up to 2^124, with which sums are not finite and attention walks twice. Here they are at most 2^-4.
+func fillAny(mem []byte) {
+	fill(mem)
 	for i := 0; i < len(mem)/8*8; i += 8 {
 		word := binary.LittleEndian.Uint64(mem[i:])
 		binary.LittleEndian.PutUint64(mem[i:], word&0x7b7b7b7b7b7b7b7b|0x0070007000700070)

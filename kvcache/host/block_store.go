@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
@@ -36,14 +35,13 @@ type BlockStore[T Element] struct {
 // for each token. ErrArgument when a size is out of range or the memory would exceed the machine's. All its
 // memory is allocated here.
 func NewBlockStore[T Element](blocks, blockSize, dim int) (*BlockStore[T], error) {
-	var zero T
 	switch {
 	case blockSize < 1 || blockSize&(blockSize-1) != 0:
 		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
 	case dim < 1:
 		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
 	}
-	bytes, ok := backend.Mul(blocks, blockSize, dim, int(unsafe.Sizeof(zero)))
+	bytes, ok := backend.Mul(blocks, blockSize, dim, elementBytes[T]())
 	if !ok || bytes > maxStoreBytes || blocks > (maxStoreBytes-bytes)/blockBytes {
 		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}

@@ -28,7 +28,7 @@ func NewCachedKvState[T Element](keys, values [][]T, tokens int) (*CachedKvState
 	if tokens < 1 || len(keys) == 0 || len(keys[0]) < tokens {
 		return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("%d tokens of %d layers: need at least 1 of each, and an element for each token", tokens, len(keys))}
 	}
-	d, err := NewDense(keys, values, len(keys[0])/tokens, tokens)
+	d, err := newDense(op, keys, values, len(keys[0])/tokens, tokens)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -18,11 +19,14 @@ var (
 	_ KvCacheTarget[float32] = (*Dense[float32])(nil)
 )
 
-// NewDense returns the access to a sequence whose keys and values are [capacity, kvDim] in each layer, for kvDim = heads × dim:
+// NewDense returns a Dense over a sequence whose keys and values are [capacity, kvDim] in each layer, for kvDim = heads × dim:
 // of a tensor [batch, seq, heads, dim] the part of one sequence. The memory stays the caller's and is not copied; the first tokens of its
 // rows are in use. ErrArgument when lengths do not fit.
 func NewDense[T Element](keys, values [][]T, kvDim, tokens int) (*Dense[T], error) {
-	const op = "dense"
+	return newDense("dense", keys, values, kvDim, tokens)
+}
+
+func newDense[T Element](op string, keys, values [][]T, kvDim, tokens int) (*Dense[T], error) {
 	switch {
 	case kvDim < 1:
 		return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("rows of %d elements: need at least 1", kvDim)}
@@ -36,7 +40,7 @@ func NewDense[T Element](keys, values [][]T, kvDim, tokens int) (*Dense[T], erro
 			}
 		}
 	}
-	d := &Dense[T]{keys: keys, values: values, kvDim: kvDim}
+	d := &Dense[T]{keys: slices.Clone(keys), values: slices.Clone(values), kvDim: kvDim}
 	if err := d.SetLen(tokens); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/testutil/beside"
 )
 
-// benchTokens are so many rows of 8 heads of 128, 4 MiB of float32.
+// benchTokens rows of 8 heads of 128 are 4 MiB of float32.
 const benchTokens, benchDim = 1024, 8 * 128
 
 // benchCache is a cache with those rows, and the rows.

@@ -8,7 +8,7 @@ import (
 )
 
 // A sum of one or two blocks of SHA-256 takes a third less where the message is padded already: then it stands in the state that
-// package crypto/sha256 gives out, and no copy of the hash has to be ended.
+// package crypto/sha256 gives out, and no copy of the hash has to be finalized.
 const (
 	sumAt      = 4 // after "sha\x03"
 	stateSize  = sumAt + sha256.Size + sha256.BlockSize + 8
@@ -19,7 +19,11 @@ const (
 var inState = func() bool {
 	h, want := sha256.New(), sha256.Sum256([]byte("abc"))
 	h.Write(padded(append(make([]byte, 0, sha256.BlockSize), "abc"...), len("abc")))
-	state, err := h.(encoding.BinaryAppender).AppendBinary(nil)
+	appender, ok := h.(encoding.BinaryAppender)
+	if !ok {
+		return false
+	}
+	state, err := appender.AppendBinary(nil)
 	return err == nil && len(state) == stateSize && bytes.Equal(state[sumAt:][:sha256.Size], want[:])
 }()
 

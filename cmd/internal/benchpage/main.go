@@ -3,7 +3,7 @@
 //
 //	go run ./cmd/internal/benchpage docs/benchmarks/cpu.txt
 //
-// reads that file, and writes cpu.md, cpu-1.svg and cpu-all.svg in the same folder. Of the
+// reads that file, and writes cpu.md, cpu-1.svg and cpu-all.svg in the same folder; of peers.txt, peers.md. Of the
 // kernels of a GPU, in cuda.txt, it makes cuda.md, cuda.svg and cuda.json. Where cuda-pack.json is
 // there, the results.json of an experiment pack, the document has a table of what was predicted
 // and what was measured.

@@ -6,7 +6,6 @@
 package peers
 
 /*
-#include <stdlib.h>
 #include "ggml.h"
 #include "peers.h"
 */
@@ -33,7 +32,7 @@ func (t Type) Size(elements int) int { return int(C.peers_ggml_size(C.int(t), C.
 
 // Shape is a call for one sequence. Its queries are those of the last keys, and each sees the keys up to its own.
 type Shape struct {
-	Type                              Type
+	Type                               Type
 	Heads, KVHeads, Dim, Keys, Queries int
 }
 
@@ -54,8 +53,10 @@ type Pool struct {
 
 // NewPool is a pool that is paused.
 func NewPool(threads int) *Pool { return &Pool{C.peers_ggml_pool(C.int(threads)), threads} }
-func (p *Pool) Pause()          { C.peers_ggml_pause(p.c) }
-func (p *Pool) Resume()         { C.peers_ggml_resume(p.c) }
+
+// Pause ends the waiting of the threads, and Resume begins it.
+func (p *Pool) Pause()  { C.peers_ggml_pause(p.c) }
+func (p *Pool) Resume() { C.peers_ggml_resume(p.c) }
 
 // Attention is a call of ggml's. Query and Output are [queries, heads, dim].
 type Attention struct {

@@ -31,6 +31,7 @@ func OpenONNX(library string) (version string, err error) {
 // Session is ONNX Runtime's GroupQueryAttention with threads of its own.
 type Session struct{ c unsafe.Pointer }
 
+// NewSession is a session for keys of a type, F32 or F16.
 func NewSession(t Type, heads, kvHeads, threads int) (*Session, error) {
 	text := groupQueryAttention(onnxTypes[t][0], heads, kvHeads)
 	model := C.CBytes(text)
@@ -49,6 +50,7 @@ type Operands struct{ Query, NewKeys, NewValues, Keys, Values, Output []byte }
 // Call is a session with its operands.
 type Call struct{ c unsafe.Pointer }
 
+// Bind makes a call. The caller frees it.
 func (s *Session) Bind(shape Shape, o Operands) (*Call, error) {
 	c, t := shape.c(), onnxTypes[shape.Type]
 	bound := C.peers_onnx_bind(s.c, &c, C.int(t[0]), C.size_t(t[1]), address(o.Query), address(o.NewKeys), address(o.NewValues), address(o.Keys), address(o.Values), address(o.Output))
@@ -58,6 +60,7 @@ func (s *Session) Bind(shape Shape, o Operands) (*Call, error) {
 	return &Call{bound}, nil
 }
 
+// Run computes it.
 func (c *Call) Run() error {
 	if C.peers_onnx_run(c.c) != 0 {
 		return onnxError()
@@ -65,6 +68,7 @@ func (c *Call) Run() error {
 	return nil
 }
 
+// Free leaves the operands to the caller.
 func (c *Call) Free() { C.peers_onnx_free(c.c) }
 
 // Alloc is zeroed memory outside of Go's heap.

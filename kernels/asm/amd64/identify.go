@@ -7,7 +7,7 @@ import (
 
 // identify asks the processor what it is.
 func identify(g *generator) {
-	if !g.wide() {
+	if !g.wide() { // once, and not for each tier
 		return
 	}
 	g.Function("cpuid")
