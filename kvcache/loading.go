@@ -59,9 +59,7 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 
 // findWait is how long Open waits for tiers to say what they have, or a tenth of what computing takes, if that is known and less, or
 // findLeast: what is slower has nothing.
-var findWait = 100 * time.Millisecond
-
-const findLeast = 10 * time.Millisecond
+var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {
