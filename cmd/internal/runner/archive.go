@@ -73,6 +73,16 @@ func (a *archive) add(t tensor) {
 	a.tensors[t.name] = t
 }
 
+// join adds the tensors of another file.
+func (a *archive) join(b *archive) {
+	a.files = append(a.files, b.data)
+	for name, t := range b.tensors {
+		_, twice := a.tensors[name]
+		a.need(!twice, "tensor "+name, "is in two files")
+		a.tensors[name] = t
+	}
+}
+
 // disjoint fails if two tensors share a byte: a file may not be made to expand by naming the same bytes many times.
 func (a *archive) disjoint() {
 	var before tensor

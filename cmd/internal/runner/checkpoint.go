@@ -53,13 +53,8 @@ func parseShards(fsys fs.FS, index file) *archive {
 	all.need(err == nil, "index", "%v", err)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
-		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
-		all.files = append(all.files, a.data)
-		for name, t := range a.tensors {
-			_, twice := all.tensors[name]
-			all.need(!twice, "tensor "+name, "is in two files")
-			all.tensors[name] = t
-		}
+		a := parseSafetensors(openWeights(fsys, path.Join(path.Dir(index.name), name)))
+		all.join(a)
 	}
 	return all
 }

@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -43,7 +45,7 @@ func each(setting string, n int) func(*settings, int) bool {
 }
 
 // everywhere is what the runner has no other value for in any family.
-var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "use_bidirectional_attention": false}
+var everywhere = map[string]any{"mlp_bias": false, "use_bidirectional_attention": false}
 
 // classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
 // what a file does not have, though not of what it has as null.
@@ -60,7 +62,9 @@ func (s *settings) config() Config {
 	name := get[string](s, "model_type")
 	name = cmp.Or(larger[name], name)
 	f, known := families[name]
-	s.support(known, "model_type %s", name)
+	if !known {
+		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+	}
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[name])
 	}
@@ -69,6 +73,7 @@ func (s *settings) config() Config {
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
+	s.unquantized()
 	s.only(everywhere)
 	s.only(f.only)
 	c := Config{

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -15,13 +16,33 @@ import (
 var ggmlTypes = map[uint32]string{
 	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
 	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
-	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
+	16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
+	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }
 
 const ggufString, ggufArray = 8, 9
 
 // No model has more entries. In memory an entry takes several times the bytes of the shortest in a file.
 const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
+
+// parseGGUFs is parseGGUF, and of a model that is split into several files reads all of them.
+func parseGGUFs(fsys fs.FS, first file) (*settings, *archive) {
+	meta, all := parseGGUF(first)
+	count := get(meta, "split.count", 1)
+	if count <= 1 {
+		return meta, all
+	}
+	stem, numbered := strings.CutSuffix(first.name, fmt.Sprintf("-00001-of-%05d.gguf", count))
+	meta.need(numbered && get(meta, "split.no", 0) == 0, "metadata split.no", "is a part of %d: name the first one, which ends in -00001-of-%05d.gguf", count, count)
+	meta.need(count < 1e5, "metadata split.count", "is %d", count)
+	for i := 2; i <= count; i++ {
+		_, a := parseGGUF(openWeights(fsys, fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i, count)))
+		all.join(a)
+	}
+	want := get(meta, "split.tensors.count", len(all.tensors))
+	meta.need(want == len(all.tensors), "metadata split.tensors.count", "is %d, the %d files have %d", want, count, len(all.tensors))
+	return meta, all
+}
 
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
 // metadata, and the place and shape of every tensor.

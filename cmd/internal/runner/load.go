@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,16 +22,35 @@ import (
 //
 // Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
 // that it is about.
-func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
-	return load(disk{}, filepath.ToSlash(path), vocabulary)
+func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+	d := &disk{}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return load(d, filepath.ToSlash(path), vocabulary)
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS
 // knows, and names in errors, only a path below its folder.
-type disk struct{}
+type disk struct{ ends []func() error }
 
-func (disk) Open(name string) (fs.File, error)     { return os.Open(name) }
-func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+func (*disk) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (*disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// mapped is the contents of a file of weights until close.
+func (d *disk) mapped(name string) ([]byte, error) {
+	data, end, err := modelfile.Map(name)
+	if err == nil {
+		d.ends = append(d.ends, end)
+	}
+	return data, err
+}
+
+func (d *disk) close() (err error) {
+	for _, end := range d.ends {
+		err = errors.Join(err, end())
+	}
+	d.ends = nil
+	return err
+}
 
 // LoadFS is Load from any file system, such as that of a model that is embedded in the program.
 func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
@@ -40,12 +60,9 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	defer caught(&err)
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
-		index := path.Join(name, "model.safetensors.index.json")
-		if name = path.Join(name, "model.safetensors"); !there(fsys, name) && there(fsys, index) {
-			name = index
-		}
+		name = locate(fsys, name)
 	}
-	f := open(fsys, name)
+	f := openWeights(fsys, name)
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
@@ -63,13 +80,14 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 			}
 		}
 	case ".gguf":
-		meta, a = parseGGUF(f)
+		meta, a = parseGGUFs(fsys, f)
 		cfg = ggufConfig(meta, a)
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	default:
-		f.support(false, "a model that is no folder and does not end in .safetensors, .gguf or .bin")
+		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
+	a.judge()
 	m = a.model(cfg)
 	switch {
 	case vocabulary != "":
@@ -91,7 +109,7 @@ func there(fsys fs.FS, name string) bool {
 // LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
 func LoadConfig(folder string) (c Config, err error) {
 	defer caught(&err)
-	return readConfig(disk{}, filepath.ToSlash(folder)), nil
+	return readConfig(&disk{}, filepath.ToSlash(folder)), nil
 }
 
 func readConfig(fsys fs.FS, folder string) Config {
@@ -134,13 +152,32 @@ func (f file) support(has bool, format string, a ...any) {
 	}
 }
 
+// refuse gives a sound file up for a feature, and says what to do.
+func (f file) refuse(feature, remedy string) {
+	check(modelfile.ErrUnsupported{File: f.name, Feature: feature, Remedy: remedy})
+}
+
 // open reads a regular file.
 func open(fsys fs.FS, name string) file {
+	return opened(fsys, name, fs.ReadFile)
+}
+
+// openWeights is open for files that are large, of which what is looked at is read if they are on this machine.
+func openWeights(fsys fs.FS, name string) file {
+	return opened(fsys, name, func(fsys fs.FS, name string) ([]byte, error) {
+		if d, ok := fsys.(*disk); ok {
+			return d.mapped(name)
+		}
+		return fs.ReadFile(fsys, name)
+	})
+}
+
+func opened(fsys fs.FS, name string, read func(fs.FS, string) ([]byte, error)) file {
 	f := file{name: name}
 	info, err := fs.Stat(fsys, name)
 	if err == nil {
 		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
-		f.data, err = fs.ReadFile(fsys, name)
+		f.data, err = read(fsys, name)
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
 		err = fmt.Errorf("%s: %w", name, failed.Err)
