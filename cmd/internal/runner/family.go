@@ -36,6 +36,15 @@ var families = map[string]family{
 	"deepseek_v3": {shape: deepSeek},
 }
 
+// sizes are families whose attention is known, and which the runner does not run.
+var sizes = map[string]family{
+	"mixtral":   {kind: "sliding_attention"},
+	"phi3":      {kind: "sliding_attention"},
+	"qwen2_moe": {kind: "sliding_attention", full: lower},
+	"qwen3_moe": {kind: "sliding_attention", full: lower},
+	"kimi_k2":   {shape: deepSeek},
+}
+
 // each is each n-th layer, where n is a setting.
 func each(setting string, n int) func(*settings, int) bool {
 	return func(s *settings, layer int) bool {
@@ -64,6 +73,8 @@ func (s *settings) config() Config {
 	f, known := families[name]
 	if !known {
 		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+		f = sizes[name]
+		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
 	}
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[name])

@@ -60,6 +60,6 @@ func FuzzConfig(f *testing.F) {
 		}
 	}
 	fuzzReader(f, "config.json", seed, func(in file) error {
-		return failed(func() { parseConfig(in) })
+		return failed(func() { parseConfig(in, nil) })
 	})
 }

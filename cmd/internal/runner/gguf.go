@@ -132,8 +132,37 @@ var ggufNames = map[string]string{
 	"num_key_value_heads": "llama.attention.head_count_kv", "head_dim": "llama.attention.key_length",
 	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
 	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
+	"sliding_window": "llama.attention.sliding_window", "num_local_experts": "llama.expert_count", "num_experts_per_tok": "llama.expert_used_count",
+	"attn_logit_softcapping": "llama.attn_logit_softcapping", "final_logit_softcapping": "llama.final_logit_softcapping",
 	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
+}
+
+// ggufFamilies is what Hugging Face calls architectures of GGUF; absent: the same.
+var ggufFamilies = map[string]string{
+	"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gpt-oss": "gpt_oss", "llama4": "llama4_text", "deepseek2": "deepseek_v2",
+}
+
+// foreign gives the settings of an architecture that is not run the names of its family, so that it can be sized.
+func (s *settings) foreign() {
+	field := s.own("model_type")
+	s.values[field] = cmp.Or(ggufFamilies[s.arch], s.arch)
+	if heads, ok := s.values[s.own("num_attention_heads")].(float64); ok && heads > 0 {
+		s.assume(map[string]any{"query_pre_attn_scalar": get(s, "head_dim", get(s, "hidden_size", 0.0)/heads)})
+	}
+	for _, key := range []string{"sliding_window_pattern", "rope_local_base_freq"} { // which readers of GGUF know
+		if value, ok := classes[s.values[field].(string)][key]; ok {
+			s.assume(map[string]any{key: value})
+		}
+	}
+	if s.arch == "deepseek2" { // whose key and value lengths are of latents, and those of heads have names of their own
+		number := func(key string) float64 { return get(s, s.arch+"."+key, 0.0) }
+		rotated := number("rope.dimension_count")
+		for key, value := range map[string]float64{"qk_rope_head_dim": rotated, "kv_lora_rank": number("attention.kv_lora_rank"), "q_lora_rank": number("attention.q_lora_rank"),
+			"qk_nope_head_dim": max(number("attention.key_length_mla"), number("attention.key_length")) - rotated, "v_head_dim": max(number("attention.value_length_mla"), number("attention.value_length"))} {
+			s.values[key] = value
+		}
+	}
 }
 
 // ggml is what GGUF calls the weights of Llama.
@@ -153,13 +182,17 @@ func ggufConfig(meta *settings, a *archive) Config {
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
-	name := get[string](meta, "model_type")
-	meta.support(name == "llama", "model_type %s in a GGUF file", name)
+	meta.arch = get[string](meta, "model_type")
+	if meta.arch != "llama" {
+		meta.refuse("architecture "+meta.arch+" in a GGUF file", "of GGUF files it runs those of architecture llama")
+		meta.foreign()
+	} else {
+		meta.only(map[string]any{"llama.attention.sliding_window": 0.0})
+	}
 	c := meta.config()
 	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
-	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0,
-		"llama.attention.sliding_window": 0.0})
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0})
 	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
 	meta.support(!scaled, "rope_freqs.weight")
 	meta.check(&c)

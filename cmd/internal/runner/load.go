@@ -24,7 +24,7 @@ import (
 // that it is about.
 func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	d := &disk{}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = cmp.Or(err, d.close()) }()
 	return load(d, filepath.ToSlash(path), vocabulary)
 }
 
@@ -73,7 +73,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		} else {
 			a = parseSafetensors(f)
 		}
-		cfg = readConfig(fsys, folder)
+		cfg = readConfig(fsys, folder, nil)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
 			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file
@@ -87,7 +87,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	default:
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
-	a.judge()
+	a.judged(nil)
 	m = a.model(cfg)
 	switch {
 	case vocabulary != "":
@@ -106,14 +106,29 @@ func there(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
-func LoadConfig(folder string) (c Config, err error) {
+// LoadConfig reads what a model is, without its weights: the config.json of a folder, or beside a .safetensors file, or the header of a
+// .gguf file. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
+func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
+	d := &disk{}
+	defer func() { err = cmp.Or(err, d.close()) }()
 	defer caught(&err)
-	return readConfig(&disk{}, filepath.ToSlash(folder)), nil
+	name = filepath.ToSlash(name)
+	switch path.Ext(name) {
+	case ".gguf":
+		meta, a := parseGGUFs(d, openWeights(d, name))
+		meta.cannot = &cannot
+		c = ggufConfig(meta, a)
+		a.judged(&cannot)
+		return c, cannot, nil
+	case ".safetensors", ".json":
+		name = path.Dir(name)
+	}
+	return readConfig(d, name, &cannot), cannot, nil
 }
 
-func readConfig(fsys fs.FS, folder string) Config {
-	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
+// readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.
+func readConfig(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) Config {
+	c := parseConfig(open(fsys, path.Join(folder, "config.json")), cannot)
 	if name := path.Join(folder, "generation_config.json"); there(fsys, name) {
 		s := parseSettings(open(fsys, name), "generation")
 		for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone

@@ -178,7 +178,7 @@ func ggufError(f file) error { return failed(func() { parseGGUF(f) }) }
 func checkpointError(f file) error { return failed(func() { parseCheckpoint(f) }) }
 
 func configOf(f file) (c Config, err error) {
-	err = failed(func() { c = parseConfig(f) })
+	err = failed(func() { c = parseConfig(f, nil) })
 	return c, err
 }
 
@@ -456,7 +456,7 @@ func TestGenerationConfig(t *testing.T) {
 	read := func(generation string) (c Config, err error) {
 		defer caught(&err)
 		return readConfig(folder(map[string][]byte{
-			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m"), nil
+			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m", nil), nil
 	}
 	for generation, want := range map[string][]uint32{
 		`{}`: {1}, `{"eos_token_id":null}`: {1}, `{"eos_token_id":2}`: {1, 2}, `{"eos_token_id":[3,1,2],"temperature":0.7}`: {1, 3, 2},

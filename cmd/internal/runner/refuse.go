@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
@@ -23,8 +25,8 @@ func (a *archive) reads() string {
 	return readsOther
 }
 
-// judge refuses an archive with weights in types that are not decoded, all of which it names. Integers are no weights.
-func (a *archive) judge() {
+// judged refuses an archive with weights in types that are not decoded, all of which it names. Integers are no weights.
+func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
 	for _, t := range a.tensors {
 		if _, known := encodings[t.encoding]; !known && !strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ") {
@@ -39,7 +41,7 @@ func (a *archive) judge() {
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		types = append(types, fmt.Sprintf("%s (%d of %d tensors)", name, count[name], len(a.tensors)))
 	}
-	a.refuse("tensor type "+strings.Join(types, ", "), a.reads())
+	(&settings{file: a.file, cannot: cannot}).refuse("tensor type "+strings.Join(types, ", "), a.reads())
 }
 
 // locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
