@@ -150,7 +150,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (14 minutes; BE
 .PHONY: bench-peers
 bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runtime's (from npm), in turns in one process (15 minutes; BENCHTIME=1x: smaller, to see that it runs)
 	@mkdir -p build
-	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; exit $$status
+	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || { mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; }; exit $$status
 
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
