@@ -1,15 +1,16 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
 
@@ -45,13 +46,28 @@ type encoding struct {
 	decode       func(dst []float32, src []byte) // one group
 }
 
-var encodings = map[string]encoding{
-	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(le.Uint32(src)) }},
-	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(le.Uint16(src)) }},
-	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
-	"Q8_0": {product.Group, 2 + product.Group, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and signed bytes
-		quant.DecodeInt8(dst[:product.Group], src[2:], quant.FromF16(le.Uint16(src)))
-	}},
+// encodings is those that are decoded, which all are GGUF's, and some of them of safetensors as well.
+var encodings = func() map[string]encoding {
+	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16, "Q8_0": backend.Int8}
+	all := map[string]encoding{}
+	for _, t := range ggml.Types {
+		if t.Decode != nil {
+			all[t.Name] = encoding{t.Block, t.Bytes, cmp.Or(same[t.Name], backend.F32), t.Decode}
+		}
+	}
+	return all
+}()
+
+// codes is a matrix of a tensor whose type no product reads as it is, of which the codes are kept; false: it is none.
+func (a *archive) codes(name string, rows, cols int) (*product.Matrix, bool) {
+	name = a.names.Replace(name)
+	t := a.tensors[name]
+	e, known := encodings[t.encoding]
+	if !known || e.group == 1 || e.dtype != backend.F32 {
+		return nil, false
+	}
+	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
+	return product.PackCodes(product.Codes{Block: e.group, Bytes: e.bytes, Decode: e.decode}, rows, cols, bytes.Clone(t.data)), true
 }
 
 var le = binary.LittleEndian
@@ -114,8 +130,8 @@ func (a *archive) dense(name string, shape ...int) dense {
 	a.support(known, "tensor type %s (of %s)", t.encoding, name)
 	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
-		group := t.data[i/e.group*e.bytes:]
-		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
+		group := t.data[i/e.group*e.bytes:][:e.bytes]
+		if e.decode(out.data[i:i+e.group], group); e.dtype == backend.Int8 {
 			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
 		}
 	}

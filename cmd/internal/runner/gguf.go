@@ -9,16 +9,9 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 )
-
-// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named only in the error that refuses them.
-var ggmlTypes = map[uint32]string{
-	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
-	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
-	16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
-	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
-}
 
 const ggufString, ggufArray = 8, 9
 
@@ -48,7 +41,7 @@ func parseGGUFs(fsys fs.FS, first file) (*settings, *archive) {
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
-	a.names = ggml
+	a.names = ggufWeights
 	r := a.reader
 	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
 	version := r.u32("version")
@@ -120,7 +113,7 @@ func (r *reader) tensor() tensor {
 	}
 	slices.Reverse(t.shape)
 	kind := r.u32(field)
-	t.encoding, t.begin = cmp.Or(ggmlTypes[kind], fmt.Sprintf("number %d", kind)), size()
+	t.encoding, t.begin = cmp.Or(ggml.Types[kind].Name, fmt.Sprintf("number %d", kind)), size()
 	return t
 }
 
@@ -165,8 +158,8 @@ func (s *settings) foreign() {
 	}
 }
 
-// ggml is what GGUF calls the weights of Llama.
-var ggml = strings.NewReplacer(
+// ggufWeights is what GGUF calls the weights of Llama.
+var ggufWeights = strings.NewReplacer(
 	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
 	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
 	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",

@@ -67,7 +67,7 @@ func TestFormatsAgree(t *testing.T) {
 		}
 		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0"} {
 			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
-				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
+				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), kind)}), "m.gguf")
 			})
 			cfg.RoPE.Dims = cfg.HeadDim
 			require.Equal(t, cfg, m.Config)
@@ -117,7 +117,7 @@ func TestCutFiles(t *testing.T) {
 		data []byte
 	}{
 		{"model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "F16")},
-		{"model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F32")},
+		{"model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), "F32")},
 		{"model.bin", craftCheckpoint(cfg)},
 	} {
 		load := func(data []byte) error {
@@ -194,7 +194,7 @@ func refused(t *testing.T, err error, file, field, why, name string) {
 func TestHostileGGUF(t *testing.T) {
 	cfg := craftConfig(4)
 	open := func(change func(meta map[string][]byte, arrays []array)) error {
-		meta, arrays := craftMeta(cfg), craftArrays(cfg, ggml)
+		meta, arrays := craftMeta(cfg), craftArrays(cfg, ggufWeights)
 		change(meta, arrays)
 		data := craftGGUF(meta, arrays, "F32")
 		var err error
@@ -304,7 +304,7 @@ func TestHostileGGUF(t *testing.T) {
 // No setting of a GGUF file says that attention has biases: they are there or not.
 func TestBiasesOfGGUF(t *testing.T) {
 	cfg := craftConfig(4)
-	list, biases := craftArrays(cfg, ggml), map[string][]float32{}
+	list, biases := craftArrays(cfg, ggufWeights), map[string][]float32{}
 	for l := range cfg.Layers {
 		for _, part := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
 			a := array{fmt.Sprintf("blk.%d.%s.bias", l, part), []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}

@@ -13,14 +13,14 @@ import (
 
 // What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
 const (
-	readsGGUF  = "of a GGUF file it reads F32, F16, BF16 and Q8_0: llama.cpp's llama-quantize makes the last one of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q8_0), with what they have lost"
+	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize makes one of them of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), with what they have lost"
 	readsOther = "it reads F32, F16 and BF16: most models are published in BF16, too, often under the same name without the quantization in it"
 )
 
 // reads is what to do for an archive.
 func (a *archive) reads() string {
-	if a.names == ggml {
-		return readsGGUF
+	if a.names == ggufWeights {
+		return named(readsGGUF, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
 	}
 	return readsOther
 }

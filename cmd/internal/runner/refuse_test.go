@@ -3,15 +3,17 @@ package runner
 import (
 	"encoding/binary"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
 // What people have and this program does not read is refused in the words that they use for it, with what to do.
@@ -61,9 +63,9 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 
 // Types of GGUF are refused by their names, each once, however large the file is: of that only the header is looked at.
 func TestTypesAreRefusedByTheHeader(t *testing.T) {
-	for number, name := range map[uint32]string{2: "Q4_0", 12: "Q4_K", 14: "Q6_K", 20: "IQ4_NL", 23: "IQ4_XS", 39: "MXFP4", 1000: "number 1000"} {
+	for number, name := range map[uint32]string{16: "IQ2_XXS", 19: "IQ1_S", 22: "IQ2_S", 29: "IQ1_M", 34: "TQ1_0", 1000: "number 1000"} {
 		c := craftConfig(8)
-		arrays := craftArrays(c, ggml)
+		arrays := craftArrays(c, ggufWeights)
 		data := craftGGUF(craftMeta(c), arrays, "F32")
 		for _, i := range []int{1, 3} { // types of two tensors
 			at := headerOf(t, data, arrays[i].name)
@@ -101,7 +103,7 @@ func headerOf(t *testing.T, data []byte, name string) int {
 // A model in several files is read from the first one, and is the same as in one.
 func TestSplitGGUF(t *testing.T) {
 	c := craftConfig(8)
-	arrays := craftArrays(c, ggml)
+	arrays := craftArrays(c, ggufWeights)
 	number := func(v int) []byte { return join(u32(ggufU32), u32(uint32(v))) }
 	part := func(no, count int, arrays []array, tensors int) []byte {
 		meta := map[string][]byte{}
@@ -138,27 +140,33 @@ func TestSplitGGUF(t *testing.T) {
 	require.ErrorContains(t, err, "m-00003-of-00003.gguf")
 }
 
-// Files of others: what is read has llama.cpp's text, and what is not is refused for its types.
+// Files of others, of every type that is read, have llama.cpp's tokens and texts.
 func TestForeignGGUF(t *testing.T) {
-	for _, name := range []string{"llama-split/llama-split-00001-of-00002.gguf", "llama-q8_0/llama-q8_0.gguf"} {
-		path := external.Path(t, "gguf", name)
-		var want struct {
-			Long, Short struct {
+	be := openCPU(t)
+	for _, name := range []string{"llama-split/llama-split-00001-of-00002.gguf", "llama-q8_0/llama-q8_0.gguf", "llama-q4_0/llama-q4_0.gguf", "llama-q4_k_m/llama-q4_k_m.gguf"} {
+		t.Run(path.Base(name), func(t *testing.T) {
+			file := external.Path(t, "gguf", name)
+			type text struct {
 				Prompt    string
 				PromptIDs []uint32 `json:"prompt_ids"`
 				IDs       []uint32
 			}
-		}
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), "expected.json"))
-		readJSON(t, data, err, &want)
-		_, tok, err := Load(path, "")
-		require.NoError(t, err)
-		require.Equal(t, want.Long.PromptIDs, tok.Encode(want.Long.Prompt), name)
-		require.Equal(t, want.Short.PromptIDs, tok.Encode(want.Short.Prompt), name)
-	}
-	for name, types := range map[string]string{"llama-q4_0/llama-q4_0.gguf": "Q4_0", "llama-q4_k_m/llama-q4_k_m.gguf": "Q4_K"} {
-		_, _, err := Load(external.Path(t, "gguf", name), "")
-		require.ErrorIs(t, err, modelfile.ErrUnsupported{})
-		require.ErrorContains(t, err, "tensor type "+types)
+			var want struct{ Long, Short text }
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(file), "expected.json"))
+			readJSON(t, data, err, &want)
+			m, tok, err := Load(file, "")
+			require.NoError(t, err)
+			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Storage: kvcache.Storage{K: backend.F32}, Memory: kvcache.Memory{Capacity: 256}}})
+			for _, text := range []text{want.Long, want.Short} {
+				require.Equal(t, text.PromptIDs, tok.Encode(text.Prompt))
+				var ids []uint32
+				_, err := r.Generate(t.Context(), []Prompt{{Tokens: text.PromptIDs}}, len(text.IDs), Sampling{}, func(_ int, token uint32) error {
+					ids = append(ids, token)
+					return nil
+				})
+				require.NoError(t, err)
+				require.Equal(t, text.IDs, ids)
+			}
+		})
 	}
 }
