@@ -23,7 +23,7 @@ func TestBlocksAreReadWhole(t *testing.T) {
 		t.Run(typ.Name, func(t *testing.T) {
 			src := make([]byte, typ.Bytes)
 			for i := range src {
-				src[i] = byte(rng.UintN(256)) & 0x3b // of scales in f16 not the exponent of infinity, wherever they are
+				src[i] = byte(rng.UintN(256))&0x3b | 0x11 // of scales in f16 not the exponent of infinity, wherever they are, and none is zero
 			}
 			decode := func() []float32 {
 				dst := make([]float32, typ.Block)

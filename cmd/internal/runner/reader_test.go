@@ -294,8 +294,8 @@ func TestHostileGGUF(t *testing.T) {
 	refused(t, err, "m", "tensor a", "multiple of the alignment", "alignment")
 	err = ggufError(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
 	refused(t, err, "m", "tensor a", "offset", "offset")
-	for name, kind := range map[string]string{"a": "Q4_K", "b": "number 99"} {
-		_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
+	for name, kind := range map[string]string{"a": "IQ2_S", "b": "number 99"} {
+		_, a := parseGGUF(head(3, 2, 0, tensor("a", 22, 0), tensor("b", 99, 0), make([]byte, 99)))
 		err := failed(func() { a.dense(name, 1) })
 		require.EqualError(t, err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
 	}
