@@ -186,8 +186,9 @@ func ggufConfig(meta *settings, a *archive) Config {
 	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0})
-	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
-	meta.support(!scaled, "rope_freqs.weight")
+	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
+		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, a.dense("rope_freqs.weight", c.RoPE.Dims/2).data)
+	}
 	meta.check(&c)
 	return c
 }
@@ -203,4 +204,43 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
 	return tokenizer.SentencePiece(meta.name, pieces, bos)
+}
+
+// ggufByteLevel reads the embedded byte-level BPE vocabulary.
+func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
+	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
+	kinds := make([]tokenizer.PieceKind, vocab)
+	for i, kind := range ggufFloats(meta, "tokenizer.ggml.token_type", vocab) {
+		kinds[i] = tokenizer.PieceKind(kind)
+	}
+	var begin []uint32
+	pre := get(meta, "tokenizer.ggml.pre", "default")
+	if get(meta, "tokenizer.ggml.add_bos_token", strings.HasPrefix(pre, "llama")) {
+		begin = []uint32{bos}
+	}
+	merges := get[ggufList](meta, "tokenizer.ggml.merges")
+	return tokenizer.ByteLevel(meta.name, ggufStrings(meta, "tokenizer.ggml.tokens", vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), kinds, pre, begin)
+}
+
+// llama3 is a rotary embedding whose frequencies are those of r divided by factors. They are Llama 3's for some length of the
+// context that it was first trained with, which is not in the file.
+func (s *settings) llama3(r backend.RoPE, headDim int, factors []float32) backend.RoPE {
+	plain, err := r.Resolve(headDim)
+	s.need(err == nil, "rope", "%v", err)
+	for original := 64; original <= maxContext; original *= 2 {
+		scaled := r
+		scaled.Scaling, scaled.Factor, scaled.OriginalContext = backend.Llama3Scaling, float64(slices.Max(factors)), original
+		if scaled, err = scaled.Resolve(headDim); err != nil {
+			break
+		}
+		same := true
+		for i, f := range factors {
+			same = same && math.Abs(plain.Frequency(i)/scaled.Frequency(i)-float64(f)) < 1e-4*float64(f)
+		}
+		if same {
+			return scaled
+		}
+	}
+	s.support(false, "rope_freqs.weight with other factors than Llama 3's")
+	return r
 }

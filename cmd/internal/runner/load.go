@@ -95,6 +95,8 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
+	case meta != nil && meta.values["tokenizer.ggml.model"] == "gpt2":
+		t, err = ggufByteLevel(meta, cfg.Vocab, cfg.BOS)
 	case meta == nil && isByteLevel(cfg):
 		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
 	}
