@@ -131,42 +131,7 @@ var ggufNames = map[string]string{
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
 
-// ggufFamilies is what Hugging Face calls architectures of GGUF; absent: the same.
-var ggufFamilies = map[string]string{
-	"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gpt-oss": "gpt_oss", "llama4": "llama4_text", "deepseek2": "deepseek_v2",
-}
-
-// foreign gives the settings of an architecture that is not run the names of its family, so that it can be sized.
-func (s *settings) foreign() {
-	field := s.own("model_type")
-	s.values[field] = cmp.Or(ggufFamilies[s.arch], s.arch)
-	if heads, ok := s.values[s.own("num_attention_heads")].(float64); ok && heads > 0 {
-		s.assume(map[string]any{"query_pre_attn_scalar": get(s, "head_dim", get(s, "hidden_size", 0.0)/heads)})
-	}
-	for _, key := range []string{"sliding_window_pattern", "rope_local_base_freq"} { // which readers of GGUF know
-		if value, ok := classes[s.values[field].(string)][key]; ok {
-			s.assume(map[string]any{key: value})
-		}
-	}
-	if s.arch == "deepseek2" { // whose key and value lengths are of latents, and those of heads have names of their own
-		number := func(key string) float64 { return get(s, s.arch+"."+key, 0.0) }
-		rotated := number("rope.dimension_count")
-		for key, value := range map[string]float64{"qk_rope_head_dim": rotated, "kv_lora_rank": number("attention.kv_lora_rank"), "q_lora_rank": number("attention.q_lora_rank"),
-			"qk_nope_head_dim": max(number("attention.key_length_mla"), number("attention.key_length")) - rotated, "v_head_dim": max(number("attention.value_length_mla"), number("attention.value_length"))} {
-			s.values[key] = value
-		}
-	}
-}
-
-// ggufWeights is what GGUF calls the weights of Llama.
-var ggufWeights = strings.NewReplacer(
-	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
-	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
-	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",
-	"mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
-
-// ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
-// in the order that pairs neighbours, also where the original paired halves.
+// ggufConfig is the shape of the model in a GGUF file, whose weights are read by the names that it has there.
 func ggufConfig(meta *settings, a *archive) Config {
 	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
@@ -176,15 +141,26 @@ func ggufConfig(meta *settings, a *archive) Config {
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
 	meta.arch = get[string](meta, "model_type")
-	if meta.arch != "llama" {
-		meta.refuse("architecture "+meta.arch+" in a GGUF file", "of GGUF files it runs those of architecture llama")
-		meta.foreign()
-	} else {
+	arch := ggufArchitectures[meta.arch]
+	if a.names = arch.names; arch.names == nil {
+		meta.refuse("architecture "+meta.arch+" in a GGUF file", "of GGUF files it runs "+strings.Join(ggufRun(), ", "))
+		a.names = ggufWeights
+	}
+	meta.familiar(arch.family)
+	if meta.arch == "llama" {
 		meta.only(map[string]any{"llama.attention.sliding_window": 0.0})
 	}
 	c := meta.config()
-	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
-	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
+	for l := range max(len(c.Blocks), 1) {
+		r := &c.block(l).RoPE
+		if r.Dims = get(meta, "llama.rope.dimension_count", c.HeadDim); arch.neighbours {
+			r.Pairing = backend.Interleaved
+		}
+	}
+	if arch.adjust != nil {
+		arch.adjust(&c)
+	}
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0})
 	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
 		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, a.dense("rope_freqs.weight", c.RoPE.Dims/2).data)
@@ -195,7 +171,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_space_prefix": 1.0})
+	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0})
 	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
 	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
 	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
@@ -203,7 +179,7 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	for i, text := range texts {
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
-	return tokenizer.SentencePiece(meta.name, pieces, bos)
+	return tokenizer.SentencePiece(meta.name, pieces, bos, get(meta, "tokenizer.ggml.add_space_prefix", true))
 }
 
 // ggufByteLevel reads the embedded byte-level BPE vocabulary.

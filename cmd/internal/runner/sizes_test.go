@@ -17,9 +17,9 @@ func TestShapesOfForeignGGUF(t *testing.T) {
 		why                    []string
 	}{
 		"llama3-q4_k_m": {2, 8, 4, 32, 0, nil},
-		"gemma3-q4_k_m": {6, 4, 1, 64, 5, []string{"architecture gemma3 in a GGUF file"}},
+		"gemma3-q4_k_m": {6, 4, 1, 64, 5, nil},
 		"gpt-oss-mxfp4": {4, 4, 2, 32, 2, []string{"architecture gpt-oss in a GGUF file"}},
-		"qwen2-f16":     {4, 4, 2, 16, 0, []string{"architecture qwen2 in a GGUF file"}},
+		"qwen2-f16":     {4, 4, 2, 16, 0, nil},
 		"llama-q8_0":    {4, 4, 2, 16, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
