@@ -246,7 +246,7 @@ func TestHostileGGUF(t *testing.T) {
 	}
 	for key, value := range map[string][]byte{
 		"llama.rope.scaling.attn_factor": join(u32(ggufF32), u32(math.Float32bits(0.5))), "llama.attention.sliding_window": join(u32(ggufU32), u32(4096)),
-		"tokenizer.ggml.add_space_prefix": join(u32(ggufBool), []byte{0}), "tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
+		"tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
 	} {
 		err := open(func(meta map[string][]byte, _ []array) { meta[key] = value })
 		require.ErrorIs(t, err, ErrUnsupported{}, key)
@@ -259,7 +259,11 @@ func TestHostileGGUF(t *testing.T) {
 	err := open(func(_ map[string][]byte, arrays []array) { arrays[1].name = arrays[0].name })
 	refused(t, err, "m.gguf", "tensor token_embd.weight", "twice", "duplicate tensor")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].name = "rope_freqs.weight" })
-	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight"})
+	refused(t, err, "m.gguf", "tensor rope_freqs.weight", "has shape [4]", "factors of frequencies")
+	err = open(func(_ map[string][]byte, arrays []array) {
+		arrays[1].name, arrays[1].shape, arrays[1].data = "rope_freqs.weight", []int{1}, []float32{0.5}
+	})
+	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight with other factors than Llama 3's"})
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{math.MaxInt, math.MaxInt} })
 	refused(t, err, "m.gguf", "tensor output_norm.weight", "overflows", "shape")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = make([]int, 5) })
