@@ -59,14 +59,12 @@ var encodings = func() map[string]encoding {
 }()
 
 // codes is a matrix of a tensor whose type no product reads as it is, of which the codes are kept; false: it is none.
-func (a *archive) codes(name string, rows, cols int) (*product.Matrix, bool) {
-	name = a.names.Replace(name)
-	t := a.tensors[name]
+func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
 	e, known := encodings[t.encoding]
 	if !known || e.group == 1 || e.dtype != backend.F32 {
 		return nil, false
 	}
-	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
+	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
 	return product.PackCodes(product.Codes{Block: e.group, Bytes: e.bytes, Decode: e.decode}, rows, cols, bytes.Clone(t.data)), true
 }
 
@@ -124,11 +122,16 @@ func (a *archive) dense(name string, shape ...int) dense {
 	name = a.names.Replace(name)
 	field := "tensor " + name
 	t, there := a.tensors[name]
-	e, known := encodings[t.encoding]
 	a.need(there, field, "is missing")
 	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
-	a.support(known, "tensor type %s (of %s)", t.encoding, name)
-	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
+	return a.decoded(t)
+}
+
+// decoded is a tensor that is there.
+func (a *archive) decoded(t tensor) dense {
+	e, known := encodings[t.encoding]
+	a.support(known, "tensor type %s (of %s)", t.encoding, t.name)
+	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:][:e.bytes]
 		if e.decode(out.data[i:i+e.group], group); e.dtype == backend.Int8 {
@@ -137,7 +140,7 @@ func (a *archive) dense(name string, shape ...int) dense {
 	}
 	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
-			a.need(false, field, "element %d is %v", i, v)
+			a.need(false, "tensor "+t.name, "element %d is %v", i, v)
 		}
 	}
 	return out

@@ -20,6 +20,7 @@ type experts struct {
 	// Packed is one tensor [experts, inputs, outputs] of all, gates and ups in one; else each has matrices [outputs, inputs].
 	Packed  bool
 	ByTurns bool // of packed ones: a gate and an up alternate, else all gates first
+	Stacked bool // gates, ups and downs are tensors [experts, outputs, inputs], as GGUF has them
 }
 
 // expertWeights are the weights of experts.
@@ -36,6 +37,15 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 	if e.SharedGate {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
+	}
+	if e.Stacked {
+		stack := func(part string, i, rows, cols int) Matrix {
+			return w.stacked(w.layer+ffn+"experts."+part, e, i, rows, cols)
+		}
+		for i := range e.Count {
+			out.Experts.Each = append(out.Experts.Each, FeedForward{stack("gate_proj", i, e.Hidden, dim), stack("up_proj", i, e.Hidden, dim), stack("down_proj", i, dim, e.Hidden)})
+		}
+		return
 	}
 	if !e.Packed {
 		for i := range e.Count {
@@ -58,6 +68,25 @@ func (w *loader) experts(b *Block, out *Layer) {
 			Down: down.rows(1, i*e.Hidden, (i+1)*e.Hidden).transposed().pack(downBias.rows(1, i*dim, (i+1)*dim)),
 		})
 	}
+}
+
+// stacked is the matrix of expert i in a tensor of all of them.
+func (w *loader) stacked(name string, e *experts, i, rows, cols int) (out Matrix) {
+	all := w.names.Replace(name + ".weight")
+	t, there := w.tensors[all]
+	w.need(there, "tensor "+all, "is missing")
+	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+all, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	one := t
+	one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
+	if m, ok := w.codes(one, rows, cols); ok {
+		out.Matrix = m
+	} else {
+		out = w.decoded(one).pack(dense{shape: []int{rows}})
+	}
+	if e.Bias {
+		out.Bias = w.dense(name+".bias", e.Count, rows).data[i*rows : (i+1)*rows]
+	}
+	return out
 }
 
 // packed is the matrices of all experts as one [experts*inputs, outputs], and their biases.

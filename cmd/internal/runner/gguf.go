@@ -158,7 +158,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 		}
 	}
 	if arch.adjust != nil {
-		arch.adjust(&c)
+		arch.adjust(meta, &c)
 	}
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0})

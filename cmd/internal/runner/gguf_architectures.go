@@ -13,7 +13,7 @@ type ggufArchitecture struct {
 	names  *strings.Replacer // of weights; nil: it is not run
 	// Query and key rows are in the order that pairs neighbours, also where the original paired halves.
 	neighbours bool
-	adjust     func(c *Config)
+	adjust     func(s *settings, c *Config)
 }
 
 var ggufArchitectures = map[string]ggufArchitecture{
@@ -22,7 +22,7 @@ var ggufArchitectures = map[string]ggufArchitecture{
 	"qwen3":     {names: ggufWeights},
 	"gemma2":    {names: ggufGemma, adjust: ggufNorms(46)},
 	"gemma3":    {family: "gemma3_text", names: ggufGemma, adjust: ggufNorms(62)},
-	"gpt-oss":   {family: "gpt_oss"},
+	"gpt-oss":   {family: "gpt_oss", names: ggufGPTOSS, adjust: ggufExperts},
 	"qwen2moe":  {family: "qwen2_moe"},
 	"qwen3moe":  {family: "qwen3_moe"},
 	"llama4":    {family: "llama4_text", neighbours: true},
@@ -45,22 +45,34 @@ var (
 	ggufWeights = strings.NewReplacer(append(ggufCommon, "post_attention_layernorm", "ffn_norm")...)
 	ggufGemma   = strings.NewReplacer(append(ggufCommon, "post_attention_layernorm", "post_attention_norm",
 		"pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm", "post_ffw_norm")...)
+	ggufGPTOSS = strings.NewReplacer(append(ggufCommon, "post_attention_layernorm", "post_attention_norm", "self_attn.sinks", "attn_sinks.weight", "mlp.router", "ffn_gate_inp")...)
 	ggufCommon = []string{
 		"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
 		"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output",
 		"self_attn.q_norm", "attn_q_norm", "self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down",
+		"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj", "ffn_down_exps",
 	}
 )
 
 // ggufNorms is for Gemma, whose norms have their 1 in GGUF. The scale of attention is not there: it is that of the head dim, but in the largest
 // model, which is known by its layers, that of the hidden size for each head.
-func ggufNorms(largest int) func(c *Config) {
-	return func(c *Config) {
+func ggufNorms(largest int) func(*settings, *Config) {
+	return func(_ *settings, c *Config) {
 		c.UnitNorm = false
 		for l := range max(len(c.Blocks), 1) {
 			if b := c.block(l); c.Layers == largest {
 				b.Scale = float32(1 / math.Sqrt(float64(c.Dim/b.Heads)))
 			}
+		}
+	}
+}
+
+// ggufExperts is for models of experts, each of which has a size of its own.
+func ggufExperts(s *settings, c *Config) {
+	hidden := s.size("llama.expert_feed_forward_length", 1<<24, c.Hidden)
+	for l := range max(len(c.Blocks), 1) {
+		if e := &c.block(l).Experts; e.Count > 0 {
+			e.Packed, e.Stacked, e.Hidden = false, true, hidden
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestSplitGGUF(t *testing.T) {
 // Files of others, of every type that is read, have llama.cpp's tokens and texts.
 func TestForeignGGUF(t *testing.T) {
 	be := openCPU(t)
-	for _, name := range []string{"llama-split/llama-split-00001-of-00002.gguf", "llama-q8_0/llama-q8_0.gguf", "llama-q4_0/llama-q4_0.gguf", "llama-q4_k_m/llama-q4_k_m.gguf", "llama3-q4_k_m/llama3-q4_k_m.gguf", "qwen2-f16/qwen2-f16.gguf", "gemma3-q4_k_m/gemma3-q4_k_m.gguf"} {
+	for _, name := range []string{"llama-split/llama-split-00001-of-00002.gguf", "llama-q8_0/llama-q8_0.gguf", "llama-q4_0/llama-q4_0.gguf", "llama-q4_k_m/llama-q4_k_m.gguf", "llama3-q4_k_m/llama3-q4_k_m.gguf", "qwen2-f16/qwen2-f16.gguf", "gemma3-q4_k_m/gemma3-q4_k_m.gguf", "gpt-oss-mxfp4/gpt-oss-mxfp4.gguf"} {
 		t.Run(path.Base(name), func(t *testing.T) {
 			file := external.Path(t, "gguf", name)
 			type text struct {
