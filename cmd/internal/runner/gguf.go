@@ -157,6 +157,13 @@ func ggufConfig(meta *settings, a *archive) Config {
 			r.Pairing = backend.Interleaved
 		}
 	}
+	for _, key := range []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} { // what ends a turn
+		for _, token := range meta.tokens(key) {
+			if !slices.Contains(c.EOS, token) {
+				c.EOS = append(c.EOS, token)
+			}
+		}
+	}
 	if arch.adjust != nil {
 		arch.adjust(meta, &c)
 	}
