@@ -21,13 +21,14 @@ type archive struct {
 	tensors map[string]tensor
 	files   [][]byte // that the tensors are in
 	names   *strings.Replacer
+	gguf    bool
 }
 
 // huggingFace is what most files call weights: as Hugging Face's Llama does.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
-	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}, huggingFace}
+	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace}
 }
 
 // tensor is an array of a file as it is stored.
@@ -65,6 +66,15 @@ func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
 		return nil, false
 	}
 	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
+	values := make([]float32, e.group)
+	for at := 0; at < len(t.data); at += e.bytes {
+		e.decode(values, t.data[at:at+e.bytes])
+		for i, v := range values {
+			if v-v != 0 { // infinite or not a number
+				a.need(false, "tensor "+t.name, "element %d is %v", at/e.bytes*e.group+i, v)
+			}
+		}
+	}
 	return product.PackCodes(product.Codes{Block: e.group, Bytes: e.bytes, Decode: e.decode}, rows, cols, bytes.Clone(t.data)), true
 }
 

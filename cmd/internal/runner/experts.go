@@ -39,11 +39,10 @@ func (w *loader) experts(b *Block, out *Layer) {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
 	}
 	if e.Stacked {
-		stack := func(part string, i, rows, cols int) Matrix {
-			return w.stacked(w.layer+ffn+"experts."+part, e, i, rows, cols)
-		}
+		part := ffn + "experts."
+		gates, ups, downs := w.stacked(part+"gate_proj", e, e.Hidden, dim), w.stacked(part+"up_proj", e, e.Hidden, dim), w.stacked(part+"down_proj", e, dim, e.Hidden)
 		for i := range e.Count {
-			out.Experts.Each = append(out.Experts.Each, FeedForward{stack("gate_proj", i, e.Hidden, dim), stack("up_proj", i, e.Hidden, dim), stack("down_proj", i, dim, e.Hidden)})
+			out.Experts.Each = append(out.Experts.Each, FeedForward{gates[i], ups[i], downs[i]})
 		}
 		return
 	}
@@ -70,23 +69,30 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 }
 
-// stacked is the matrix of expert i in a tensor of all of them.
-func (w *loader) stacked(name string, e *experts, i, rows, cols int) (out Matrix) {
-	all := w.names.Replace(name + ".weight")
-	t, there := w.tensors[all]
-	w.need(there, "tensor "+all, "is missing")
-	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+all, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
-	one := t
-	one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
-	if m, ok := w.codes(one, rows, cols); ok {
-		out.Matrix = m
-	} else {
-		out = w.decoded(one).pack(dense{shape: []int{rows}})
-	}
+// stacked is the matrices of all experts, which are in one tensor.
+func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
+	name := w.names.Replace(w.layer + part + ".weight")
+	t, there := w.tensors[name]
+	w.need(there, "tensor "+name, "is missing")
+	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	var biases []float32
 	if e.Bias {
-		out.Bias = w.dense(name+".bias", e.Count, rows).data[i*rows : (i+1)*rows]
+		biases = w.raw(part+".bias", e.Count, rows).data
 	}
-	return out
+	all := make([]Matrix, e.Count)
+	for i := range all {
+		one := t
+		one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
+		if m, ok := w.codes(one, rows, cols); ok {
+			all[i].Matrix = m
+		} else {
+			all[i] = w.decoded(one).pack(dense{shape: []int{rows}})
+		}
+		if e.Bias {
+			all[i].Bias = biases[i*rows : (i+1)*rows : (i+1)*rows]
+		}
+	}
+	return all
 }
 
 // packed is the matrices of all experts as one [experts*inputs, outputs], and their biases.

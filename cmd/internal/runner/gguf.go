@@ -41,7 +41,7 @@ func parseGGUFs(fsys fs.FS, first file) (*settings, *archive) {
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
-	a.names = ggufWeights
+	a.names, a.gguf = ggufWeights, true
 	r := a.reader
 	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
 	version := r.u32("version")
@@ -127,7 +127,8 @@ var ggufNames = map[string]string{
 	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
 	"sliding_window": "llama.attention.sliding_window", "num_local_experts": "llama.expert_count", "num_experts_per_tok": "llama.expert_used_count",
 	"attn_logit_softcapping": "llama.attn_logit_softcapping", "final_logit_softcapping": "llama.final_logit_softcapping",
-	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
+	"rope_scaling.beta_fast": "llama.rope.scaling.yarn_beta_fast", "rope_scaling.beta_slow": "llama.rope.scaling.yarn_beta_slow",
+	"rope_local_base_freq": "llama.rope.freq_base_swa", "rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
 
@@ -139,7 +140,10 @@ func ggufConfig(meta *settings, a *archive) Config {
 	_, untied := a.tensors["output.weight"]
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
-	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
+	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6})
+	if meta.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
+		meta.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
+	}
 	meta.arch = get[string](meta, "model_type")
 	arch := ggufArchitectures[meta.arch]
 	if a.names = arch.names; arch.names == nil {
@@ -148,12 +152,12 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	meta.familiar(arch.family)
 	if meta.arch == "llama" {
-		meta.only(map[string]any{"llama.attention.sliding_window": 0.0})
+		meta.only(map[string]any{"llama.attention.sliding_window": 0.0, "llama.expert_count": 0.0})
 	}
 	c := meta.config()
 	for l := range max(len(c.Blocks), 1) {
 		r := &c.block(l).RoPE
-		if r.Dims = get(meta, "llama.rope.dimension_count", c.HeadDim); arch.neighbours {
+		if r.Dims = meta.size("llama.rope.dimension_count", 1<<16, c.HeadDim); arch.neighbours {
 			r.Pairing = backend.Interleaved
 		}
 	}
@@ -168,9 +172,13 @@ func ggufConfig(meta *settings, a *archive) Config {
 		arch.adjust(meta, &c)
 	}
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
-	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0})
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.causal": 1.0, "llama.rope.scale_linear": 1.0,
+		"llama.rope.scaling.yarn_ext_factor": 1.0, "llama.rope.scaling.yarn_attn_factor": 1.0})
 	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
-		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, a.dense("rope_freqs.weight", c.RoPE.Dims/2).data)
+		meta.support(c.Blocks == nil, "rope_freqs.weight of layers that are not alike")
+		factors := a.dense("rope_freqs.weight", c.RoPE.Dims/2).data
+		meta.need(len(factors) > 0, "tensor rope_freqs.weight", "has no factors")
+		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, factors)
 	}
 	meta.check(&c)
 	return c
@@ -178,7 +186,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0})
+	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_eos_token": 0.0})
 	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
 	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
 	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
@@ -198,7 +206,7 @@ func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	}
 	var begin []uint32
 	pre := get(meta, "tokenizer.ggml.pre", "default")
-	if get(meta, "tokenizer.ggml.add_bos_token", strings.HasPrefix(pre, "llama")) {
+	if get(meta, "tokenizer.ggml.add_bos_token", strings.HasPrefix(pre, "llama")) && bos != NoToken {
 		begin = []uint32{bos}
 	}
 	merges := get[ggufList](meta, "tokenizer.ggml.merges")

@@ -84,7 +84,11 @@ func (s *settings) familiar(family string) {
 	if heads, ok := s.values[s.own("num_attention_heads")].(float64); ok && heads > 0 {
 		s.assume(map[string]any{"query_pre_attn_scalar": get(s, "head_dim", get(s, "hidden_size", 0.0)/heads)})
 	}
-	for _, key := range []string{"sliding_window_pattern", "rope_local_base_freq", "hidden_activation"} { // which readers of GGUF know
+	known := []string{"sliding_window_pattern", "rope_local_base_freq", "hidden_activation"} // by readers of GGUF
+	if slices.Contains([]string{"gemma2", "gpt-oss", "llama4"}, s.arch) { // of files that were made early
+		known = append(known, "sliding_window", "attn_logit_softcapping", "final_logit_softcapping", "interleave_moe_layer_step", "attention_chunk_size", "no_rope_layer_interval")
+	}
+	for _, key := range known {
 		if value, ok := classes[s.values[field].(string)][key]; ok {
 			s.assume(map[string]any{key: value})
 		}
@@ -93,7 +97,7 @@ func (s *settings) familiar(family string) {
 		number := func(key string) float64 { return get(s, s.arch+"."+key, 0.0) }
 		rotated := number("rope.dimension_count")
 		for key, value := range map[string]float64{"qk_rope_head_dim": rotated, "kv_lora_rank": number("attention.kv_lora_rank"), "q_lora_rank": number("attention.q_lora_rank"),
-			"qk_nope_head_dim": max(number("attention.key_length_mla"), number("attention.key_length")) - rotated, "v_head_dim": max(number("attention.value_length_mla"), number("attention.value_length"))} {
+			"qk_nope_head_dim": cmp.Or(number("attention.key_length_mla"), number("attention.key_length")) - rotated, "v_head_dim": cmp.Or(number("attention.value_length_mla"), number("attention.value_length"))} {
 			s.values[key] = value
 		}
 	}

@@ -125,7 +125,8 @@ func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err e
 	case ".safetensors", ".json":
 		name = path.Dir(name)
 	}
-	return readConfig(d, name, &cannot), cannot, nil
+	c = readConfig(d, name, &cannot)
+	return c, cannot, nil
 }
 
 // readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.

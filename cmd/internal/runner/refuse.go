@@ -19,7 +19,7 @@ const (
 
 // reads is what to do for an archive.
 func (a *archive) reads() string {
-	if a.names == ggufWeights {
+	if a.gguf {
 		return named(readsGGUF, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
 	}
 	return readsOther
@@ -29,7 +29,7 @@ func (a *archive) reads() string {
 func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
 	for _, t := range a.tensors {
-		if _, known := encodings[t.encoding]; !known && !strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ") {
+		if _, known := encodings[t.encoding]; !known && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
 			count[t.encoding]++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -168,5 +169,35 @@ func TestForeignGGUF(t *testing.T) {
 				require.Equal(t, text.IDs, ids)
 			}
 		})
+	}
+}
+
+// Every type of blocks is read by its name: of zeros here, which all are.
+func TestTypesAreRead(t *testing.T) {
+	for number, typ := range ggml.Types {
+		if typ.Decode == nil || typ.Block == 1 {
+			continue
+		}
+		c := craftConfig(256)
+		var arrays []array
+		for _, a := range craftArrays(c, ggufWeights) {
+			if len(a.shape) == 2 {
+				a.data = make([]float32, len(a.data)/typ.Block*typ.Bytes/4) // bytes, in a file of F32
+			}
+			arrays = append(arrays, a)
+		}
+		data := craftGGUF(craftMeta(c), arrays, "F32")
+		for _, a := range arrays {
+			if len(a.shape) == 2 {
+				binary.LittleEndian.PutUint32(data[headerOf(t, data, a.name):], number)
+			}
+		}
+		m, _, err := LoadFS(folder(map[string][]byte{"m.gguf": data}), "m.gguf")
+		require.NoError(t, err, typ.Name)
+		row := make([]float32, c.Dim)
+		m.Embed.Row(row, 3)
+		want := make([]float32, typ.Block)
+		typ.Decode(want, make([]byte, typ.Bytes))
+		require.Equal(t, want[0], row[17], typ.Name)
 	}
 }

@@ -183,7 +183,7 @@ func (s *settings) ropeOf(layers string) (prefix string, theta float64) {
 	if s.values["rope_parameters"] != nil { // theta and scaling in one place
 		prefix = "rope_parameters."
 	}
-	if layers == "sliding_attention" && s.values["rope_local_base_freq"] != nil {
+	if layers == "sliding_attention" && s.values[s.own("rope_local_base_freq")] != nil {
 		prefix, theta = "none.", get[float64](s, "rope_local_base_freq")
 	}
 	if _, nested := s.values["rope_parameters."+layers].(map[string]any); nested {
