@@ -73,7 +73,9 @@ func (s *settings) config() Config {
 	f, known := families[name]
 	if !known {
 		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
-		f = sizes[name]
+		if f, known = sizes[name]; !known {
+			s.support(s.values["layer_types"] != nil, "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
+		}
 		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
 	}
 	if s.names == nil { // a GGUF file has all that it needs

@@ -85,7 +85,7 @@ func (s *settings) familiar(family string) {
 		s.assume(map[string]any{"query_pre_attn_scalar": get(s, "head_dim", get(s, "hidden_size", 0.0)/heads)})
 	}
 	known := []string{"sliding_window_pattern", "rope_local_base_freq", "hidden_activation"} // by readers of GGUF
-	if slices.Contains([]string{"gemma2", "gpt-oss", "llama4"}, s.arch) { // of files that were made early
+	if slices.Contains([]string{"gemma2", "gpt-oss", "llama4"}, s.arch) {                    // of files that were made early
 		known = append(known, "sliding_window", "attn_logit_softcapping", "final_logit_softcapping", "interleave_moe_layer_step", "attention_chunk_size", "no_rope_layer_interval")
 	}
 	for _, key := range known {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
@@ -25,7 +26,23 @@ import (
 func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	d := &disk{}
 	defer func() { err = cmp.Or(err, d.close()) }()
+	defer faulted(path, &err)()
 	return load(d, filepath.ToSlash(path), vocabulary)
+}
+
+// faulted makes an error of memory that could not be read from the file that it is mapped from, in the function that defers what it returns.
+func faulted(path string, err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		switch e := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			*err = modelfile.ErrFile{File: path, Field: "contents", Why: "cannot be read: the file became shorter meanwhile, or its disk failed"}
+		default:
+			panic(e)
+		}
+	}
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS
@@ -88,11 +105,10 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
 	a.judged(nil)
-	m = a.model(cfg)
 	switch {
 	case vocabulary != "":
 		f := open(fsys, vocabulary)
-		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
+		t, err = tokenizer.Read(f.name, f.data, cfg.Vocab)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "gpt2":
@@ -100,7 +116,10 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	case meta == nil && isByteLevel(cfg):
 		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
 	}
-	return m, t, err
+	if err != nil { // before the weights are read, which takes longer
+		return nil, nil, err
+	}
+	return a.model(cfg), t, nil
 }
 
 func there(fsys fs.FS, name string) bool {
@@ -113,6 +132,7 @@ func there(fsys fs.FS, name string) bool {
 func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
 	d := &disk{}
 	defer func() { err = cmp.Or(err, d.close()) }()
+	defer faulted(name, &err)()
 	defer caught(&err)
 	name = filepath.ToSlash(name)
 	switch path.Ext(name) {
