@@ -190,9 +190,11 @@ func TestNothingOfADiskStaysOpen(t *testing.T) {
 		}
 		y, _ := r.read(sequence(1000*(i+1), 399), OpenOptions{})
 		require.NoError(t, r.prefill(r.s, y))
-		time.Sleep(time.Duration(i) * 200 * time.Microsecond)
+		require.NoError(t, r.s.Sync()) // a store starts after its step has ended,
+		r.stats()                      // when the pool is next called
 		s := r.moves()
 		stores += s.Waiting + s.Moves.Jobs
+		time.Sleep(time.Duration(i) * 200 * time.Microsecond)
 		require.NoError(t, r.pool.Close())
 		require.Zero(t, r.be.Info().Buffers)
 		require.NoError(t, errors.Join(own(), r.s.Close(), r.be.Close()))
