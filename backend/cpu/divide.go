@@ -11,7 +11,7 @@ type weight struct {
 	lastKeys, lastRows int
 }
 
-// add adds a tile of so many rows for each KV head.
+// add counts a tile with this many rows for each KV head.
 func (w *weight) add(keys, rows, kvHeads int) {
 	w.total += float64(keys) * float64(rows*kvHeads)
 	w.tiles++
@@ -43,16 +43,18 @@ func (sp *splitter) divide() {
 const mergeKeys = 32
 
 // divideTile is the division of a step's only tile with which the workers end first: they take pieces, all of about one size, and
-// all wait for the last one. Of equal ones it is that with the most heads side by side, and the fewest parts.
+// all wait for the last one. Of equal ones it is that with the fewest parts, and of these the one with the most heads side by side.
 func (l *workload) divideTile(keys, rows, threads int) (abreast, parts int) {
-	abreast, parts = l.together(rows, maxTogether), 1
-	least := math.Inf(1)
-	for heads := abreast; heads >= 1; heads-- {
-		groups := ceilDiv(l.kvHeads, heads)
-		for n := 1; n == 1 || n <= min(ceilDiv(3*threads, groups), keys/minPart); n++ { // more pieces would gain little
-			cut, size := partsOfKeys(keys, n)
-			waves := ceilDiv(groups*cut, threads)
-			cost := float64(waves) * float64(heads) * float64(size)
+	most, least := l.together(rows, maxTogether), math.Inf(1)
+	enough := 1.02 * float64(l.kvHeads) * float64(keys) / float64(threads) // no other is better by more
+	for n := 1; n == 1 || n <= min(3*threads, keys/minPart) && least > enough; n++ {
+		cut, size := partsOfKeys(keys, n)
+		for heads := most; heads >= 1; heads-- {
+			groups := ceilDiv(l.kvHeads, heads)
+			if n > 1 && groups*(n-1) >= 3*threads { // more pieces would gain little
+				break
+			}
+			cost := float64(ceilDiv(groups*cut, threads)) * float64(heads) * float64(size)
 			if cut > 1 {
 				cost += float64(cut*mergeKeys) * float64(l.kvHeads) / float64(threads)
 			}
@@ -64,7 +66,7 @@ func (l *workload) divideTile(keys, rows, threads int) (abreast, parts int) {
 	return abreast, parts
 }
 
-// partsOfKeys is into how many parts of at least minPart keys that many are cut, instead of n, and the size of all but the last.
+// partsOfKeys is the number of parts, n at most, that keys are cut into so that each has at least minPart of them, and the size of all but the last.
 func partsOfKeys(keys, n int) (parts, size int) {
 	if parts = min(n, keys/minPart); parts < 2 {
 		return 1, keys

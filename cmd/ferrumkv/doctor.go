@@ -105,7 +105,7 @@ from there, and refuses what a tier would refuse.`,
 	f.cache.register(cmd)
 	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
-	flags.StringVar(&f.model, "model", "", "`DIR` with the config.json of a model, whose layers and masks are shown, in place of the embedded model")
+	flags.StringVar(&f.model, "model", "", "`PATH` of a model, whose layers and masks are shown in place of the embedded model's, also where generate does not run it: a folder with config.json, or a .gguf file, of which the header is read")
 	flags.StringVar(&f.disk, "disk", "", "`DIR` whose disk is measured with the cache's blocks, as a place for them; it is left as it was")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd

@@ -34,6 +34,8 @@ type cacheStatus struct {
 	Groups []config.GroupSize `json:"groups,omitempty"`
 	// Layers are what the layers of a model see, with --model.
 	Layers []layersStatus `json:"layers,omitempty"`
+	// NotRun is why generate does not run the model, each with what to do, as far as that is known.
+	NotRun []string `json:"not_run,omitempty"`
 
 	blockTokens int // of blocks of the paged layout
 	blockBytes  int64
@@ -293,6 +295,9 @@ func (c cacheStatus) write(w *strings.Builder) {
 	}
 	for _, l := range c.Layers {
 		fmt.Fprintf(w, "  %-16s %s\n", "layers "+l.Layers, l.line())
+	}
+	for _, why := range c.NotRun {
+		fmt.Fprintf(w, "  %-16s %s\n", "does not run", why)
 	}
 }
 

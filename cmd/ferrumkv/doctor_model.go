@@ -30,23 +30,26 @@ type layersStatus struct {
 	RoPE       *backend.RoPE `json:"rope,omitempty"`
 }
 
-// ofModel puts what a model's config.json says into cfg, and lists its layers. It returns the tokens that the model was made for.
-func (s *cacheStatus) ofModel(given func(flag string) bool, folder string, cfg *kvcache.Config) (context int, err error) {
+// ofModel puts what a model's config.json or the header of its file says into cfg, and lists its layers. It returns the tokens that the model was made for.
+func (s *cacheStatus) ofModel(given func(flag string) bool, model string, cfg *kvcache.Config) (context int, err error) {
 	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim"} {
 		if given(flag) {
 			return 0, fmt.Errorf("--%s cannot be used with --model: the model sets it", flag)
 		}
 	}
-	m, err := runner.LoadConfig(folder)
+	m, cannot, err := runner.LoadConfig(model)
 	if err != nil {
 		return 0, fmt.Errorf("--model: %w", err)
+	}
+	for _, c := range cannot {
+		s.NotRun = append(s.NotRun, c.Error())
 	}
 	// Its sink logits are weights, which are not read: only that there are some counts here.
 	if *cfg, err = m.Complete(*cfg, func(int) []float32 { return make([]float32, m.Heads) }); err != nil {
 		return 0, asFlag(err)
 	}
 	cfg.Memory.Capacity = 0 // doctor reports where it came from
-	s.Model = fmt.Sprintf("%s of %s", count(m.Layers, "layer"), filepath.Base(folder))
+	s.Model = fmt.Sprintf("%s of %s", count(m.Layers, "layer"), filepath.Base(model))
 	s.Layers = layersOf(&cfg.Model)
 	return m.Context, nil
 }

@@ -246,7 +246,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--top-p 1.5", []string{"--top-p 1.5: accepts 0 to 1"}},
 		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},
 		{"--model no/such/model", []string{"ferrumkv: no/such/model: "}},
-		{"--model " + dir, []string{"ferrumkv: " + filepath.Join(dir, "model.safetensors") + ": "}},
+		{"--model " + dir, []string{"ferrumkv: " + dir + ": a folder of GGUF files", "name one of them, such as " + broken}},
 		{"--model ../../testdata/model --tokenizer /no/such/file", []string{"ferrumkv: /no/such/file: "}},
 		{"--model " + dumb, []string{"--model " + dumb + ": its 5 tokens", "name its tokenizer file with --tokenizer"}},
 		{"--model main.go", []string{"main.go", ".gguf"}},

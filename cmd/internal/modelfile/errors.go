@@ -1,4 +1,5 @@
-// Package modelfile has the errors of what reads files of models: weights, configurations, vocabularies.
+// Package modelfile is what readers of models' files have in common, for weights, configurations and vocabularies: their errors, and
+// files in memory.
 package modelfile
 
 import "fmt"
@@ -19,9 +20,14 @@ func (e ErrFile) Is(target error) bool { return target == e || target == ErrFile
 type ErrUnsupported struct {
 	File    string
 	Feature string // "rope_scaling of type dynamic"
+	Remedy  string // what is supported, and what to do; "": nothing is known
 }
 
 func (e ErrUnsupported) Error() string {
-	return e.File + ": " + e.Feature + " is not supported by this runner"
+	text := e.File + ": " + e.Feature + " is not supported by this runner"
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
 }
 func (e ErrUnsupported) Is(target error) bool { return target == e || target == ErrUnsupported{} }

@@ -27,6 +27,7 @@ type Matrix struct {
 	Type       backend.DType // F32, F16, BF16 or Int8
 	kernel     *kernel
 	data       []byte
+	codes      *Codes // of rows that are decoded as they are multiplied by; nil: there are panels
 }
 
 // Group is how many columns of int8 share a scale, as in GGUF's Q8_0.
@@ -85,6 +86,10 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data, scales []float32
 
 // Row sets dst [Cols] to a row's weights.
 func (m *Matrix) Row(dst []float32, r int) {
+	if m.codes != nil {
+		m.codes.row(dst[:m.Cols], m.data[r*m.codes.bytes(m.Cols):])
+		return
+	}
 	for i := range dst[:m.Cols] {
 		p := m.weight(r, i)
 		switch m.Type {
@@ -160,7 +165,7 @@ func (m *Matrix) Mul(out, x []float32, n int, add bool, from, to int) {
 	for u := from; u < to; u++ {
 		row, first := u/bands*k.width, u%bands*band
 		_, width := m.panel(row)
-		if n == 1 && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
+		if n == 1 && m.codes == nil && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
 			width, u = 4*k.width, u+3
 		}
 		m.part(out[first*m.Rows+row:], x[first*m.Cols:], row, width, min(n-first, band), add)
@@ -177,13 +182,12 @@ func factors(add bool) *float32 {
 
 // part is the panel from a row on, or four panels, times some rows of x.
 func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
-	at, _ := m.panel(row)
 	if row+width <= m.Rows {
-		m.sums(&out[0], m.Rows, x, at, width, rows, add)
+		m.sums(&out[0], m.Rows, x, row, width, rows, add)
 		return
 	}
 	tmp := rooms.Get().(*room)
-	m.sums(&tmp[0], width, x, at, width, rows, false)
+	m.sums(&tmp[0], width, x, row, width, rows, false)
 	for r := range rows {
 		to, from := out[r*m.Rows:][:m.Rows-row], tmp[r*width:]
 		for i := range to {
@@ -198,7 +202,12 @@ func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
 }
 
 // sums is part into rows that are stride apart and have room for the panel's whole width.
-func (m *Matrix) sums(out *float32, stride int, x []float32, at, width, rows int, add bool) {
+func (m *Matrix) sums(out *float32, stride int, x []float32, row, width, rows int, add bool) {
+	if m.codes != nil {
+		m.decoded(out, stride, x, row, width, rows, add)
+		return
+	}
+	at, _ := m.panel(row)
 	if width > m.kernel.width {
 		m.kernel.rows[m.Type](out, factors(add), &x[0], &m.data[at], m.Cols)
 		return

@@ -1,15 +1,16 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
 
@@ -20,13 +21,14 @@ type archive struct {
 	tensors map[string]tensor
 	files   [][]byte // that the tensors are in
 	names   *strings.Replacer
+	gguf    bool
 }
 
 // huggingFace is what most files call weights: as Hugging Face's Llama does.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
-	return &archive{&reader{file: f}, map[string]tensor{}, [][]byte{f.data}, huggingFace}
+	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace}
 }
 
 // tensor is an array of a file as it is stored.
@@ -45,13 +47,35 @@ type encoding struct {
 	decode       func(dst []float32, src []byte) // one group
 }
 
-var encodings = map[string]encoding{
-	"F32":  {1, 4, backend.F32, func(dst []float32, src []byte) { dst[0] = math.Float32frombits(le.Uint32(src)) }},
-	"F16":  {1, 2, backend.F16, func(dst []float32, src []byte) { dst[0] = quant.FromF16(le.Uint16(src)) }},
-	"BF16": {1, 2, backend.BF16, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
-	"Q8_0": {product.Group, 2 + product.Group, backend.Int8, func(dst []float32, src []byte) { // an f16 scale and signed bytes
-		quant.DecodeInt8(dst[:product.Group], src[2:], quant.FromF16(le.Uint16(src)))
-	}},
+// encodings is those that are decoded, which all are GGUF's, and some of them of safetensors as well.
+var encodings = func() map[string]encoding {
+	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16, "Q8_0": backend.Int8}
+	all := map[string]encoding{}
+	for _, t := range ggml.Types {
+		if t.Decode != nil {
+			all[t.Name] = encoding{t.Block, t.Bytes, cmp.Or(same[t.Name], backend.F32), t.Decode}
+		}
+	}
+	return all
+}()
+
+// codes is a matrix of a tensor whose type no product reads as it is, of which the codes are kept; false: it is none.
+func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
+	e, known := encodings[t.encoding]
+	if !known || e.group == 1 || e.dtype != backend.F32 {
+		return nil, false
+	}
+	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
+	values := make([]float32, e.group)
+	for at := 0; at < len(t.data); at += e.bytes {
+		e.decode(values, t.data[at:at+e.bytes])
+		for i, v := range values {
+			if v-v != 0 { // infinite or not a number
+				a.need(false, "tensor "+t.name, "element %d is %v", at/e.bytes*e.group+i, v)
+			}
+		}
+	}
+	return product.PackCodes(product.Codes{Block: e.group, Bytes: e.bytes, Decode: e.decode}, rows, cols, bytes.Clone(t.data)), true
 }
 
 var le = binary.LittleEndian
@@ -71,6 +95,16 @@ func (a *archive) add(t tensor) {
 		t.data = a.data[t.begin : t.begin+size]
 	}
 	a.tensors[t.name] = t
+}
+
+// join adds the tensors of another file.
+func (a *archive) join(b *archive) {
+	a.files = append(a.files, b.data)
+	for name, t := range b.tensors {
+		_, twice := a.tensors[name]
+		a.need(!twice, "tensor "+name, "is in two files")
+		a.tensors[name] = t
+	}
 }
 
 // disjoint fails if two tensors share a byte: a file may not be made to expand by naming the same bytes many times.
@@ -98,20 +132,25 @@ func (a *archive) dense(name string, shape ...int) dense {
 	name = a.names.Replace(name)
 	field := "tensor " + name
 	t, there := a.tensors[name]
-	e, known := encodings[t.encoding]
 	a.need(there, field, "is missing")
 	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
-	a.support(known, "tensor type %s (of %s)", t.encoding, name)
-	out := dense{shape: shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
+	return a.decoded(t)
+}
+
+// decoded is a tensor that is there.
+func (a *archive) decoded(t tensor) dense {
+	e, known := encodings[t.encoding]
+	a.support(known, "tensor type %s (of %s)", t.encoding, t.name)
+	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
-		group := t.data[i/e.group*e.bytes:]
-		if e.decode(out.data[i:], group); e.dtype == backend.Int8 {
+		group := t.data[i/e.group*e.bytes:][:e.bytes]
+		if e.decode(out.data[i:i+e.group], group); e.dtype == backend.Int8 {
 			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
 		}
 	}
 	for i, v := range out.data {
 		if v-v != 0 { // infinite or not a number
-			a.need(false, field, "element %d is %v", i, v)
+			a.need(false, "tensor "+t.name, "element %d is %v", i, v)
 		}
 	}
 	return out

@@ -53,13 +53,8 @@ func parseShards(fsys fs.FS, index file) *archive {
 	all.need(err == nil, "index", "%v", err)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
-		a := parseSafetensors(open(fsys, path.Join(path.Dir(index.name), name)))
-		all.files = append(all.files, a.data)
-		for name, t := range a.tensors {
-			_, twice := all.tensors[name]
-			all.need(!twice, "tensor "+name, "is in two files")
-			all.tensors[name] = t
-		}
+		a := parseSafetensors(openWeights(fsys, path.Join(path.Dir(index.name), name)))
+		all.join(a)
 	}
 	return all
 }
@@ -133,7 +128,7 @@ func (a *archive) entry(name, kind string, shape, offsets []int) {
 	field, o := "tensor "+name, offsets
 	within := len(o) == 2 && o[0] >= 0 && o[1] >= o[0] && o[1] <= a.left()
 	a.need(within, field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
-	a.support(kind != "Q8_0", "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
+	a.support(encodings[kind].group <= 1, "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
 	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
 	data := a.tensors[name].data
 	a.need(data == nil || len(data) == o[1]-o[0], field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(data), o)

@@ -254,6 +254,14 @@ func typed(t testing.TB, err error) {
 	}
 }
 
+// unsupported fails unless err refuses a file for a feature.
+func unsupported(t testing.TB, err error, file, feature string) {
+	t.Helper()
+	var u ErrUnsupported
+	require.ErrorAs(t, err, &u)
+	require.Equal(t, ErrUnsupported{File: file, Feature: feature, Remedy: u.Remedy}, u)
+}
+
 // failed is what a reader gives up a file for.
 func failed(read func()) (err error) {
 	defer caught(&err)

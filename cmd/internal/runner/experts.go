@@ -20,6 +20,7 @@ type experts struct {
 	// Packed is one tensor [experts, inputs, outputs] of all, gates and ups in one; else each has matrices [outputs, inputs].
 	Packed  bool
 	ByTurns bool // of packed ones: a gate and an up alternate, else all gates first
+	Stacked bool // gates, ups and downs are tensors [experts, outputs, inputs], as GGUF has them
 }
 
 // expertWeights are the weights of experts.
@@ -36,6 +37,14 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 	if e.SharedGate {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
+	}
+	if e.Stacked {
+		part := ffn + "experts."
+		gates, ups, downs := w.stacked(part+"gate_proj", e, e.Hidden, dim), w.stacked(part+"up_proj", e, e.Hidden, dim), w.stacked(part+"down_proj", e, dim, e.Hidden)
+		for i := range e.Count {
+			out.Experts.Each = append(out.Experts.Each, FeedForward{gates[i], ups[i], downs[i]})
+		}
+		return
 	}
 	if !e.Packed {
 		for i := range e.Count {
@@ -58,6 +67,32 @@ func (w *loader) experts(b *Block, out *Layer) {
 			Down: down.rows(1, i*e.Hidden, (i+1)*e.Hidden).transposed().pack(downBias.rows(1, i*dim, (i+1)*dim)),
 		})
 	}
+}
+
+// stacked is the matrices of all experts, which are in one tensor.
+func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
+	name := w.names.Replace(w.layer + part + ".weight")
+	t, there := w.tensors[name]
+	w.need(there, "tensor "+name, "is missing")
+	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	var biases []float32
+	if e.Bias {
+		biases = w.raw(part+".bias", e.Count, rows).data
+	}
+	all := make([]Matrix, e.Count)
+	for i := range all {
+		one := t
+		one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
+		if m, ok := w.codes(one, rows, cols); ok {
+			all[i].Matrix = m
+		} else {
+			all[i] = w.decoded(one).pack(dense{shape: []int{rows}})
+		}
+		if e.Bias {
+			all[i].Bias = biases[i*rows : (i+1)*rows : (i+1)*rows]
+		}
+	}
+	return all
 }
 
 // packed is the matrices of all experts as one [experts*inputs, outputs], and their biases.

@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -34,6 +36,15 @@ var families = map[string]family{
 	"deepseek_v3": {shape: deepSeek},
 }
 
+// sizes are families whose attention is known, and which the runner does not run.
+var sizes = map[string]family{
+	"mixtral":   {kind: "sliding_attention"},
+	"phi3":      {kind: "sliding_attention"},
+	"qwen2_moe": {kind: "sliding_attention", full: lower},
+	"qwen3_moe": {kind: "sliding_attention", full: lower},
+	"kimi_k2":   {shape: deepSeek},
+}
+
 // each is each n-th layer, where n is a setting.
 func each(setting string, n int) func(*settings, int) bool {
 	return func(s *settings, layer int) bool {
@@ -43,7 +54,7 @@ func each(setting string, n int) func(*settings, int) bool {
 }
 
 // everywhere is what the runner has no other value for in any family.
-var everywhere = map[string]any{"mlp_bias": false, "quantization_config": nil, "use_bidirectional_attention": false}
+var everywhere = map[string]any{"mlp_bias": false, "use_bidirectional_attention": false}
 
 // classes are the defaults of the configuration classes of Hugging Face transformers, by model_type: the values of
 // what a file does not have, though not of what it has as null.
@@ -60,7 +71,13 @@ func (s *settings) config() Config {
 	name := get[string](s, "model_type")
 	name = cmp.Or(larger[name], name)
 	f, known := families[name]
-	s.support(known, "model_type %s", name)
+	if !known {
+		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+		if f, known = sizes[name]; !known {
+			s.support(s.values["layer_types"] != nil, "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
+		}
+		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
+	}
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[name])
 	}
@@ -69,6 +86,7 @@ func (s *settings) config() Config {
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
+	s.unquantized()
 	s.only(everywhere)
 	s.only(f.only)
 	c := Config{

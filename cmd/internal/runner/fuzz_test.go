@@ -36,7 +36,7 @@ func FuzzSafetensors(f *testing.F) {
 
 func FuzzGGUF(f *testing.F) {
 	cfg := tiny()
-	fuzzReader(f, "model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F16"), func(in file) error {
+	fuzzReader(f, "model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), "F16"), func(in file) error {
 		_, _, err := LoadFS(folder(map[string][]byte{in.name: in.data}), in.name)
 		return err
 	})
@@ -60,6 +60,6 @@ func FuzzConfig(f *testing.F) {
 		}
 	}
 	fuzzReader(f, "config.json", seed, func(in file) error {
-		return failed(func() { parseConfig(in) })
+		return failed(func() { parseConfig(in, nil) })
 	})
 }

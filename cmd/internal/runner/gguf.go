@@ -3,31 +3,45 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 )
-
-// ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named only in the error that refuses them.
-var ggmlTypes = map[uint32]string{
-	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
-	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
-	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16",
-}
 
 const ggufString, ggufArray = 8, 9
 
 // No model has more entries. In memory an entry takes several times the bytes of the shortest in a file.
 const maxGGUFKeys, maxGGUFTensors = 1 << 16, 1 << 17
 
+// parseGGUFs is parseGGUF, and of a model that is split into several files reads all of them.
+func parseGGUFs(fsys fs.FS, first file) (*settings, *archive) {
+	meta, all := parseGGUF(first)
+	count := get(meta, "split.count", 1)
+	if count <= 1 {
+		return meta, all
+	}
+	stem, numbered := strings.CutSuffix(first.name, fmt.Sprintf("-00001-of-%05d.gguf", count))
+	meta.need(numbered && get(meta, "split.no", 0) == 0, "metadata split.no", "is a part of %d: name the first one, which ends in -00001-of-%05d.gguf", count, count)
+	meta.need(count < 1e5, "metadata split.count", "is %d", count)
+	for i := 2; i <= count; i++ {
+		_, a := parseGGUF(openWeights(fsys, fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i, count)))
+		all.join(a)
+	}
+	want := get(meta, "split.tensors.count", len(all.tensors))
+	meta.need(want == len(all.tensors), "metadata split.tensors.count", "is %d, the %d files have %d", want, count, len(all.tensors))
+	return meta, all
+}
+
 // parseGGUF reads the header of a GGUF file of version 2 or 3, little-endian:
 // metadata, and the place and shape of every tensor.
 func parseGGUF(f file) (*settings, *archive) {
 	a := newArchive(f)
-	a.names = ggml
+	a.names, a.gguf = ggufWeights, true
 	r := a.reader
 	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
 	version := r.u32("version")
@@ -99,7 +113,7 @@ func (r *reader) tensor() tensor {
 	}
 	slices.Reverse(t.shape)
 	kind := r.u32(field)
-	t.encoding, t.begin = cmp.Or(ggmlTypes[kind], fmt.Sprintf("number %d", kind)), size()
+	t.encoding, t.begin = cmp.Or(ggml.Types[kind].Name, fmt.Sprintf("number %d", kind)), size()
 	return t
 }
 
@@ -111,19 +125,14 @@ var ggufNames = map[string]string{
 	"num_key_value_heads": "llama.attention.head_count_kv", "head_dim": "llama.attention.key_length",
 	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
 	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
-	"rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
+	"sliding_window": "llama.attention.sliding_window", "num_local_experts": "llama.expert_count", "num_experts_per_tok": "llama.expert_used_count",
+	"attn_logit_softcapping": "llama.attn_logit_softcapping", "final_logit_softcapping": "llama.final_logit_softcapping",
+	"rope_scaling.beta_fast": "llama.rope.scaling.yarn_beta_fast", "rope_scaling.beta_slow": "llama.rope.scaling.yarn_beta_slow",
+	"rope_local_base_freq": "llama.rope.freq_base_swa", "rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
 	"rope_scaling.original_max_position_embeddings": "llama.rope.scaling.original_context_length",
 }
 
-// ggml is what GGUF calls the weights of Llama.
-var ggml = strings.NewReplacer(
-	"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk",
-	"input_layernorm", "attn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
-	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "post_attention_layernorm", "ffn_norm",
-	"mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
-
-// ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
-// in the order that pairs neighbours, also where the original paired halves.
+// ggufConfig is the shape of the model in a GGUF file, whose weights are read by the names that it has there.
 func ggufConfig(meta *settings, a *archive) Config {
 	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
@@ -131,23 +140,53 @@ func ggufConfig(meta *settings, a *archive) Config {
 	_, untied := a.tensors["output.weight"]
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
-	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0})
-	name := get[string](meta, "model_type")
-	meta.support(name == "llama", "model_type %s in a GGUF file", name)
+	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6})
+	if meta.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
+		meta.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
+	}
+	meta.arch = get[string](meta, "model_type")
+	arch := ggufArchitectures[meta.arch]
+	if a.names = arch.names; arch.names == nil {
+		meta.refuse("architecture "+meta.arch+" in a GGUF file", "of GGUF files it runs "+strings.Join(ggufRun(), ", "))
+		a.names = ggufWeights
+	}
+	meta.familiar(arch.family)
+	if meta.arch == "llama" {
+		meta.only(map[string]any{"llama.attention.sliding_window": 0.0, "llama.expert_count": 0.0})
+	}
 	c := meta.config()
-	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, get(meta, "llama.rope.dimension_count", c.HeadDim)
-	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim, "a value length other than the key length")
-	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0,
-		"llama.attention.sliding_window": 0.0})
-	_, scaled := a.tensors["rope_freqs.weight"] // how GGUF stores Llama 3's scaling
-	meta.support(!scaled, "rope_freqs.weight")
+	for l := range max(len(c.Blocks), 1) {
+		r := &c.block(l).RoPE
+		if r.Dims = meta.size("llama.rope.dimension_count", 1<<16, c.HeadDim); arch.neighbours {
+			r.Pairing = backend.Interleaved
+		}
+	}
+	for _, key := range []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} { // what ends a turn
+		for _, token := range meta.tokens(key) {
+			if !slices.Contains(c.EOS, token) {
+				c.EOS = append(c.EOS, token)
+			}
+		}
+	}
+	if arch.adjust != nil {
+		arch.adjust(meta, &c)
+	}
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
+	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.causal": 1.0, "llama.rope.scale_linear": 1.0,
+		"llama.rope.scaling.yarn_ext_factor": 1.0, "llama.rope.scaling.yarn_attn_factor": 1.0})
+	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
+		meta.support(c.Blocks == nil, "rope_freqs.weight of layers that are not alike")
+		factors := a.dense("rope_freqs.weight", c.RoPE.Dims/2).data
+		meta.need(len(factors) > 0, "tensor rope_freqs.weight", "has no factors")
+		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, factors)
+	}
 	meta.check(&c)
 	return c
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_space_prefix": 1.0})
+	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_eos_token": 0.0})
 	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
 	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
 	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
@@ -155,5 +194,44 @@ func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	for i, text := range texts {
 		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
-	return tokenizer.SentencePiece(meta.name, pieces, bos)
+	return tokenizer.SentencePiece(meta.name, pieces, bos, get(meta, "tokenizer.ggml.add_space_prefix", true))
+}
+
+// ggufByteLevel reads the embedded byte-level BPE vocabulary.
+func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
+	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
+	kinds := make([]tokenizer.PieceKind, vocab)
+	for i, kind := range ggufFloats(meta, "tokenizer.ggml.token_type", vocab) {
+		kinds[i] = tokenizer.PieceKind(kind)
+	}
+	var begin []uint32
+	pre := get(meta, "tokenizer.ggml.pre", "default")
+	if get(meta, "tokenizer.ggml.add_bos_token", strings.HasPrefix(pre, "llama")) && bos != NoToken {
+		begin = []uint32{bos}
+	}
+	merges := get[ggufList](meta, "tokenizer.ggml.merges")
+	return tokenizer.ByteLevel(meta.name, ggufStrings(meta, "tokenizer.ggml.tokens", vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), kinds, pre, begin)
+}
+
+// llama3 is a rotary embedding whose frequencies are those of r divided by factors. They are Llama 3's for some length of the
+// context that it was first trained with, which is not in the file.
+func (s *settings) llama3(r backend.RoPE, headDim int, factors []float32) backend.RoPE {
+	plain, err := r.Resolve(headDim)
+	s.need(err == nil, "rope", "%v", err)
+	for original := 64; original <= maxContext; original *= 2 {
+		scaled := r
+		scaled.Scaling, scaled.Factor, scaled.OriginalContext = backend.Llama3Scaling, float64(slices.Max(factors)), original
+		if scaled, err = scaled.Resolve(headDim); err != nil {
+			break
+		}
+		same := true
+		for i, f := range factors {
+			same = same && math.Abs(plain.Frequency(i)/scaled.Frequency(i)-float64(f)) < 1e-4*float64(f)
+		}
+		if same {
+			return scaled
+		}
+	}
+	s.support(false, "rope_freqs.weight with other factors than Llama 3's")
+	return r
 }

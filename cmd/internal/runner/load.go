@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
@@ -21,16 +23,51 @@ import (
 //
 // Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
 // that it is about.
-func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
-	return load(disk{}, filepath.ToSlash(path), vocabulary)
+func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+	d := &disk{}
+	defer func() { err = cmp.Or(err, d.close()) }()
+	defer faulted(path, &err)()
+	return load(d, filepath.ToSlash(path), vocabulary)
+}
+
+// faulted makes an error of memory that could not be read from the file that it is mapped from, in the function that defers what it returns.
+func faulted(path string, err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		switch e := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			*err = modelfile.ErrFile{File: path, Field: "contents", Why: "cannot be read: the file became shorter meanwhile, or its disk failed"}
+		default:
+			panic(e)
+		}
+	}
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS
 // knows, and names in errors, only a path below its folder.
-type disk struct{}
+type disk struct{ ends []func() error }
 
-func (disk) Open(name string) (fs.File, error)     { return os.Open(name) }
-func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+func (*disk) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (*disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// mapped is the contents of a file of weights until close.
+func (d *disk) mapped(name string) ([]byte, error) {
+	data, end, err := modelfile.Map(name)
+	if err == nil {
+		d.ends = append(d.ends, end)
+	}
+	return data, err
+}
+
+func (d *disk) close() (err error) {
+	for _, end := range d.ends {
+		err = errors.Join(err, end())
+	}
+	d.ends = nil
+	return err
+}
 
 // LoadFS is Load from any file system, such as that of a model that is embedded in the program.
 func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
@@ -40,12 +77,9 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	defer caught(&err)
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
-		index := path.Join(name, "model.safetensors.index.json")
-		if name = path.Join(name, "model.safetensors"); !there(fsys, name) && there(fsys, index) {
-			name = index
-		}
+		name = locate(fsys, name)
 	}
-	f := open(fsys, name)
+	f := openWeights(fsys, name)
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
@@ -56,31 +90,36 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		} else {
 			a = parseSafetensors(f)
 		}
-		cfg = readConfig(fsys, folder)
+		cfg = readConfig(fsys, folder, nil)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
 			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file
 			}
 		}
 	case ".gguf":
-		meta, a = parseGGUF(f)
+		meta, a = parseGGUFs(fsys, f)
 		cfg = ggufConfig(meta, a)
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	default:
-		f.support(false, "a model that is no folder and does not end in .safetensors, .gguf or .bin")
+		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
-	m = a.model(cfg)
+	a.judged(nil)
 	switch {
 	case vocabulary != "":
 		f := open(fsys, vocabulary)
-		t, err = tokenizer.Read(f.name, f.data, m.Vocab)
+		t, err = tokenizer.Read(f.name, f.data, cfg.Vocab)
 	case meta != nil && meta.values["tokenizer.ggml.model"] == "llama":
 		t, err = ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
+	case meta != nil && meta.values["tokenizer.ggml.model"] == "gpt2":
+		t, err = ggufByteLevel(meta, cfg.Vocab, cfg.BOS)
 	case meta == nil && isByteLevel(cfg):
 		t = tokenizer.Bytes(cfg.Vocab, cfg.BOS)
 	}
-	return m, t, err
+	if err != nil { // before the weights are read, which takes longer
+		return nil, nil, err
+	}
+	return a.model(cfg), t, nil
 }
 
 func there(fsys fs.FS, name string) bool {
@@ -88,14 +127,31 @@ func there(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
-func LoadConfig(folder string) (c Config, err error) {
+// LoadConfig reads what a model is, without its weights: the config.json of a folder, or beside a .safetensors file, or the header of a
+// .gguf file. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
+func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
+	d := &disk{}
+	defer func() { err = cmp.Or(err, d.close()) }()
+	defer faulted(name, &err)()
 	defer caught(&err)
-	return readConfig(disk{}, filepath.ToSlash(folder)), nil
+	name = filepath.ToSlash(name)
+	switch path.Ext(name) {
+	case ".gguf":
+		meta, a := parseGGUFs(d, openWeights(d, name))
+		meta.cannot = &cannot
+		c = ggufConfig(meta, a)
+		a.judged(&cannot)
+		return c, cannot, nil
+	case ".safetensors", ".json":
+		name = path.Dir(name)
+	}
+	c = readConfig(d, name, &cannot)
+	return c, cannot, nil
 }
 
-func readConfig(fsys fs.FS, folder string) Config {
-	c := parseConfig(open(fsys, path.Join(folder, "config.json")))
+// readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.
+func readConfig(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) Config {
+	c := parseConfig(open(fsys, path.Join(folder, "config.json")), cannot)
 	if name := path.Join(folder, "generation_config.json"); there(fsys, name) {
 		s := parseSettings(open(fsys, name), "generation")
 		for _, token := range s.tokens("eos_token_id") { // what ends a turn is often there alone
@@ -134,13 +190,32 @@ func (f file) support(has bool, format string, a ...any) {
 	}
 }
 
+// refuse gives a sound file up for a feature, and says what to do.
+func (f file) refuse(feature, remedy string) {
+	check(modelfile.ErrUnsupported{File: f.name, Feature: feature, Remedy: remedy})
+}
+
 // open reads a regular file.
 func open(fsys fs.FS, name string) file {
+	return opened(fsys, name, fs.ReadFile)
+}
+
+// openWeights is open for files that are large, of which what is looked at is read if they are on this machine.
+func openWeights(fsys fs.FS, name string) file {
+	return opened(fsys, name, func(fsys fs.FS, name string) ([]byte, error) {
+		if d, ok := fsys.(*disk); ok {
+			return d.mapped(name)
+		}
+		return fs.ReadFile(fsys, name)
+	})
+}
+
+func opened(fsys fs.FS, name string, read func(fs.FS, string) ([]byte, error)) file {
 	f := file{name: name}
 	info, err := fs.Stat(fsys, name)
 	if err == nil {
 		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
-		f.data, err = fs.ReadFile(fsys, name)
+		f.data, err = read(fsys, name)
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
 		err = fmt.Errorf("%s: %w", name, failed.Err)

@@ -101,7 +101,7 @@ func TestJSONTakesLittleMemory(t *testing.T) {
 		"metadata": {header(`{"__metadata__":{` + texts + `}}`), func(f file) { parseSafetensors(f) }, 8},
 		"index":    {[]byte(`{"weight_map":{` + texts + `}}`), func(f file) { require.NoError(t, weightMap(f.data, func(string) {})) }, 8},
 		"others":   {[]byte(`{"others":[` + list + `],"weight_map":{}}`), func(f file) { require.NoError(t, weightMap(f.data, func(string) {})) }, 8},
-		"config":   {[]byte(`{"a":[` + list + `]}`), func(f file) { parseConfig(f) }, 1},
+		"config":   {[]byte(`{"a":[` + list + `]}`), func(f file) { parseConfig(f, nil) }, 1},
 	} {
 		var err error
 		if race.Enabled { // the decoder allocates more then

@@ -67,7 +67,7 @@ func TestFormatsAgree(t *testing.T) {
 		}
 		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0"} {
 			m, tok := same(kind, func() (*Model, *tokenizer.Tokenizer, error) {
-				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
+				return LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), kind)}), "m.gguf")
 			})
 			cfg.RoPE.Dims = cfg.HeadDim
 			require.Equal(t, cfg, m.Config)
@@ -117,7 +117,7 @@ func TestCutFiles(t *testing.T) {
 		data []byte
 	}{
 		{"model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "F16")},
-		{"model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F32")},
+		{"model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), "F32")},
 		{"model.bin", craftCheckpoint(cfg)},
 	} {
 		load := func(data []byte) error {
@@ -178,7 +178,7 @@ func ggufError(f file) error { return failed(func() { parseGGUF(f) }) }
 func checkpointError(f file) error { return failed(func() { parseCheckpoint(f) }) }
 
 func configOf(f file) (c Config, err error) {
-	err = failed(func() { c = parseConfig(f) })
+	err = failed(func() { c = parseConfig(f, nil) })
 	return c, err
 }
 
@@ -194,7 +194,7 @@ func refused(t *testing.T, err error, file, field, why, name string) {
 func TestHostileGGUF(t *testing.T) {
 	cfg := craftConfig(4)
 	open := func(change func(meta map[string][]byte, arrays []array)) error {
-		meta, arrays := craftMeta(cfg), craftArrays(cfg, ggml)
+		meta, arrays := craftMeta(cfg), craftArrays(cfg, ggufWeights)
 		change(meta, arrays)
 		data := craftGGUF(meta, arrays, "F32")
 		var err error
@@ -246,7 +246,7 @@ func TestHostileGGUF(t *testing.T) {
 	}
 	for key, value := range map[string][]byte{
 		"llama.rope.scaling.attn_factor": join(u32(ggufF32), u32(math.Float32bits(0.5))), "llama.attention.sliding_window": join(u32(ggufU32), u32(4096)),
-		"tokenizer.ggml.add_space_prefix": join(u32(ggufBool), []byte{0}), "tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
+		"tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
 	} {
 		err := open(func(meta map[string][]byte, _ []array) { meta[key] = value })
 		require.ErrorIs(t, err, ErrUnsupported{}, key)
@@ -259,7 +259,11 @@ func TestHostileGGUF(t *testing.T) {
 	err := open(func(_ map[string][]byte, arrays []array) { arrays[1].name = arrays[0].name })
 	refused(t, err, "m.gguf", "tensor token_embd.weight", "twice", "duplicate tensor")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].name = "rope_freqs.weight" })
-	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight"})
+	refused(t, err, "m.gguf", "tensor rope_freqs.weight", "has shape [4]", "factors of frequencies")
+	err = open(func(_ map[string][]byte, arrays []array) {
+		arrays[1].name, arrays[1].shape, arrays[1].data = "rope_freqs.weight", []int{1}, []float32{0.5}
+	})
+	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight with other factors than Llama 3's"})
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{math.MaxInt, math.MaxInt} })
 	refused(t, err, "m.gguf", "tensor output_norm.weight", "overflows", "shape")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = make([]int, 5) })
@@ -294,8 +298,8 @@ func TestHostileGGUF(t *testing.T) {
 	refused(t, err, "m", "tensor a", "multiple of the alignment", "alignment")
 	err = ggufError(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
 	refused(t, err, "m", "tensor a", "offset", "offset")
-	for name, kind := range map[string]string{"a": "Q4_K", "b": "number 99"} {
-		_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
+	for name, kind := range map[string]string{"a": "IQ2_S", "b": "number 99"} {
+		_, a := parseGGUF(head(3, 2, 0, tensor("a", 22, 0), tensor("b", 99, 0), make([]byte, 99)))
 		err := failed(func() { a.dense(name, 1) })
 		require.EqualError(t, err, "m: tensor type "+kind+" (of "+name+") is not supported by this runner")
 	}
@@ -304,7 +308,7 @@ func TestHostileGGUF(t *testing.T) {
 // No setting of a GGUF file says that attention has biases: they are there or not.
 func TestBiasesOfGGUF(t *testing.T) {
 	cfg := craftConfig(4)
-	list, biases := craftArrays(cfg, ggml), map[string][]float32{}
+	list, biases := craftArrays(cfg, ggufWeights), map[string][]float32{}
 	for l := range cfg.Layers {
 		for _, part := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
 			a := array{fmt.Sprintf("blk.%d.%s.bias", l, part), []int{4}, []float32{float32(len(list)) / 64, 0, 0.5, 0}}
@@ -384,14 +388,14 @@ func TestConfig(t *testing.T) {
 
 	for more, feature := range map[string]string{
 		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling.type dynamic",
-		`,"quantization_config":{"quant_method":"mxfp4"}`:             "quantization_config map[quant_method:mxfp4]",
+		`,"quantization_config":{"quant_method":"mxfp4"}`:             "weights quantized by mxfp4 (configuration quantization_config)",
 		`,"model_type":"mixtral"`:                                     "model_type mixtral",
 		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
 		`,"mlp_bias":true`:                                            "mlp_bias true",
 		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_parameters.rope_type longrope",
 	} {
 		_, err := parse(more)
-		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err)
+		unsupported(t, err, "config.json", feature)
 	}
 	for more, field := range map[string]string{
 		`,"num_key_value_heads":3`:                 "key-value heads",
@@ -434,7 +438,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 	begins(filepath.Join(dir, "absent.gguf"))
 	_, _, err = Load(dir, "")
-	begins(filepath.Join(dir, "model.safetensors"))
+	begins(dir)
 	_, _, err = Load(write("m.onnx", nil), "")
 	require.ErrorIs(t, err, ErrUnsupported{})
 	_, tok, err := Load(bin, "")
@@ -456,7 +460,7 @@ func TestGenerationConfig(t *testing.T) {
 	read := func(generation string) (c Config, err error) {
 		defer caught(&err)
 		return readConfig(folder(map[string][]byte{
-			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m"), nil
+			"m/config.json": craftJSON(tiny(), `,"eos_token_id":1`), "m/generation_config.json": []byte(generation)}), "m", nil), nil
 	}
 	for generation, want := range map[string][]uint32{
 		`{}`: {1}, `{"eos_token_id":null}`: {1}, `{"eos_token_id":2}`: {1, 2}, `{"eos_token_id":[3,1,2],"temperature":0.7}`: {1, 3, 2},

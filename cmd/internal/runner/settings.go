@@ -3,11 +3,14 @@ package runner
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // settings are what a file says of its model: config.json, or the metadata of a GGUF file. Values are as encoding/json makes
@@ -17,6 +20,23 @@ type settings struct {
 	section string            // what an error calls the place that they stand in
 	values  map[string]any    // by the file's own names
 	names   map[string]string // the file's names of settings of config.json; absent: the same
+	arch    string            // what such a name has in the place of llama.
+	// cannot is what the runner cannot do of what they ask for, where only the shape of the model is wanted; nil: it is an error.
+	cannot *[]modelfile.ErrUnsupported
+}
+
+// refuse is what the runner cannot do, and what to do instead.
+func (s *settings) refuse(feature, remedy string) {
+	if s.cannot == nil {
+		s.file.refuse(feature, remedy)
+	}
+	*s.cannot = append(*s.cannot, modelfile.ErrUnsupported{File: s.name, Feature: feature, Remedy: remedy})
+}
+
+func (s *settings) support(has bool, format string, a ...any) {
+	if !has {
+		s.refuse(fmt.Sprintf(format, a...), "")
+	}
 }
 
 func (s *settings) lookup(key string) (field string, value any) {
@@ -24,7 +44,13 @@ func (s *settings) lookup(key string) (field string, value any) {
 }
 
 // own is what the file calls a setting.
-func (s *settings) own(key string) string { return cmp.Or(s.names[key], key) }
+func (s *settings) own(key string) string {
+	name := cmp.Or(s.names[key], key)
+	if rest, ok := strings.CutPrefix(name, "llama."); ok && s.arch != "" {
+		return s.arch + "." + rest
+	}
+	return name
+}
 
 // get is a setting of type T; without a default, it must be there.
 func get[T any](s *settings, key string, def ...T) T {
@@ -127,8 +153,9 @@ func parseSettings(f file, section string) *settings {
 }
 
 // parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
-func parseConfig(f file) Config {
+func parseConfig(f file, cannot *[]modelfile.ErrUnsupported) Config {
 	s := parseSettings(f, "configuration")
+	s.cannot = cannot
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
 		name := get(s, "model_type", "")
@@ -156,7 +183,7 @@ func (s *settings) ropeOf(layers string) (prefix string, theta float64) {
 	if s.values["rope_parameters"] != nil { // theta and scaling in one place
 		prefix = "rope_parameters."
 	}
-	if layers == "sliding_attention" && s.values["rope_local_base_freq"] != nil {
+	if layers == "sliding_attention" && s.values[s.own("rope_local_base_freq")] != nil {
 		prefix, theta = "none.", get[float64](s, "rope_local_base_freq")
 	}
 	if _, nested := s.values["rope_parameters."+layers].(map[string]any); nested {

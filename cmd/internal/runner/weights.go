@@ -71,6 +71,13 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
+	if m, ok := w.codes(w.tensors[w.names.Replace(w.layer+part+".weight")], rows, cols); ok {
+		out := Matrix{Matrix: m}
+		if biased {
+			out.Bias = w.raw(part+".bias", rows).data
+		}
+		return out
+	}
 	m, bias := w.linear(part, rows, cols, biased)
 	return m.pack(bias)
 }

@@ -102,9 +102,14 @@ func (r *jsonReader) refuse(format string, a ...any) {
 }
 
 func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
-	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
 	var f jsonFile
 	err := json.Unmarshal(data, &f)
+	return f.tokenizer(name, vocab, err)
+}
+
+// tokenizer is that of a file, which was read with an error or without.
+func (f *jsonFile) tokenizer(name string, vocab int, err error) (*Tokenizer, error) {
+	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
 	switch m := &f.Model; {
 	case m.Type != "" && m.Type != "BPE":
 		return nil, r.unsupported("model.type %q", m.Type)
@@ -123,7 +128,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	r.parts("post_processor", f.PostProcessor.part)
 	decoders := r.parts("decoder", f.Decoder.part)
 	if r.err == nil {
-		r.keep(r.readModel(&f, decoders))
+		r.keep(r.readModel(f, decoders))
 		raw, normal := r.added(f.AddedTokens, normalizers, decoders)
 		r.steps = slices.Concat([]step{cutter(raw)}, normalizers, []step{cutter(normal)}, preTokenizers)
 	}

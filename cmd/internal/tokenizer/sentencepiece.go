@@ -34,9 +34,9 @@ func Bytes(vocab int, bos uint32) *Tokenizer {
 	return t
 }
 
-// SentencePiece indexes a vocabulary, in which a text begins with a space that
+// SentencePiece indexes a vocabulary. With spaced a text begins with a space that
 // decoding takes away again. name is only that of the file in errors.
-func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) {
+func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Tokenizer, error) {
 	f := file(name)
 	t := &Tokenizer{begin: []uint32{bos}, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
 		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
@@ -67,7 +67,12 @@ func SentencePiece(name string, pieces []Piece, bos uint32) (*Tokenizer, error) 
 			m.bytes[b[0]], t.pieces[i] = i, b
 		}
 	}
-	t.steps = []step{cutter(users), edit(func(s *span) { s.prefix(" ", true) })}
+	t.steps = []step{cutter(users)}
+	if spaced {
+		t.steps = append(t.steps, edit(func(s *span) { s.prefix(" ", true) }))
+	} else {
+		t.lead = strings.Clone
+	}
 	return t, nil
 }
 
@@ -94,5 +99,5 @@ func readLlama2c(name string, data []byte, vocab int) (*Tokenizer, error) {
 	if len(pieces) < vocab || len(rest) != 0 {
 		return nil, f.bad("size", "%d bytes, %d of them after the %d tokens that it has, need %d tokens", len(data), len(rest), len(pieces), vocab)
 	}
-	return SentencePiece(name, pieces, bos)
+	return SentencePiece(name, pieces, bos, true)
 }

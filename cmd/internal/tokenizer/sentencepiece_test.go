@@ -104,7 +104,7 @@ func TestTokenizerMerges(t *testing.T) {
 // Pieces that users defined are found where no merge gets, the longest first, and text after them begins as any does.
 func TestUserPieces(t *testing.T) {
 	tok, err := SentencePiece("t", []Piece{{"<s>", 0, ControlPiece}, {" ", 0, NormalPiece}, {"a", 0, NormalPiece}, {" a", 1, NormalPiece},
-		{"<|im|>", 0, UserPiece}, {"<|im|>a", 0, UserPiece}, {"", 0, UserPiece}, {"aa", 2, NormalPiece}, {"aaa", 0, UserPiece}}, 0)
+		{"<|im|>", 0, UserPiece}, {"<|im|>a", 0, UserPiece}, {"", 0, UserPiece}, {"aa", 2, NormalPiece}, {"aaa", 0, UserPiece}}, 0, true)
 	require.NoError(t, err)
 	require.Equal(t, []uint32{0, 3, 4, 1, 3, 4}, tok.Encode("a<|im|> a<|im|>"))
 	require.Equal(t, []uint32{0, 5, 8}, tok.Encode("<|im|>aaaa"))

@@ -23,8 +23,11 @@ type Tokenizer struct {
 // Read reads a tokenizer file for a model with a vocabulary of vocab tokens: a tokenizer.json of Hugging Face, or else a
 // tokenizer file of llama2.c. Errors are modelfile.ErrFile and modelfile.ErrUnsupported, which name the field.
 func Read(name string, data []byte, vocab int) (*Tokenizer, error) {
-	if path.Ext(name) == ".json" {
+	switch path.Ext(name) {
+	case ".json":
 		return readJSON(name, data, vocab)
+	case ".model":
+		return nil, modelfile.ErrUnsupported{File: name, Feature: "SentencePiece's own file", Remedy: "it reads tokenizer.json, which most models have beside it, and which transformers writes of it (AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT))"}
 	}
 	return readLlama2c(name, data, vocab)
 }

@@ -1,0 +1,103 @@
+package runner
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
+)
+
+// What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
+const (
+	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize makes one of them of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), with what they have lost"
+	readsOther = "it reads F32, F16 and BF16: most models are published in BF16, too, often under the same name without the quantization in it"
+)
+
+// reads is what to do for an archive.
+func (a *archive) reads() string {
+	if a.gguf {
+		return named(readsGGUF, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
+	}
+	return readsOther
+}
+
+// judged refuses an archive with weights in types that are not decoded, all of which it names. Integers are no weights.
+func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
+	count := map[string]int{}
+	for _, t := range a.tensors {
+		if _, known := encodings[t.encoding]; !known && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
+			count[t.encoding]++
+		}
+	}
+	delete(count, "BOOL")
+	if len(count) == 0 {
+		return
+	}
+	var types []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		types = append(types, fmt.Sprintf("%s (%d of %d tensors)", name, count[name], len(a.tensors)))
+	}
+	(&settings{file: a.file, cannot: cannot}).refuse("tensor type "+strings.Join(types, ", "), a.reads())
+}
+
+// locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
+func locate(fsys fs.FS, folder string) string {
+	const one, index = "model.safetensors", "model.safetensors.index.json"
+	for _, name := range []string{one, index} {
+		if name = path.Join(folder, name); there(fsys, name) {
+			return name
+		}
+	}
+	f := file{name: folder}
+	entries, err := fs.ReadDir(fsys, folder)
+	f.need(err == nil, "folder", "%v", err)
+	for _, kind := range []struct {
+		pattern         string
+		feature, remedy string // with the name of the first file that matches
+	}{
+		{"model-*-of-*.safetensors", "a folder with %s and without model.safetensors.index.json", "that file says which weights are in which of the parts: download it from where the parts are"},
+		{"*-00001-of-*.gguf", "a folder of GGUF files", "name the first of them, %s"},
+		{"*.gguf", "a folder of GGUF files", "name one of them, such as %s"},
+		{"consolidated*.safetensors", "the format of Mistral's own releases (%s)", "the same folder on Hugging Face has model-*.safetensors and config.json, which it reads"},
+		{"pytorch_model*.bin", "PyTorch's pickle format (%s)", "it reads safetensors: most models have them, too, and transformers writes them (AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(OUT))"},
+		{"*.pth", "PyTorch's pickle format (%s)", "it reads safetensors, as Hugging Face has the same models"},
+		{"*.safetensors", "a folder whose weights are in %s", "name that file, with config.json beside it"},
+	} {
+		for _, e := range entries {
+			if match, _ := path.Match(kind.pattern, e.Name()); match {
+				f.refuse(named(kind.feature, e.Name()), named(kind.remedy, path.Join(folder, e.Name())))
+			}
+		}
+	}
+	f.refuse("a folder without weights", "it reads "+one+", or the files that "+index+" names, with config.json beside them")
+	return ""
+}
+
+// named puts a name where a text has a place for it.
+func named(text, name string) string { return strings.ReplaceAll(text, "%s", name) }
+
+// unquantized refuses a configuration of weights that a method has quantized.
+func (s *settings) unquantized() {
+	field, value := s.lookup("quantization_config")
+	if value == nil {
+		return
+	}
+	method := "an unknown method"
+	if config, ok := value.(map[string]any); ok {
+		if name, ok := config["quant_method"].(string); ok {
+			method = name
+		}
+	}
+	remedy := readsOther
+	switch method {
+	case "mxfp4":
+		remedy = "it reads F32, F16 and BF16: transformers writes a model such as gpt-oss in BF16 (Mxfp4Config(dequantize=True))"
+	case "gptq", "awq", "bitsandbytes", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
+		remedy = "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + strings.ToUpper(method) + ", as a rule"
+	}
+	s.refuse(fmt.Sprintf("weights quantized by %s (%s)", method, field), remedy)
+}
