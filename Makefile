@@ -51,11 +51,13 @@ test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CP
 	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-long test-race test-nvml test-noasm test-arm64 \
+RECORDED := test-long test-long-program test-race test-race-program test-nvml test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
-test-long: ## the packages that have long tests, with these
-test-race: ## all tests under the race detector
+test-long: ## the library's packages that have long tests, with these
+test-long-program: ## the program's and the workshop's
+test-race: ## the library's tests under the race detector
+test-race-program: ## the program's and the workshop's
 test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
@@ -150,7 +152,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (14 minutes; BE
 .PHONY: bench-peers
 bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runtime's (from npm), in turns in one process (15 minutes; BENCHTIME=1x: smaller, to see that it runs)
 	@mkdir -p build
-	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; exit $$status
+	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || { mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; }; exit $$status
 
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
