@@ -17,6 +17,9 @@ type Matrix struct {
 
 // pack is the matrix as the runner multiplies by it.
 func (m dense) pack(bias dense) Matrix {
+	if m.data == nil { // was not decoded
+		return Matrix{}
+	}
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
 }
 
@@ -71,7 +74,7 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
-	if m, ok := w.codes(w.tensors[w.names.Replace(w.layer+part+".weight")], rows, cols); ok {
+	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
 		out := Matrix{Matrix: m}
 		if biased {
 			out.Bias = w.raw(part+".bias", rows).data
@@ -84,7 +87,8 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 
 // feedForward is a gated block of hidden inner elements, whose names begin with part.
 func (w *loader) feedForward(part string, hidden int) FeedForward {
-	dim := w.cfg.Dim
+	dim, name := w.cfg.Dim, w.layer+part
+	w.cut(name+"gate_up_proj.weight", dim, rows{name + "gate_proj.weight", hidden}, rows{name + "up_proj.weight", hidden})
 	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
 		w.matrix(part+"down_proj", dim, hidden, false)}
 }
@@ -92,6 +96,8 @@ func (w *loader) feedForward(part string, hidden int) FeedForward {
 // attention is the weights of a layer that attends.
 func (w *loader) attention(b *Block, out *Layer) {
 	q, kv, dim := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	part := func(name string, n int) rows { return rows{w.layer + "self_attn." + name + ".weight", n} }
+	w.cut(w.layer+"self_attn.qkv_proj.weight", dim, part("q_proj", q), part("k_proj", kv), part("v_proj", kv))
 	if b.Gated {
 		both, bias := w.linear("self_attn.q_proj", 2*q, dim, b.QKVBias)
 		out.Q = both.rows(b.Heads, 0, b.HeadDim).pack(bias.rows(b.Heads, 0, b.HeadDim))
@@ -109,9 +115,22 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at
-// the first one missing.
+// model decodes the weights that cfg needs.
 func (a *archive) model(cfg Config) *Model {
+	m := a.weights(cfg)
+	h := sha256.New() // of all files: decoding them has taken longer
+	fmt.Fprintf(h, "%+v\n", cfg)
+	for _, data := range a.files {
+		m.Size += len(data)
+		h.Write(data)
+	}
+	m.Digest = h.Sum(nil)
+	return m
+}
+
+// weights decodes all of them. Layers are reserved one by one, so a file that claims more than it holds fails at
+// the first one missing.
+func (a *archive) weights(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
 	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
 	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
@@ -141,12 +160,5 @@ func (a *archive) model(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	h := sha256.New() // of all files: decoding them has taken longer
-	fmt.Fprintf(h, "%+v\n", cfg)
-	for _, data := range a.files {
-		m.Size += len(data)
-		h.Write(data)
-	}
-	m.Digest = h.Sum(nil)
 	return m
 }
