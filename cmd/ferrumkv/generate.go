@@ -153,7 +153,8 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses})
+	defer func() { err = errors.Join(err, model.Close()) }()
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses, Lasting: f.files.any()})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}

@@ -43,8 +43,8 @@ func qwenExperts(s *settings, c *Config) {
 	}
 }
 
-// qwenLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
-func qwenLayer(s *settings, layer int, b *Block) {
+// qwenSparse has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
+func qwenSparse(s *settings, layer int, b *Block) {
 	step := max(get(s, "decoder_sparse_step", 1), 1)
 	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || (layer+1)%step != 0 {
 		b.Experts = experts{}

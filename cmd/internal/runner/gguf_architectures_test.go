@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -248,4 +251,94 @@ func TestGGUFArchitectures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a file has beyond its architecture, or lacks, is said by its header.
+func TestGGUFIsSurveyed(t *testing.T) {
+	c := craftConfig(8)
+	f32 := func(v float32) []byte { return join(u32(ggufF32), u32(math.Float32bits(v))) }
+	list := func(values ...uint32) []byte {
+		out := join(u32(ggufArray), u32(ggufU32), u64(uint64(len(values))))
+		for _, v := range values {
+			out = append(out, u32(v)...)
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		meta    map[string][]byte
+		arrays  []array
+		without string // of the arrays
+		feature string // that is refused
+		field   string // of a broken file
+	}{
+		"plain":                 {},
+		"angles":                {arrays: []array{weight("blk.0.attn_rot_embd.weight", 2)}},
+		"bias of a block":       {arrays: []array{weight("blk.1.ffn_down.bias", 8), weight("blk.0.ffn_down.bias", 8)}, feature: "tensor blk.0.ffn_down.bias (one of 2 that its architecture does not have)"},
+		"norms of queries":      {arrays: []array{weight("blk.0.attn_q_norm.weight", 4)}, feature: "tensor blk.0.attn_q_norm.weight (one of 1 that its architecture does not have)"},
+		"a layer more":          {arrays: []array{weight("blk.2.attn_norm.weight", 8)}, feature: "tensor blk.2.attn_norm.weight (one of 1 that its architecture does not have)"},
+		"factors of Phi":        {arrays: []array{weight("rope_factors_long.weight", 2)}, feature: "tensor rope_factors_long.weight (one of 1 that its architecture does not have)"},
+		"a tensor missing":      {without: "blk.1.ffn_norm.weight", field: "tensor blk.1.ffn_norm.weight"},
+		"scale":                 {meta: map[string][]byte{"llama.attention.scale": f32(0.25)}, feature: "llama.attention.scale 0.25, where its architecture has 0.5,"},
+		"the usual scale":       {meta: map[string][]byte{"llama.attention.scale": f32(0.5)}},
+		"scaled embeddings":     {meta: map[string][]byte{"llama.embedding_scale": f32(12)}, feature: "llama.embedding_scale 12"},
+		"ALiBi":                 {meta: map[string][]byte{"llama.attention.max_alibi_bias": f32(8)}, feature: "llama.attention.max_alibi_bias 8"},
+		"layers alike":          {meta: map[string][]byte{"llama.attention.head_count_kv": list(1, 1), "llama.attention.head_count": list(2, 2), "llama.feed_forward_length": list(8, 8)}},
+		"layers that differ":    {meta: map[string][]byte{"llama.attention.head_count_kv": list(1, 2)}, feature: "metadata llama.attention.head_count_kv [1 2], layers that are not alike,"},
+		"hidden ones":           {meta: map[string][]byte{"llama.feed_forward_length": list(8, 16)}, feature: "metadata llama.feed_forward_length [8 16], layers that are not alike,"},
+		"too few layers":        {meta: map[string][]byte{"llama.attention.head_count_kv": list(1)}, field: "metadata num_key_value_heads"},
+		"experts one by one":    {meta: map[string][]byte{"llama.expert_count": metaNumber(2), "llama.expert_used_count": metaNumber(1)}, arrays: []array{weight("blk.0.ffn_gate.0.weight", 8, 8)}, feature: "a tensor for each expert in a GGUF file"},
+		"a window":              {meta: map[string][]byte{"llama.attention.sliding_window": metaNumber(3)}, feature: "llama.attention.sliding_window 3"},
+		"an unknown vocabulary": {meta: map[string][]byte{"tokenizer.ggml.model": join(u32(ggufString), text("gpt2")), "tokenizer.ggml.pre": join(u32(ggufString), text("viking"))}, feature: `the pre-tokenizer "viking" of its vocabulary`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := craftMeta(c)
+			maps.Copy(meta, tc.meta)
+			arrays := slices.DeleteFunc(append(craftArrays(c, ggufWeights), tc.arrays...), func(a array) bool { return a.name == tc.without })
+			path := filepath.Join(t.TempDir(), "m.gguf")
+			require.NoError(t, os.WriteFile(path, craftGGUF(meta, arrays, "F32"), 0o600))
+			m, _, err := Load(path, "")
+			_, cannot, lenient := LoadConfig(path)
+			switch {
+			case tc.feature != "":
+				unsupported(t, err, path, tc.feature)
+				require.NoError(t, lenient)
+				require.Equal(t, err, error(cannot[0]), "and doctor says the same")
+			case tc.field != "":
+				var broken ErrFile
+				require.ErrorAs(t, err, &broken)
+				require.Equal(t, tc.field, broken.Field)
+				require.Equal(t, err, lenient)
+			default:
+				require.NoError(t, err)
+				require.NoError(t, m.Close())
+				require.NoError(t, lenient)
+				require.Empty(t, cannot)
+			}
+		})
+	}
+}
+
+// No byte of a weight is looked at before all that is wrong with names and shapes is known.
+func TestSurveyReadsNoWeights(t *testing.T) {
+	c := craftConfig(256)
+	var arrays []array
+	for _, a := range craftArrays(c, ggufWeights) {
+		a.data = a.data[:len(a.data)/256*36] // bytes of Q4_K, in a file of F32
+		if len(a.shape) == 1 {
+			a.data = make([]float32, 256)
+		}
+		for i := range a.data {
+			a.data[i] = float32(math.NaN())
+		}
+		arrays = append(arrays, a)
+	}
+	arrays = slices.DeleteFunc(arrays, func(a array) bool { return a.name == "blk.1.ffn_down.weight" })
+	data := craftGGUF(craftMeta(c), arrays, "F32")
+	for _, a := range arrays {
+		if len(a.shape) == 2 {
+			binary.LittleEndian.PutUint32(data[headerOf(t, data, a.name):], 12)
+		}
+	}
+	_, _, err := LoadFS(folder(map[string][]byte{"m.gguf": data}), "m.gguf")
+	require.ErrorContains(t, err, "tensor blk.1.ffn_down.weight: is missing")
 }

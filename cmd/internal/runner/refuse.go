@@ -49,7 +49,7 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	header := *a
 	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
-	header.weights(cfg)
+	header.model(cfg)
 	var rest []string
 	for _, name := range slices.Sorted(maps.Keys(a.tensors)) {
 		if !header.found[name] && !strings.HasSuffix(name, ".attn_rot_embd.weight") { // angles, which are computed

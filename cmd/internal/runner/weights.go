@@ -1,9 +1,9 @@
 package runner
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -17,9 +17,6 @@ type Matrix struct {
 
 // pack is the matrix as the runner multiplies by it.
 func (m dense) pack(bias dense) Matrix {
-	if m.data == nil { // was not decoded
-		return Matrix{}
-	}
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
 }
 
@@ -74,6 +71,10 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
+	if w.header {
+		w.linear(part, rows, cols, biased)
+		return Matrix{}
+	}
 	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
 		out := Matrix{Matrix: m}
 		if biased {
@@ -115,22 +116,9 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
-// model decodes the weights that cfg needs.
-func (a *archive) model(cfg Config) *Model {
-	m := a.weights(cfg)
-	h := sha256.New() // of all files: decoding them has taken longer
-	fmt.Fprintf(h, "%+v\n", cfg)
-	for _, data := range a.files {
-		m.Size += len(data)
-		h.Write(data)
-	}
-	m.Digest = h.Sum(nil)
-	return m
-}
-
-// weights decodes all of them. Layers are reserved one by one, so a file that claims more than it holds fails at
+// model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at
 // the first one missing.
-func (a *archive) weights(cfg Config) *Model {
+func (a *archive) model(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
 	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
 	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
@@ -160,5 +148,9 @@ func (a *archive) weights(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
+	for _, data := range a.files {
+		m.Size += len(data)
+	}
+	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }
