@@ -49,24 +49,33 @@ func TestGenerateBatchOfFiles(t *testing.T) {
 	require.Equal(t, []any{"piped", "The", "Lily"}, []any{lines[0]["prompt"], lines[1]["prompt"], lines[2]["prompt"]})
 }
 
-// What is read as a prompt has a limit, says that it is waited for, and ends with the command.
+// What is read as a prompt has a limit, is waited for as long as it was asked for, and ends with the command.
 func TestReadPrompt(t *testing.T) {
-	var stderr strings.Builder
 	cmd := &cobra.Command{}
-	cmd.SetErr(&stderr)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cmd.SetContext(ctx)
-	_, err := readPrompt(cmd, "it", io.LimitReader(zeros{}, longestPrompt+1))
+	_, err := readPrompt(cmd, "it", io.LimitReader(zeros{}, longestPrompt+1), 0)
 	require.EqualError(t, err, "it: is longer than 16.0 MiB, the most for a prompt")
-	_, err = readPrompt(cmd, "it", io.LimitReader(zeros{}, longestPrompt))
+	_, err = readPrompt(cmd, "it", io.LimitReader(zeros{}, longestPrompt), 0)
 	require.NoError(t, err)
 
 	open, writer := io.Pipe()
 	defer writer.Close()
-	time.AfterFunc(waitingAfter+time.Second/2, func() { cancel(errTerminated) })
-	_, err = readPrompt(cmd, "it", open)
+	_, err = readPrompt(cmd, "it", open, time.Millisecond)
+	require.ErrorIs(t, err, errSilent)
+	slow, feed := io.Pipe()
+	go func() {
+		_, _ = feed.Write([]byte("a"))
+		time.Sleep(50 * time.Millisecond)
+		_, _ = feed.Write([]byte("b"))
+		feed.Close()
+	}()
+	text, err := readPrompt(cmd, "it", slow, 10*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "ab", text)
+	time.AfterFunc(10*time.Millisecond, func() { cancel(errTerminated) })
+	_, err = readPrompt(cmd, "it", open, 0)
 	require.ErrorIs(t, err, errTerminated)
-	require.Equal(t, "note: waiting for the end of it, which is read as the prompt\n", stderr.String())
 }
 
 type zeros struct{}

@@ -52,8 +52,10 @@ func (f promptFlags) read(cmd *cobra.Command) ([]string, error) {
 		return prompts, nil
 	}
 	if isPiped(cmd.InOrStdin()) {
-		text, err := readPrompt(cmd, "standard input", cmd.InOrStdin())
-		if err != nil || text != "" {
+		text, err := readPrompt(cmd, "standard input", cmd.InOrStdin(), patience)
+		if errors.Is(err, errSilent) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: nothing came from standard input for %v, and it is not waited for; --prompt - waits\n", patience)
+		} else if err != nil || text != "" {
 			return []string{withoutLastEnd(text)}, err
 		}
 	}
@@ -70,7 +72,7 @@ func fileText(cmd *cobra.Command, name string) (string, error) {
 		return "", fmt.Errorf("--file: %w", err)
 	}
 	defer file.Close()
-	text, err := readPrompt(cmd, "--file "+name, file)
+	text, err := readPrompt(cmd, "--file "+name, file, 0)
 	if err == nil && text == "" {
 		err = fmt.Errorf("--file %s: is empty", name)
 	}
@@ -79,29 +81,42 @@ func fileText(cmd *cobra.Command, name string) (string, error) {
 
 // pipedText is what standard input has for a flag that names it.
 func pipedText(cmd *cobra.Command, flag string) (string, error) {
-	text, err := readPrompt(cmd, flag, cmd.InOrStdin())
+	text, err := readPrompt(cmd, flag, cmd.InOrStdin(), 0)
 	if err == nil && text == "" {
 		err = fmt.Errorf("%s: standard input is empty; pipe a text into it, or write the text after --prompt", flag)
 	}
 	return withoutLastEnd(text), err
 }
 
-// waitingAfter is how long nothing arrives until a line says what is waited for: a pipe may be left open by mistake.
-const waitingAfter = 2 * time.Second
+// patience is how long standard input that no flag names is waited for: a service or a build may run the program with a pipe that nobody
+// writes to. errSilent is what comes of it.
+const patience = 5 * time.Second
 
-// readPrompt reads a text to its end, or until the command is interrupted.
-func readPrompt(cmd *cobra.Command, what string, in io.Reader) (string, error) {
+var errSilent = errors.New("nothing was written")
+
+// readPrompt reads a text to its end, or until the command is interrupted, or, unless patience is 0, until nothing has come for as long.
+func readPrompt(cmd *cobra.Command, what string, in io.Reader, patience time.Duration) (string, error) {
 	type read struct {
 		text []byte
 		err  error
 	}
-	done := make(chan read, 1)
+	begun, done := make(chan struct{}), make(chan read, 1)
 	go func() {
-		text, err := io.ReadAll(io.LimitReader(in, longestPrompt+1))
-		done <- read{text, err}
+		first := make([]byte, 1)
+		n, err := io.ReadFull(in, first)
+		close(begun)
+		var rest []byte
+		if err == nil {
+			rest, err = io.ReadAll(io.LimitReader(in, longestPrompt))
+		} else if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		done <- read{append(first[:n], rest...), err}
 	}()
-	waiting := time.NewTimer(waitingAfter)
-	defer waiting.Stop()
+	var silent <-chan time.Time
+	if patience > 0 {
+		silent = time.After(patience)
+	}
 	for {
 		select {
 		case r := <-done:
@@ -112,8 +127,10 @@ func readPrompt(cmd *cobra.Command, what string, in io.Reader) (string, error) {
 				return "", fmt.Errorf("%s: is longer than %s, the most for a prompt", what, byteSize(longestPrompt))
 			}
 			return string(r.text), nil
-		case <-waiting.C:
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: waiting for the end of %s, which is read as the prompt\n", what)
+		case <-begun:
+			begun, silent = nil, nil
+		case <-silent:
+			return "", errSilent
 		case <-cmd.Context().Done():
 			return "", context.Cause(cmd.Context())
 		}
