@@ -170,12 +170,13 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, model.Close()) }()
 	sequences, tokens, err := f.needs(tokenizer)
 	if err != nil {
 		return err
 	}
 	f.room.size(&cfg, sequences, tokens, model.Context)
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses})
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses, Lasting: f.files.any()})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}

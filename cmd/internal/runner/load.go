@@ -22,12 +22,20 @@ import (
 // config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
 //
 // Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
-// that it is about.
+// that it is about. The model's weights are read from its files when they are first multiplied by, so the files must not change until
+// Model.Close, which the caller owes.
 func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	d := &disk{}
-	defer func() { err = cmp.Or(err, d.close()) }()
+	defer func() {
+		if m == nil {
+			err = cmp.Or(err, d.close())
+		}
+	}()
 	defer faulted(path, &err)()
-	return load(d, filepath.ToSlash(path), vocabulary)
+	if m, t, err = load(d, filepath.ToSlash(path), vocabulary); err == nil {
+		m.path, m.end = path, d.close
+	}
+	return m, t, err
 }
 
 // faulted makes an error of memory that could not be read from the file that it is mapped from, in the function that defers what it returns.
@@ -43,6 +51,13 @@ func faulted(path string, err *error) func() {
 			panic(e)
 		}
 	}
+}
+
+// guarded runs f, which may read from the files of a path.
+func guarded(path string, f func()) (err error) {
+	defer faulted(path, &err)()
+	f()
+	return nil
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS

@@ -1,9 +1,9 @@
 package runner
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -141,12 +141,9 @@ func (a *archive) model(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	h := sha256.New() // of all files: decoding them has taken longer
-	fmt.Fprintf(h, "%+v\n", cfg)
 	for _, data := range a.files {
 		m.Size += len(data)
-		h.Write(data)
 	}
-	m.Digest = h.Sum(nil)
+	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }
