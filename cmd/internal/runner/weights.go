@@ -151,6 +151,13 @@ func (a *archive) model(cfg Config) *Model {
 	for _, data := range a.files {
 		m.Size += len(data)
 	}
+	for _, t := range a.tensors {
+		n := 1
+		for _, size := range t.shape {
+			n *= size
+		}
+		m.Parameters += n
+	}
 	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }
