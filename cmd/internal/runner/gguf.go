@@ -141,9 +141,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6})
-	if meta.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
-		meta.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
-	}
+	meta.specials()
 	meta.arch = get[string](meta, "model_type")
 	arch := ggufArchitectures[meta.arch]
 	if a.names = arch.names; arch.names == nil {
@@ -182,6 +180,13 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	meta.check(&c)
 	return c
+}
+
+// specials are the tokens that begin and end a text where the file does not say so.
+func (s *settings) specials() {
+	if s.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
+		s.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
+	}
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
