@@ -25,7 +25,7 @@ type generateFlags struct {
 	prompts, turns []string
 	maxTokens      int
 	guesses        int
-	sampling       runner.Sampling
+	sampling       samplingFlags
 	device         deviceFlags
 	cache          cacheFlags
 	tiers          tierFlags
@@ -102,9 +102,7 @@ what is in files, for the text can be computed from it.`,
 	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
 	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
-	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
-	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
-	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
+	f.sampling.register(cmd)
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	f.device.register(cmd)
 	f.cache.register(cmd)
@@ -135,11 +133,14 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
 		cfg.Memory.MaxSeqs = max(len(f.prompts), config.DefaultMaxSeqs)
 	}
-	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
-		return asFlag(err)
+	if err := f.sampling.check(); err != nil {
+		return err
 	}
 	if f.guesses > 0 && f.sampling.Temperature > 0 {
 		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
+	}
+	if f.guesses > 0 && f.sampling.RepeatPenalty != 1 {
+		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --repeat-penalty 1", f.guesses)
 	}
 	be, err := f.device.open()
 	if err != nil {
@@ -170,7 +171,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	}
 	stats, failed := t.generate(cmd.Context(), r, model.Context)
 	if failed == nil {
-		failed = f.files.write(r.Pool(), f.sampling)
+		failed = f.files.write(r.Pool(), f.sampling.Sampling)
 	}
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
