@@ -12,7 +12,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
-	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -26,6 +25,7 @@ type transcript struct {
 	turns         []string // what each conversation goes on with
 	maxTokens     int      // of an answer
 	capacity      int      // tokens a sequence may have
+	limit         string   // what sets it
 	sampling      samplingFlags
 	stream        bool
 	json          bool
@@ -59,9 +59,9 @@ type answer struct {
 	pieces  strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int, limit string) *transcript {
 	t := &transcript{out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
-		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
+		capacity: capacity, limit: limit, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
@@ -77,27 +77,18 @@ func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.To
 	return t
 }
 
-// limit says what bounds a conversation: a variable, or the model, which was made for
-// context tokens.
-func (t *transcript) limit(context int) string {
-	if t.capacity == context {
-		return fmt.Sprintf("the model's context of %s", count(context, "token"))
-	}
-	return fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), config.EnvCapacity)
-}
-
 // checkPrompts is an error for a prompt that does not fit the cache.
-func (t *transcript) checkPrompts(context int) error {
+func (t *transcript) checkPrompts() error {
 	for i, c := range t.conversations {
 		if len(c.tokens) > t.capacity && t.files.from == nil { // what is resumed has its last token outside
-			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
+			return fmt.Errorf("prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit)
 		}
 	}
 	return nil
 }
 
 // generate decodes all conversations as one batch, a turn after the other.
-func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer], context int) (runner.Report, error) {
+func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer]) (runner.Report, error) {
 	defer t.progress.clear()
 	total, err := t.answer(ctx, model)
 	for i, turn := range t.turns {
@@ -108,7 +99,7 @@ func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.
 			c.say(turn, t.tokenizer.EncodeMore(turn))
 			if len(c.tokens) > t.capacity {
 				return total, fmt.Errorf("--turn %d of %d: conversation %d of %d has %s with it, more than %s",
-					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
+					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit)
 			}
 		}
 		var r runner.Report
@@ -229,6 +220,34 @@ func (t *transcript) stop(a *answer) string {
 		return "capacity"
 	}
 	return "end"
+}
+
+// endings says in words why all answers have ended.
+func (t *transcript) endings() string {
+	words := map[string]string{"length": fmt.Sprintf("at --max-tokens %d", t.maxTokens), "capacity": "at " + t.limit, "end": "at the end of the text", "stop": "at --stop"}
+	var order []string
+	answers, times := 0, map[string]int{}
+	for _, c := range t.conversations {
+		for _, a := range append([]*answer{c.answer}, c.Turns...) {
+			why := t.stop(a)
+			if times[why] == 0 {
+				order = append(order, why)
+			}
+			times[why]++
+			answers++
+		}
+	}
+	for i, why := range order {
+		switch {
+		case answers == 1:
+			order[i] = words[why]
+		case len(order) == 1:
+			order[i] = fmt.Sprintf("all %d %s", answers, words[why])
+		default:
+			order[i] = fmt.Sprintf("%d %s", times[why], words[why])
+		}
+	}
+	return strings.Join(order, ", ")
 }
 
 // writeJSON writes v as one line.
