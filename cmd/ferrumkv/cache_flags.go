@@ -88,7 +88,8 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 
 // flagOf is the flag that sets a field of the library's configurations.
 var flagOf = map[string]string{
-	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "Guesses": "--guesses",
+	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "TopK": "--top-k", "MinP": "--min-p",
+	"RepeatPenalty": "--repeat-penalty", "Guesses": "--guesses",
 	"Memory.Layout": "--layout", "Capacity": "--context", "Tiers.HostBytes": "--host-bytes", "Tiers.Disk.Dir": "--disk",
 	"Storage.Residual": "--residual", "Storage.Hadamard": "--hadamard", "Storage.SkipLayers": "--skip-layers",
 }

@@ -28,7 +28,7 @@ type generateFlags struct {
 	room           roomFlags
 	maxTokens      int
 	guesses        int
-	sampling       runner.Sampling
+	sampling       samplingFlags
 	device         deviceFlags
 	cache          cacheFlags
 	tiers          tierFlags
@@ -113,9 +113,7 @@ what is in files, for the text can be computed from it.`,
 	f.input.register(cmd)
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
 	flags.IntVarP(&f.maxTokens, "max-tokens", "n", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
-	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
-	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
-	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
+	f.sampling.register(cmd)
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	f.device.register(cmd)
 	f.cache.register(cmd)
@@ -147,11 +145,14 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
-		return asFlag(err)
+	if err := f.sampling.check(); err != nil {
+		return err
 	}
 	if f.guesses > 0 && f.sampling.Temperature > 0 {
 		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
+	}
+	if f.guesses > 0 && f.sampling.RepeatPenalty != 1 {
+		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --repeat-penalty 1", f.guesses)
 	}
 	if f.files.resume == "" {
 		if f.prompts, err = f.input.read(cmd); err != nil {
@@ -192,7 +193,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	}
 	stats, failed := t.generate(cmd.Context(), r)
 	if failed == nil {
-		failed = f.files.write(r.Pool(), f.sampling)
+		failed = f.files.write(r.Pool(), f.sampling.Sampling)
 	}
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)

@@ -34,9 +34,8 @@ type saves struct {
 
 // savedNote is what a snapshot's sequences do not say.
 type savedNote struct {
-	Temperature float64     `json:"temperature"`
-	TopP        float64     `json:"top_p"`
-	Texts       []savedText `json:"texts"`
+	runner.Sampling
+	Texts []savedText `json:"texts"`
 }
 
 type savedText struct {
@@ -139,12 +138,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		}
 		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
 	}
-	if !cmd.Flags().Changed("temperature") {
-		f.sampling.Temperature = s.note.Temperature
-	}
-	if !cmd.Flags().Changed("top-p") {
-		f.sampling.TopP = s.note.TopP
-	}
+	f.sampling.resume(cmd, s.note.Sampling)
 	f.prompts = make([]string, len(s.from)) // only what is new is printed
 	return nil
 }
@@ -165,7 +159,7 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 	if s.save == "" {
 		return nil
 	}
-	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Temperature: of.Temperature, TopP: of.TopP}
+	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Sampling: of}
 	for i, h := range s.held {
 		if h == nil {
 			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type transcript struct {
 	maxTokens     int      // of an answer
 	capacity      int      // tokens a sequence may have
 	limit         string   // what sets it
-	sampling      runner.Sampling
+	sampling      samplingFlags
 	stream        bool
 	json          bool
 	emitted       int
@@ -41,6 +42,7 @@ type conversation struct {
 	current *answer
 	tokens  []uint32 // so far
 	decoder *tokenizer.Decoder
+	stops   *chat.Stops
 }
 
 // answer is what came of a prompt, or of what a turn added to the text before it.
@@ -50,10 +52,11 @@ type answer struct {
 	PromptTokens int    `json:"prompt_tokens"` // the earlier turns' included
 	ReusedTokens int    `json:"reused_tokens"` // of the prompt's, not computed
 	Tokens       int    `json:"tokens"`
-	Stop         string `json:"stop"` // end (of the text), length (max tokens), capacity (of the cache)
+	Stop         string `json:"stop"` // end (of the text), stop (string), length (max tokens), capacity (of the cache)
 
-	begun  bool // to be streamed
-	pieces strings.Builder
+	begun   bool // to be streamed
+	stopped bool // at a stop string
+	pieces  strings.Builder
 }
 
 func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int, limit string) *transcript {
@@ -119,16 +122,18 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 	prompts := make([]runner.Prompt, len(t.conversations))
 	for i, c := range t.conversations {
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
-		c.decoder = t.tokenizer.Decoder(c.tokens...)
+		c.decoder, c.stops = t.tokenizer.Decoder(c.tokens...), chat.NewStops(t.sampling.stop)
 	}
-	report, err := model.GoOn(ctx, prompts, t.maxTokens, t.sampling, t.emit, t.files.from, t.files.keep())
+	report, err := model.GoOn(ctx, prompts, t.maxTokens, t.sampling.Sampling, t.emit, t.files.from, t.files.keep())
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
-		rest := c.decoder.Rest()
-		if !t.stream {
-			c.current.pieces.WriteString(rest)
-		} else if err == nil {
+		rest := c.rest()
+		c.current.pieces.WriteString(rest)
+		if t.stream && err == nil {
 			err = t.write(rest) // also where the answer is empty
+		}
+		if c.current.stopped { // turns go on from what is shown
+			c.tokens = append(c.tokens[:c.current.PromptTokens], t.tokenizer.EncodeMore(c.current.pieces.String())...)
 		}
 	}
 	return report, err
@@ -136,16 +141,31 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 
 func (t *transcript) emit(seq int, token uint32) error {
 	c := t.conversations[seq]
-	piece := c.decoder.Add(token)
+	piece, over := c.stops.Add(c.decoder.Add(token))
 	c.tokens = append(c.tokens, token)
 	c.current.Tokens++
 	t.emitted++
-	if t.stream {
-		return t.write(piece)
-	}
 	c.current.pieces.WriteString(piece)
+	if c.current.stopped = over; t.stream {
+		if err := t.write(piece); err != nil {
+			return err
+		}
+	}
+	if over {
+		return runner.ErrEnough
+	}
+	if t.stream {
+		return nil
+	}
 	t.progress.show("%d prompts, %d of at most %d tokens", len(t.conversations), t.emitted, len(t.conversations)*(1+len(t.turns))*t.maxTokens)
 	return nil
+}
+
+// rest is the end of an answer that is certain once no token follows.
+func (c *conversation) rest() string {
+	text, over := c.stops.Add(c.decoder.Rest())
+	c.current.stopped = over
+	return text + c.stops.Rest()
 }
 
 // write streams a piece of the only conversation, what was said to it before the
@@ -192,6 +212,8 @@ func (t *transcript) finish() error {
 // stop is why an answer has ended. Its last token is not in the cache.
 func (t *transcript) stop(a *answer) string {
 	switch {
+	case a.stopped:
+		return "stop"
 	case a.Tokens == t.maxTokens:
 		return "length"
 	case a.PromptTokens+a.Tokens > t.capacity:
@@ -202,7 +224,7 @@ func (t *transcript) stop(a *answer) string {
 
 // endings says in words why all answers have ended.
 func (t *transcript) endings() string {
-	words := map[string]string{"length": fmt.Sprintf("at --max-tokens %d", t.maxTokens), "capacity": "at " + t.limit, "end": "at the end of the text"}
+	words := map[string]string{"length": fmt.Sprintf("at --max-tokens %d", t.maxTokens), "capacity": "at " + t.limit, "end": "at the end of the text", "stop": "at --stop"}
 	var order []string
 	answers, times := 0, map[string]int{}
 	for _, c := range t.conversations {
