@@ -138,6 +138,8 @@ var ggufNames = map[string]string{
 func ggufConfig(meta *settings, a *archive) Config {
 	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
+	} else if tokens, ok := meta.values["tokenizer.ggml.tokens"].(ggufList); ok {
+		meta.values["vocab_size"] = float64(tokens.n)
 	}
 	_, untied := a.tensors["output.weight"]
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so

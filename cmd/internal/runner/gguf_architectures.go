@@ -136,6 +136,9 @@ func (s *settings) familiar(family string) {
 			s.assume(map[string]any{key: value})
 		}
 	}
+	if s.arch == "llama4" {
+		s.assume(map[string]any{"intermediate_size_mlp": s.values[s.own("intermediate_size")]})
+	}
 	if s.arch == "deepseek2" { // whose key and value lengths are of latents, and those of heads have names of their own
 		number := func(key string) float64 { return get(s, s.arch+"."+key, 0.0) }
 		rotated := number("rope.dimension_count")

@@ -66,7 +66,7 @@ func (s *settings) perLayer() map[string][]float64 {
 		if !ok {
 			continue
 		}
-		all := ggufFloats(s, key, s.size("num_hidden_layers", 1<<9))
+		all := ggufFloats(s, s.own(key), s.size("num_hidden_layers", 1<<9))
 		if key == "sliding_window_pattern" { // whether each has a window
 			s.values["layer_types"] = layerTypesOf(all)
 			delete(s.values, s.own(key))

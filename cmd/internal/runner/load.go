@@ -154,20 +154,26 @@ func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err e
 	name = filepath.ToSlash(name)
 	switch path.Ext(name) {
 	case ".gguf":
-		meta, a := parseGGUFs(d, openWeights(d, name))
-		meta.cannot = &cannot
-		c = ggufConfig(meta, a)
-		a.judged(&cannot)
-		if len(cannot) == 0 {
-			a.surveyed(c, &cannot)
-			meta.words()
-		}
+		c = sizesOfGGUF(d, openWeights(d, name), &cannot)
 		return c, cannot, nil
 	case ".safetensors", ".json":
 		name = path.Dir(name)
 	}
 	c = readConfig(d, name, &cannot)
 	return c, cannot, nil
+}
+
+// sizesOfGGUF is LoadConfig of a GGUF file, the others of which are beside it.
+func sizesOfGGUF(fsys fs.FS, f file, cannot *[]modelfile.ErrUnsupported) Config {
+	meta, a := parseGGUFs(fsys, f)
+	meta.cannot = cannot
+	c := ggufConfig(meta, a)
+	a.judged(cannot)
+	if len(*cannot) == 0 {
+		a.surveyed(c, cannot)
+		meta.words()
+	}
+	return c
 }
 
 // readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -49,7 +50,12 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	header := *a
 	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
-	header.model(cfg)
+	err := header.fits(cfg)
+	if broken, ok := errors.AsType[modelfile.ErrFile](err); ok && cannot != nil { // the size of a cache does not depend on weights
+		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why)})
+		return
+	}
+	check(err)
 	var rest []string
 	for _, name := range slices.Sorted(maps.Keys(a.tensors)) {
 		if !header.found[name] && !strings.HasSuffix(name, ".attn_rot_embd.weight") { // angles, which are computed
@@ -60,6 +66,13 @@ func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)),
 			"without it the model would write other texts: it reads files that llama.cpp's convert_hf_to_gguf.py makes of the architectures that it runs, which have no such tensor")
 	}
+}
+
+// fits is what is wrong with the weights for a configuration.
+func (a *archive) fits(cfg Config) (err error) {
+	defer caught(&err)
+	a.model(cfg)
+	return nil
 }
 
 // locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
