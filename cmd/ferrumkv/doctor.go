@@ -90,7 +90,7 @@ from there, and refuses what a tier would refuse.`,
   ferrumkv doctor --config gemma.json
 
   # is it worth keeping the blocks of a model on the disk of a directory?
-  ferrumkv doctor --model gemma-3-1b --disk /var/cache/ferrumkv`,
+  ferrumkv doctor --model gemma-3-1b --disk ~/.cache/ferrumkv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

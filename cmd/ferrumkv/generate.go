@@ -80,8 +80,8 @@ what is in files, for the text can be computed from it.`,
   ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
 
   # the second run computes only what the first one did not
-  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
-  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+  ferrumkv generate --disk ~/.cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+  ferrumkv generate --disk ~/.cache/ferrumkv --prompt "Once upon a time, there was a little girl"
 
   # a text in two runs, the second of which computes only what is new
   ferrumkv generate --max-tokens 150 --save story.snap

@@ -55,6 +55,8 @@ replays serving traces through its prefix cache, and shows what this machine can
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
   ferrumkv replay --disk 20x            # and with a disk below it
+  ferrumkv tokenize "Once upon a time"  # the tokens of a text
+  ferrumkv cache list                   # what disks left behind
   ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,
@@ -66,6 +68,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newVersion())
+	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newVersion())
 	return root
 }

@@ -24,7 +24,7 @@ func (f *tierFlags) registerHost(cmd *cobra.Command) {
 func (f *tierFlags) register(cmd *cobra.Command) {
 	f.registerHost(cmd)
 	cmd.Flags().StringVar(&f.dir, "disk", "", "`DIR` where blocks are kept, also for the next run; paged only (default: what "+config.EnvDiskDir+" says, else none)")
-	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes, such as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
+	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes for this model and format, such as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
 	cmd.Flags().StringVar(&f.admission, "disk-admission", "", admissionUsage)
 }
 
