@@ -22,13 +22,15 @@ type archive struct {
 	files   [][]byte // that the tensors are in
 	names   *strings.Replacer
 	gguf    bool
+	found   map[string]bool // tensors that were looked up
+	header  bool            // no tensor is decoded
 }
 
 // huggingFace is what most files call weights: as Hugging Face's Llama does.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
-	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace}
+	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace, found: map[string]bool{}}
 }
 
 // tensor is an array of a file as it is stored.
@@ -129,12 +131,46 @@ type dense struct {
 
 // dense decodes a tensor that must have the given shape.
 func (a *archive) dense(name string, shape ...int) dense {
-	name = a.names.Replace(name)
-	field := "tensor " + name
-	t, there := a.tensors[name]
-	a.need(there, field, "is missing")
-	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	t := a.find(name, shape...)
+	if a.header {
+		return dense{shape: shape}
+	}
 	return a.decoded(t)
+}
+
+// find is a tensor of a name of Hugging Face's Llama, which must have the given shape.
+func (a *archive) find(name string, shape ...int) tensor {
+	name = a.names.Replace(name)
+	t, there := a.tensors[name]
+	a.need(there, "tensor "+name, "is missing")
+	a.need(slices.Equal(t.shape, shape), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.found[name] = true
+	return t
+}
+
+// cut makes the parts of a tensor, rows one after another, tensors of their own, if it is there.
+func (a *archive) cut(name string, cols int, parts ...rows) {
+	n := 0
+	for _, p := range parts {
+		n += p.n
+	}
+	if _, there := a.tensors[a.names.Replace(name)]; !there {
+		return
+	}
+	whole, at := a.find(name, n, cols), 0
+	for _, p := range parts {
+		one := whole
+		one.name = a.names.Replace(p.name)
+		one.shape = []int{p.n, cols}
+		one.data = whole.data[len(whole.data)/n*at : len(whole.data)/n*(at+p.n)]
+		a.tensors[one.name], at = one, at+p.n
+	}
+}
+
+// rows is a number of rows that belong to a tensor.
+type rows struct {
+	name string
+	n    int
 }
 
 // decoded is a tensor that is there.

@@ -71,16 +71,16 @@ func (w *loader) experts(b *Block, out *Layer) {
 
 // stacked is the matrices of all experts, which are in one tensor.
 func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
-	name := w.names.Replace(w.layer + part + ".weight")
-	t, there := w.tensors[name]
-	w.need(there, "tensor "+name, "is missing")
-	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	t := w.find(w.layer+part+".weight", e.Count, rows, cols)
 	var biases []float32
 	if e.Bias {
 		biases = w.raw(part+".bias", e.Count, rows).data
 	}
 	all := make([]Matrix, e.Count)
 	for i := range all {
+		if w.header {
+			break
+		}
 		one := t
 		one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
 		if m, ok := w.codes(one, rows, cols); ok {

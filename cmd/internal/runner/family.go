@@ -27,7 +27,10 @@ var families = map[string]family{
 	"mistral":     {kind: "sliding_attention"},
 	"qwen2":       {kind: "sliding_attention", full: lower, shape: qwen2},
 	"qwen3":       {kind: "sliding_attention", full: lower, shape: qwen3},
-	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
+	"qwen2_moe":   {shape: qwen2MoE, layer: qwenSparse, only: map[string]any{"use_sliding_window": false, "qkv_bias": true}},
+	"qwen3_moe":   {shape: qwen3MoE, layer: qwenSparse, only: map[string]any{"use_sliding_window": false}},
+	"phi3":        {kind: "sliding_attention", shape: phi3},
+	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwenSparse},
 	"gemma2":      {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma},
 	"gemma3_text": {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma3},
 	"gpt_oss":     {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gptOSS, only: swiglu},
@@ -38,11 +41,8 @@ var families = map[string]family{
 
 // sizes are families whose attention is known, and which the runner does not run.
 var sizes = map[string]family{
-	"mixtral":   {kind: "sliding_attention"},
-	"phi3":      {kind: "sliding_attention"},
-	"qwen2_moe": {kind: "sliding_attention", full: lower},
-	"qwen3_moe": {kind: "sliding_attention", full: lower},
-	"kimi_k2":   {shape: deepSeek},
+	"mixtral": {kind: "sliding_attention"},
+	"kimi_k2": {shape: deepSeek},
 }
 
 // each is each n-th layer, where n is a setting.

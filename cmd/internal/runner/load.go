@@ -119,7 +119,9 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	default:
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
-	a.judged(nil)
+	if a.judged(nil); meta != nil {
+		a.surveyed(cfg, nil)
+	}
 	switch {
 	case vocabulary != "":
 		f := open(fsys, vocabulary)
@@ -156,6 +158,10 @@ func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err e
 		meta.cannot = &cannot
 		c = ggufConfig(meta, a)
 		a.judged(&cannot)
+		if len(cannot) == 0 {
+			a.surveyed(c, &cannot)
+			meta.words()
+		}
 		return c, cannot, nil
 	case ".safetensors", ".json":
 		name = path.Dir(name)

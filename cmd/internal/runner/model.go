@@ -114,6 +114,8 @@ type Model struct {
 	Norm   []float32       // [Dim]
 	Output *product.Matrix // [Vocab, Dim]; the same as Embed where Tied
 	Size   int             // bytes of the files of the weights
+	// Parameters is how many weights these files have.
+	Parameters int
 	// Digest is a SHA-256 of the configuration and of the files of the weights, which it reads when it is first called. The
 	// same weights in another format have another one. nil: there are no files.
 	Digest func() []byte

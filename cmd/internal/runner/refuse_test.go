@@ -43,7 +43,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"MXFP4":          {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "dequantize=True", "config.json"},
 		"no method":      {quantized(`7`), "weights quantized by an unknown method", "BF16", "config.json"},
 		"FP8":            {map[string][]byte{"config.json": config, "model.safetensors": fp8}, "tensor type F8_E4M3 (1 of 1 tensors)", "it reads F32, F16 and BF16", "model.safetensors"},
-		"another family": {map[string][]byte{"config.json": []byte(`{"model_type":"phi3"}`), "model.safetensors": fp8}, "model_type phi3", "it runs deepseek_v2, deepseek_v3, gemma2, gemma3_text, gpt_oss, llama, ", "config.json"},
+		"another family": {map[string][]byte{"config.json": []byte(`{"model_type":"falcon","layer_types":[]}`), "model.safetensors": fp8}, "model_type falcon", "it runs deepseek_v2, deepseek_v3, gemma2, gemma3_text, gpt_oss, llama, ", "config.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := LoadFS(folder(c.files), ".")

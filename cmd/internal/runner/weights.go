@@ -71,7 +71,11 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
-	if m, ok := w.codes(w.tensors[w.names.Replace(w.layer+part+".weight")], rows, cols); ok {
+	if w.header {
+		w.linear(part, rows, cols, biased)
+		return Matrix{}
+	}
+	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
 		out := Matrix{Matrix: m}
 		if biased {
 			out.Bias = w.raw(part+".bias", rows).data
@@ -84,7 +88,8 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 
 // feedForward is a gated block of hidden inner elements, whose names begin with part.
 func (w *loader) feedForward(part string, hidden int) FeedForward {
-	dim := w.cfg.Dim
+	dim, name := w.cfg.Dim, w.layer+part
+	w.cut(name+"gate_up_proj.weight", dim, rows{name + "gate_proj.weight", hidden}, rows{name + "up_proj.weight", hidden})
 	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
 		w.matrix(part+"down_proj", dim, hidden, false)}
 }
@@ -92,6 +97,8 @@ func (w *loader) feedForward(part string, hidden int) FeedForward {
 // attention is the weights of a layer that attends.
 func (w *loader) attention(b *Block, out *Layer) {
 	q, kv, dim := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	part := func(name string, n int) rows { return rows{w.layer + "self_attn." + name + ".weight", n} }
+	w.cut(w.layer+"self_attn.qkv_proj.weight", dim, part("q_proj", q), part("k_proj", kv), part("v_proj", kv))
 	if b.Gated {
 		both, bias := w.linear("self_attn.q_proj", 2*q, dim, b.QKVBias)
 		out.Q = both.rows(b.Heads, 0, b.HeadDim).pack(bias.rows(b.Heads, 0, b.HeadDim))
@@ -143,6 +150,13 @@ func (a *archive) model(cfg Config) *Model {
 	}
 	for _, data := range a.files {
 		m.Size += len(data)
+	}
+	for _, t := range a.tensors {
+		n := 1
+		for _, size := range t.shape {
+			n *= size
+		}
+		m.Parameters += n
 	}
 	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
