@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
-	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -140,7 +137,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		err = f.tiers.config(&cfg)
 	}
 	if err == nil {
-		err = f.seal(&cfg)
+		err = f.files.seal(f.secret, &cfg)
 	}
 	if err != nil {
 		return err
@@ -206,21 +203,6 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		err = f.report(cmd, be.Info(), r, stats, ended)
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
-}
-
-// seal has files sealed with the secret, if there is one.
-func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
-	if f.files.secret, err = f.secret.read(); err != nil || f.files.secret == nil {
-		return err
-	}
-	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
-	if disk {
-		cfg.Tiers.Secret = f.files.secret
-	}
-	if !disk && !f.files.any() {
-		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)
-	}
-	return nil
 }
 
 // needs is how many sequences there are, and the tokens that the longest one may have in the end.

@@ -13,6 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/spf13/cobra"
@@ -107,26 +108,38 @@ func (s *saves) lengths() (texts, longest int, err error) {
 	return len(head.Sequences), longest, nil
 }
 
+// open reads the sequences of the file to go on from, and what a command noted beside them.
+func (s *saves) open(pool *kvcache.Pool[backend.AnyBuffer], command, name string, note any) ([]*kvcache.Sequence[backend.AnyBuffer], error) {
+	file, err := os.Open(s.resume)
+	if err != nil {
+		return nil, fmt.Errorf("--resume: %w", err)
+	}
+	defer file.Close()
+	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
+	if err != nil {
+		return nil, s.resumeError(err)
+	}
+	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == name })
+	if at < 0 || json.Unmarshal(saved.Notes[at].Data, note) != nil {
+		return nil, fmt.Errorf("--resume %s: it was not written by %s --save", s.resume, command)
+	}
+	return saved.Sequences, nil
+}
+
 // load loads the file to go on from.
 func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], vocabulary int, f *generateFlags) error {
 	if s.resume == "" {
 		return nil
 	}
-	file, err := os.Open(s.resume)
+	sequences, err := s.open(pool, "generate", noteName, &s.note)
 	if err != nil {
-		return fmt.Errorf("--resume: %w", err)
+		return err
 	}
-	defer file.Close()
-	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
-	if err != nil {
-		return s.resumeError(err)
-	}
-	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == noteName })
-	if at < 0 || json.Unmarshal(saved.Notes[at].Data, &s.note) != nil || len(s.note.Texts) != len(saved.Sequences) || len(s.note.Texts) == 0 {
+	if len(s.note.Texts) != len(sequences) || len(sequences) == 0 {
 		return fmt.Errorf("--resume %s: it was not written by generate --save", s.resume)
 	}
 	for i, text := range s.note.Texts {
-		if have := saved.Sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
+		if have := sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
 			return fmt.Errorf("--resume %s: text %d has nothing to go on with", s.resume, i+1)
 		}
 		sampler, err := runner.NewSampler(runner.Sampling{}, 0)
@@ -136,7 +149,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		if err != nil || slices.ContainsFunc(text.Tokens, func(token uint32) bool { return int(token) >= vocabulary }) {
 			return fmt.Errorf("--resume %s: text %d is not one of this model that generate --save wrote", s.resume, i+1)
 		}
-		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
+		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
 	}
 	f.sampling.resume(cmd, s.note.Sampling)
 	f.prompts = make([]string, len(s.from)) // only what is new is printed
@@ -155,23 +168,36 @@ func (s *saves) keep() func(int, runner.Held[backend.AnyBuffer]) error {
 }
 
 // write saves all texts, if they are to be.
-func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) (err error) {
+func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) error {
 	if s.save == "" {
 		return nil
 	}
-	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Sampling: of}
+	var sequences []*kvcache.Sequence[backend.AnyBuffer]
+	note := savedNote{Sampling: of}
 	for i, h := range s.held {
 		if h == nil {
 			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)
 		}
-		what.Sequences = append(what.Sequences, h.Seq)
+		sequences = append(sequences, h.Seq)
 		note.Texts = append(note.Texts, savedText{h.Tokens, h.Sampler, h.Over})
 	}
+	err := s.store(pool, sequences, noteName, note)
+	if err != nil {
+		return err
+	}
+	for _, h := range s.held {
+		err = errors.Join(err, h.Seq.Release())
+	}
+	return err
+}
+
+// store writes sequences, and what a command notes beside them.
+func (s *saves) store(pool *kvcache.Pool[backend.AnyBuffer], sequences []*kvcache.Sequence[backend.AnyBuffer], name string, note any) error {
 	data, err := json.Marshal(note)
 	if err != nil {
 		return err
 	}
-	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
+	what := kvcache.Saved[backend.AnyBuffer]{Sequences: sequences, Notes: []snapshot.Note{{Name: name, Data: data}}}
 	o := snapshot.Options{Secret: s.secret}
 	if s.compress {
 		o.Compressor = zstd.Compressor{}
@@ -179,8 +205,20 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, o) }); err != nil {
 		return fmt.Errorf("--save %s: %w", s.save, err)
 	}
-	for _, h := range s.held {
-		err = errors.Join(err, h.Seq.Release())
+	return nil
+}
+
+// seal has files sealed with the secret, if there is one.
+func (s *saves) seal(secret secretFlag, cfg *kvcache.Config) (err error) {
+	if s.secret, err = secret.read(); err != nil || s.secret == nil {
+		return err
 	}
-	return err
+	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
+	if disk {
+		cfg.Tiers.Secret = s.secret
+	}
+	if !disk && !s.any() {
+		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", secret.file)
+	}
+	return nil
 }
