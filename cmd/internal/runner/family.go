@@ -27,22 +27,22 @@ var families = map[string]family{
 	"mistral":     {kind: "sliding_attention"},
 	"qwen2":       {kind: "sliding_attention", full: lower, shape: qwen2},
 	"qwen3":       {kind: "sliding_attention", full: lower, shape: qwen3},
-	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
+	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwenSparse},
 	"gemma2":      {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma},
 	"gemma3_text": {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma3},
 	"gpt_oss":     {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gptOSS, only: swiglu},
 	"llama4_text": {kind: "chunked_attention", full: unrotated, shape: llama4, layer: llama4Layer},
-	"deepseek_v2": {shape: deepSeek},
-	"deepseek_v3": {shape: deepSeek},
+	"qwen2_moe":   {kind: "sliding_attention", full: lower, shape: qwen2MoE, layer: qwenSparse},
+	"qwen3_moe":   {kind: "sliding_attention", full: lower, shape: qwen3MoE, layer: qwenSparse},
+	"mixtral":     {kind: "sliding_attention", shape: mixtral},
+	"deepseek_v2": {shape: deepSeek, layer: deepSeekLayer, only: map[string]any{"norm_topk_prob": false}}, // of which implementations differ in what they make
+	"deepseek_v3": {shape: deepSeek, layer: deepSeekLayer},
+	"kimi_k2":     {shape: deepSeek, layer: deepSeekLayer},
 }
 
 // sizes are families whose attention is known, and which the runner does not run.
 var sizes = map[string]family{
-	"mixtral":   {kind: "sliding_attention"},
-	"phi3":      {kind: "sliding_attention"},
-	"qwen2_moe": {kind: "sliding_attention", full: lower},
-	"qwen3_moe": {kind: "sliding_attention", full: lower},
-	"kimi_k2":   {shape: deepSeek},
+	"phi3": {kind: "sliding_attention"},
 }
 
 // each is each n-th layer, where n is a setting.
@@ -86,7 +86,6 @@ func (s *settings) config() Config {
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
-	s.unquantized()
 	s.only(everywhere)
 	s.only(f.only)
 	c := Config{
@@ -109,6 +108,7 @@ func (s *settings) config() Config {
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
+	s.quantized(&c)
 	c.lay(s, f)
 	return c
 }

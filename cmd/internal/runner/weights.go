@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -82,11 +83,11 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 	return m.pack(bias)
 }
 
-// feedForward is a gated block of hidden inner elements, whose names begin with part.
-func (w *loader) feedForward(part string, hidden int) FeedForward {
-	dim := w.cfg.Dim
-	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
-		w.matrix(part+"down_proj", dim, hidden, false)}
+// feedForward is a gated block of hidden inner elements, whose names begin with part and, unless others are given, end as in Llama.
+func (w *loader) feedForward(part string, names matrixNames, hidden int) FeedForward {
+	names, dim := cmp.Or(names, matrixNames{"gate_proj", "up_proj", "down_proj"}), w.cfg.Dim
+	return FeedForward{w.matrix(part+names[0], hidden, dim, false), w.matrix(part+names[1], hidden, dim, false),
+		w.matrix(part+names[2], dim, hidden, false)}
 }
 
 // attention is the weights of a layer that attends.
@@ -137,7 +138,7 @@ func (a *archive) model(cfg Config) *Model {
 		if b.Experts != (experts{}) {
 			w.experts(b, &l)
 		} else {
-			l.FFN = w.feedForward(cfg.FFN, b.Hidden)
+			l.FFN = w.feedForward(cfg.FFN, matrixNames{}, b.Hidden)
 		}
 		m.Layers = append(m.Layers, l)
 	}
