@@ -45,8 +45,8 @@ func TestDoctorModel(t *testing.T) {
 	// What generate does not run is sized all the same, and it is said why.
 	for config, says := range map[string][2]string{
 		`{"model_type":"llama","quantization_config":{"quant_method":"awq"}}`: {`bytes of a token +512\.0 KiB\n`, "does not run     .*weights quantized by awq .* is not supported by this runner; the model that it was made of"},
-		`{"model_type":"phi3","hidden_size":3072,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":4096,"vocab_size":32064,"sliding_window":2047}`: {
-			`layers 0-31 +a window of 2047 tokens, 32 query heads on 32 KV heads of 96`, "does not run     .*model_type phi3"},
+		`{"model_type":"phi3","max_position_embeddings":131072,"sliding_window":262144,"rope_scaling":{"type":"longrope","short_factor":[1.0,1.05],"long_factor":[1.2,2]}}`: {
+			`layers 0-31 +a window of 262144 tokens, 32 query heads on 32 KV heads of 96`, "does not run     .*longrope with a factor for each frequency is not supported by this runner; of this family it runs"},
 	} {
 		r = succeeds(t, "doctor", "--model", folder(config))
 		require.Regexp(t, says[0], r.stdout)
@@ -63,6 +63,9 @@ func TestDoctorModel(t *testing.T) {
 		require.Regexp(t, `bytes of a token +`+size+`\n`, r.stdout)
 		require.NotContains(t, r.stdout, "does not run")
 	}
+	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"phi3","sliding_window":2047}`)) // Phi-3-mini-4k
+	require.Regexp(t, `layers 0-31 +a window of 2047 tokens, 32 query heads on 32 KV heads of 96`, r.stdout)
+	require.NotContains(t, r.stdout, "does not run")
 	r = succeeds(t, "doctor", "--json", "--model", folder(`{"model_type":"gpt_oss","quantization_config":{"quant_method":"gptq"}}`))
 	require.Len(t, jsonLines(t, r.stdout)[0]["cache"].(map[string]any)["not_run"], 1)
 	for config, why := range map[string]string{

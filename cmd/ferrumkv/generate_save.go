@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
@@ -32,9 +34,8 @@ type saves struct {
 
 // savedNote is what a snapshot's sequences do not say.
 type savedNote struct {
-	Temperature float64     `json:"temperature"`
-	TopP        float64     `json:"top_p"`
-	Texts       []savedText `json:"texts"`
+	runner.Sampling
+	Texts []savedText `json:"texts"`
 }
 
 type savedText struct {
@@ -64,16 +65,46 @@ func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 		return errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
 	}
 	if s.resume != "" {
-		for _, name := range []string{"prompt", "seed"} {
+		for _, name := range []string{"prompt", "file", "seed"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s: the file of --resume has it", name)
 			}
 		}
 	}
-	if info, err := os.Stat(s.save); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return fmt.Errorf("--save %s: is no file that could be replaced", s.save)
+	return checkSave(s.save)
+}
+
+// resumeError says what to do about a file that another model, or other flags, made.
+func (s *saves) resumeError(err error) error {
+	if m, ok := errors.AsType[snapshot.ErrMismatch](err); ok {
+		dtype, _, _ := strings.Cut(m.Have, " ")
+		switch m.Field {
+		case "keys":
+			here, _, _ := strings.Cut(m.Want, " ")
+			return fmt.Errorf("--resume %s: has keys in %s, and the cache of this run is to hold them in %s; resume with --kv-dtype %s", s.resume, dtype, here, dtype)
+		case "model":
+			return fmt.Errorf("--resume %s: is of another model, or of other weights of it; resume with the --model that it was saved with", s.resume)
+		}
+		return fmt.Errorf("--resume %s: %w; resume with the flags that it was saved with", s.resume, m)
 	}
-	return checkOutput("save", s.save)
+	return fmt.Errorf("--resume %s: %w", s.resume, err)
+}
+
+// lengths is how many texts the file to go on from has, and the tokens of the longest one.
+func (s *saves) lengths() (texts, longest int, err error) {
+	file, err := os.Open(s.resume)
+	if err != nil {
+		return 0, 0, fmt.Errorf("--resume: %w", err)
+	}
+	defer file.Close()
+	head, err := snapshot.NewReader(bufio.NewReader(file), snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret}).Head()
+	if err != nil {
+		return 0, 0, fmt.Errorf("--resume %s: %w", s.resume, err)
+	}
+	for _, sequence := range head.Sequences {
+		longest = max(longest, sequence.Len+1) // its last token is outside
+	}
+	return len(head.Sequences), longest, nil
 }
 
 // load loads the file to go on from.
@@ -88,7 +119,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 	defer file.Close()
 	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
 	if err != nil {
-		return fmt.Errorf("--resume %s: %w", s.resume, err)
+		return s.resumeError(err)
 	}
 	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == noteName })
 	if at < 0 || json.Unmarshal(saved.Notes[at].Data, &s.note) != nil || len(s.note.Texts) != len(saved.Sequences) || len(s.note.Texts) == 0 {
@@ -107,12 +138,7 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		}
 		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
 	}
-	if !cmd.Flags().Changed("temperature") {
-		f.sampling.Temperature = s.note.Temperature
-	}
-	if !cmd.Flags().Changed("top-p") {
-		f.sampling.TopP = s.note.TopP
-	}
+	f.sampling.resume(cmd, s.note.Sampling)
 	f.prompts = make([]string, len(s.from)) // only what is new is printed
 	return nil
 }
@@ -133,7 +159,7 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 	if s.save == "" {
 		return nil
 	}
-	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Temperature: of.Temperature, TopP: of.TopP}
+	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Sampling: of}
 	for i, h := range s.held {
 		if h == nil {
 			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)

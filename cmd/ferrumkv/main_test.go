@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 	// A GPU of this machine would be the default device; the tests that want one
 	// name its driver.
 	os.Setenv(envCUDADriver, "/nonexistent/libcuda.so.1")
+	os.Stdin, _ = os.Open(os.DevNull) // what the tests run in may have left a pipe open there
 	backend.Register("counted", -1, counted{})
 	os.Exit(m.Run())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -42,6 +43,9 @@ func (f *tierFlags) config(cfg *kvcache.Config) (err error) {
 	d := &cfg.Tiers.Disk
 	if cfg.Tiers.HostBytes, err = parseBytes("host-bytes", f.hostBytes, "64MiB, auto", config.HostAuto); err != nil {
 		return err
+	}
+	if most := hostmemory.Physical(); most > 0 && cfg.Tiers.HostBytes > most {
+		return fmt.Errorf("--host-bytes %s: this machine has %s of memory; name less, or auto", f.hostBytes, byteSize(most))
 	}
 	if d.Bytes, err = parseBytes("disk-bytes", f.diskBytes, "10GiB", 1); err != nil {
 		return err

@@ -107,6 +107,15 @@ def cases():
          "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
          "linear_conv_kernel_dim": 3, "full_attention_interval": 2, "decoder_sparse_step": 2, "norm_topk_prob": False},
         {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25}, "layer_types": ["linear_attention", "full_attention"]})
+    # Without a ramp between frequencies, and with a factor on what rotates, of 512 tokens over 256.
+    long = {"theta": 10000.0, "dims": 6, "kind": "long", "attention": 1.125 ** 0.5}
+    short = {"short_factor": [1.0, 1.0, 1.0], "long_factor": [1.5, 2.0, 30.0], "original_max_position_embeddings": 256}
+    all["phi3-long"] = case("phi3", {"layers": full(2, rope=long), "fused": True, "tied": True, "eps": 1e-5},
+        {"model_type": "phi3", "num_hidden_layers": 2, "rope_scaling": {"type": "longrope", **short}, "partial_rotary_factor": 0.75,
+         "tie_word_embeddings": True},
+        {"rope_scaling": LEFT_OUT, "partial_rotary_factor": LEFT_OUT, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "longrope", "partial_rotary_factor": 0.75, **short}})
+    all["phi3"] = case("phi3", {"layers": [{"sees": "window", "window": 22, "rope": rope}] * 2, "fused": True, "eps": 1e-5},
+        {"model_type": "phi3", "num_hidden_layers": 2, "sliding_window": 22}, {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 1.0}})
     turned = {"theta": 10000.0, "pairs": "neighbours", "kind": "yarn", "factor": 40.0, "original": 64}
     mscale = lambda m: 0.1 * m * 3.6888794541139363 + 1  # the logarithm of 40
     mla = {"kv_heads": 4, "head_dim": 20, "plain_dim": 12, "rope_dim": 8, "value_dim": 12, "kv_rank": 16}

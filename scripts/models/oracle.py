@@ -40,7 +40,9 @@ def frequencies(rope, dims):
     kind = rope.get("kind", "default")
     if kind == "default":
         return f, 1.0
-    by = rope["factor"]
+    by = rope.get("factor")
+    if kind == "long":
+        return f, rope["attention"]
     if kind == "linear":
         return f / by, 1.0
     if kind == "llama3":
@@ -123,9 +125,12 @@ def linear(x, w, name, bias=False):
 def self_attention(x, w, m, layer):
     tokens, dim = len(x), m["head_dim"]
     bias = m.get("qkv_bias", False)
-    q = linear(x, w, "self_attn.q_proj", bias).reshape(tokens, m["heads"], -1)
-    k = linear(x, w, "self_attn.k_proj", bias).reshape(tokens, m["kv_heads"], dim)
-    v = linear(x, w, "self_attn.v_proj", bias).reshape(tokens, m["kv_heads"], dim)
+    if m.get("fused"):
+        of = m["heads"] * dim
+        q, k, v = np.split(linear(x, w, "self_attn.qkv_proj", bias), [of, of + m["kv_heads"] * dim], 1)
+    else:
+        q, k, v = (linear(x, w, f"self_attn.{name}_proj", bias) for name in "qkv")
+    q, k, v = (y.reshape(tokens, heads, -1) for y, heads in ((q, m["heads"]), (k, m["kv_heads"]), (v, m["kv_heads"])))
     if m.get("gated"):
         q, gate = q[..., :dim], q[..., dim:]
     if m.get("qk_norm"):
@@ -191,6 +196,11 @@ def delta_net(x, w, m, layer):
             out[t, h] = q[t, h] @ state[h]
     out = rms(out, w("linear_attn.norm.weight"), m["eps"]) * silu(z.reshape(tokens, vh, vd))
     return linear(out.reshape(tokens, -1), w, "linear_attn.out_proj")
+
+
+def fused_block(x, w, name, act):
+    gate, up = np.split(x @ w(name + "gate_up_proj.weight").T, 2, 1)
+    return (act(gate) * up) @ w(name + "down_proj.weight").T
 
 
 def gated_block(x, w, name, act, parts=("gate_proj", "up_proj", "down_proj")):
@@ -307,7 +317,7 @@ def logits(m, weights, tokens):
         if layer.get("experts"):
             y = EXPERTS.get(m["family"], routed_experts)(inner, w, m)
         else:
-            y = gated_block(inner, w, m.get("ffn", "mlp."), ACTS[m.get("act", "silu")])
+            y = (fused_block if m.get("fused") else gated_block)(inner, w, m.get("ffn", "mlp."), ACTS[m.get("act", "silu")])
         x = x + (norm(y, "post_feedforward_layernorm") if m.get("sandwich") else y)
     x = rms(x, weights["model.norm.weight"] + add, eps)
     out = x @ weights["model.embed_tokens.weight" if m.get("tied") else "lm_head.weight"].T

@@ -24,27 +24,27 @@ func qwen3Next(s *settings, c *Config) {
 	qwenExperts(s, c)
 }
 
-// qwenExperts has experts in all layers, of which the file may leave some without.
-func qwenExperts(s *settings, c *Config) {
-	count := "num_experts"
-	if _, there := s.lookup("num_local_experts"); there != nil { // as transformers 5 may write it
-		count = "num_local_experts"
-	}
-	n, shared := s.size(count, 1<<12, 0), s.size("shared_expert_intermediate_size", 1<<20, 0)
-	if n > 0 {
-		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
-			Shared: shared, SharedGate: shared > 0, SharedName: "shared_expert", Router: "gate", Normed: get(s, "norm_topk_prob", false)}
-	}
-}
-
 func qwen2MoE(s *settings, c *Config) {
-	c.QKVBias, c.OBias = get(s, "qkv_bias", true), false
+	qwen2(s, c)
 	qwenExperts(s, c)
 }
 
 func qwen3MoE(s *settings, c *Config) {
 	qwen3(s, c)
 	qwenExperts(s, c)
+}
+
+// qwenExperts has a shared expert where that has a size.
+func qwenExperts(s *settings, c *Config) {
+	count := "num_experts"
+	if _, there := s.lookup("num_local_experts"); there != nil { // as transformers 5 may write it
+		count = "num_local_experts"
+	}
+	if n := s.size(count, 1<<12, 0); n > 0 {
+		shared := s.size("shared_expert_intermediate_size", 1<<20, 0)
+		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
+			Shared: shared, SharedGate: shared > 0, SharedName: "shared_expert", Router: "gate", Normed: get(s, "norm_topk_prob", false)}
+	}
 }
 
 // qwenSparse has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
@@ -159,4 +159,33 @@ func deepSeekLayer(s *settings, layer int, b *Block) {
 	if layer < get(s, "first_k_dense_replace", 0) || layer%s.size("moe_layer_freq", 1<<9, 1) != 0 {
 		b.Experts = experts{}
 	}
+}
+
+// phi3 has factors of each frequency (longrope) where it was made for long contexts: one set for short texts, and one for longer ones.
+func phi3(s *settings, c *Config) {
+	prefix, _ := s.ropeOf("full_attention")
+	kind := "rope_type"
+	if get[any](s, prefix+kind, nil) == nil {
+		kind = "type"
+	}
+	if name, _ := s.values[prefix+kind].(string); name != "longrope" && name != "su" {
+		return
+	}
+	short := get[[]any](s, prefix+"short_factor")
+	plain := !slices.ContainsFunc(short, func(f any) bool { return f != any(1.0) })
+	original := get(s, prefix+"original_max_position_embeddings", get(s, "original_max_position_embeddings", 0))
+	s.values[prefix+kind] = "none"
+	attention := math.Sqrt(1 + math.Log(max(float64(c.Context)/float64(original), 1))/math.Log(float64(original)))
+	s.longRoPE(c, plain, original, get(s, prefix+"attention_factor", attention))
+}
+
+// longRoPE is longrope of texts up to the original context, whose frequencies are plain ones where all short factors are 1.
+func (s *settings) longRoPE(c *Config, plain bool, original int, attention float64) {
+	if !plain || original < 2 {
+		s.refuse("longrope with a factor for each frequency", "of this family it runs models without longrope, such as Phi-3-mini-4k-instruct and phi-4, and those whose short factors are all 1, such as Phi-4-mini-instruct, up to their original context")
+		return
+	}
+	// A ramp between frequencies that are the same, and a factor on queries and keys.
+	c.Context = min(c.Context, original)
+	c.RoPE.Scaling, c.RoPE.Factor, c.RoPE.OriginalContext, c.RoPE.AttentionFactor = backend.YaRNScaling, 1, original, attention
 }

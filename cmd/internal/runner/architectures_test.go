@@ -154,6 +154,21 @@ func TestConfigurationClasses(t *testing.T) {
 		Shared: 2048, SharedName: "shared_experts", Router: "gate"}, c.block(3).Experts)
 }
 
+// Kimi K2 has no configuration class of its own: its file says everything, and means what DeepSeek-V3's does.
+func TestKimi(t *testing.T) {
+	c, err := configOf(file{"config.json", []byte(`{"model_type":"kimi_k2","hidden_size":7168,"intermediate_size":18432,"moe_intermediate_size":2048,"num_hidden_layers":61,"num_attention_heads":64,
+		"num_key_value_heads":64,"n_routed_experts":384,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":1,"moe_layer_freq":1,"n_group":1,"topk_group":1,"norm_topk_prob":true,
+		"routed_scaling_factor":2.827,"scoring_func":"sigmoid","topk_method":"noaux_tc","q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
+		"vocab_size":163840,"max_position_embeddings":131072,"rms_norm_eps":1e-6,"bos_token_id":163584,"eos_token_id":163585,"rope_theta":50000.0,
+		"rope_scaling":{"type":"yarn","factor":32.0,"original_max_position_embeddings":4096,"beta_fast":1.0,"beta_slow":1.0,"mscale":1.0,"mscale_all_dim":1.0},
+		"quantization_config":{"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]}}`)})
+	require.NoError(t, err)
+	require.Equal(t, [2]int{128, 128}, c.ScaleBlock)
+	require.Equal(t, experts{}, c.block(0).Experts)
+	require.Equal(t, experts{Count: 384, Top: 8, Hidden: 2048, Sigmoid: true, Normed: true, Scale: 2.827, Groups: 1, TopGroups: 1, GroupBest: 2, Correction: true,
+		Shared: 2048, SharedName: "shared_experts", Router: "gate"}, c.block(60).Experts)
+}
+
 // Which layers have experts is what each family's settings say.
 func TestLayersWithExperts(t *testing.T) {
 	for config, want := range map[string]string{

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
@@ -22,13 +21,15 @@ type archive struct {
 	files   [][]byte // that the tensors are in
 	names   *strings.Replacer
 	gguf    bool
+	found   map[string]bool // tensors that were looked up
+	header  bool            // no tensor is decoded
 }
 
 // huggingFace is what most files call weights: as Hugging Face's Llama does.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
-	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace}
+	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace, found: map[string]bool{}}
 }
 
 // tensor is an array of a file as it is stored.
@@ -42,6 +43,18 @@ type tensor struct {
 	// on, that have the same: see apart. nil: scales are within data, or there are none.
 	scale func(row, col int) float32
 	run   int
+}
+
+// part is the matrix of n rows from the first on, of a tensor that has them.
+func (t tensor) part(first, n int) tensor {
+	last := len(t.shape) - 1
+	all, _ := backend.Mul(t.shape[:last]...)
+	out, row := t, len(t.data)/all
+	out.shape, out.data = []int{n, t.shape[last]}, t.data[first*row:(first+n)*row]
+	if t.scale != nil {
+		out.scale = func(row, col int) float32 { return t.scale(first+row, col) }
+	}
+	return out
 }
 
 // known reports whether a tensor can be decoded.
@@ -76,9 +89,12 @@ func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
 		return nil, false
 	}
 	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
+	if a.header {
+		return nil, true
+	}
 	block := max(e.group, t.run)
 	codes := product.Codes{Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
-	m, row := product.PackCodes(codes, rows, cols, bytes.Clone(t.data)), make([]float32, cols)
+	m, row := product.PackCodes(codes, rows, cols, t.data), make([]float32, cols)
 	for r := range rows {
 		m.Row(row, r)
 		a.finite(t, row, r*cols)
@@ -146,12 +162,44 @@ type dense struct {
 
 // dense decodes a tensor that must have the given shape.
 func (a *archive) dense(name string, shape ...int) dense {
-	name = a.names.Replace(name)
-	field := "tensor " + name
-	t, there := a.tensors[name]
-	a.need(there, field, "is missing")
-	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	t := a.find(name, shape...)
+	if a.header {
+		return dense{shape: shape}
+	}
 	return a.decoded(t)
+}
+
+// find is a tensor of a name of Hugging Face's Llama, which must have the given shape.
+func (a *archive) find(name string, shape ...int) tensor {
+	name = a.names.Replace(name)
+	t, there := a.tensors[name]
+	a.need(there, "tensor "+name, "is missing")
+	a.need(slices.Equal(t.shape, shape), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.found[name] = true
+	return t
+}
+
+// cut makes the parts of a tensor, rows one after another, tensors of their own, if it is there.
+func (a *archive) cut(name string, cols int, parts ...rows) {
+	n := 0
+	for _, p := range parts {
+		n += p.n
+	}
+	if _, there := a.tensors[a.names.Replace(name)]; !there {
+		return
+	}
+	whole, at := a.find(name, n, cols), 0
+	for _, p := range parts {
+		one := whole.part(at, p.n)
+		one.name = a.names.Replace(p.name)
+		a.tensors[one.name], at = one, at+p.n
+	}
+}
+
+// rows is a number of rows that belong to a tensor.
+type rows struct {
+	name string
+	n    int
 }
 
 // decoded is a tensor that is there.

@@ -1,9 +1,6 @@
 package runner
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // experts is a feed-forward block of which a router chooses parts for each token.
 type experts struct {
@@ -91,10 +88,7 @@ func (w *loader) experts(b *Block, out *Layer) {
 
 // stacked is the matrices of all experts, which are in one tensor.
 func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
-	name := w.names.Replace(w.layer + part + ".weight")
-	t, there := w.tensors[name]
-	w.need(there, "tensor "+name, "is missing")
-	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	t := w.find(w.layer+part+".weight", e.Count, rows, cols)
 	var biases []float32
 	if e.Coded {
 		biases = w.raw(part+"_bias", e.Count, rows).data
@@ -103,11 +97,10 @@ func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
 	}
 	all := make([]Matrix, e.Count)
 	for i := range all {
-		one := t
-		one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
-		if t.scale != nil {
-			one.scale = func(row, col int) float32 { return t.scale(i*rows+row, col) }
+		if w.header {
+			break
 		}
+		one := t.part(i*rows, rows)
 		if m, ok := w.codes(one, rows, cols); ok {
 			all[i].Matrix = m
 		} else {

@@ -52,6 +52,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 		}
 	}()
 	defer caught(&err)
+	defer faulted(r.model.path, &err)()
 	m, n := r.model, r.begin(work)
 	for _, step := range r.steps {
 		check(step.Plan(r.stream))
@@ -166,7 +167,7 @@ func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForw
 	} else { // after each gate
 		inner, step = r.floats("inner", n*hidden), 2
 	}
-	split(parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
+	split(r.model.path, parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
 			inner[i] = of(gate[i*step], up[i*step])
 		}

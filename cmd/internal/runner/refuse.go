@@ -52,6 +52,24 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	(&settings{file: a.file, cannot: cannot}).refuse("tensor type "+strings.Join(types, ", "), a.reads())
 }
 
+// surveyed judges a GGUF file by the names and shapes of its tensors, before any is decoded: what is missing or has another shape is an error, and so
+// is a tensor that the model's configuration has no use for, without which it would compute something else.
+func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
+	header := *a
+	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
+	header.model(cfg)
+	var rest []string
+	for _, name := range slices.Sorted(maps.Keys(a.tensors)) {
+		if !header.found[name] && !strings.HasSuffix(name, ".attn_rot_embd.weight") { // angles, which are computed
+			rest = append(rest, name)
+		}
+	}
+	if len(rest) > 0 {
+		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)),
+			"without it the model would write other texts: it reads files that llama.cpp's convert_hf_to_gguf.py makes of the architectures that it runs, which have no such tensor")
+	}
+}
+
 // locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
 func locate(fsys fs.FS, folder string) string {
 	const one, index = "model.safetensors", "model.safetensors.index.json"

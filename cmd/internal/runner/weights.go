@@ -2,9 +2,9 @@ package runner
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -72,7 +72,11 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
-	if m, ok := w.codes(w.tensors[w.names.Replace(w.layer+part+".weight")], rows, cols); ok {
+	if w.header {
+		w.linear(part, rows, cols, biased)
+		return Matrix{}
+	}
+	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
 		out := Matrix{Matrix: m}
 		if biased {
 			out.Bias = w.raw(part+".bias", rows).data
@@ -85,7 +89,8 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 
 // feedForward is a gated block of hidden inner elements, whose names begin with part and, unless others are given, end as in Llama.
 func (w *loader) feedForward(part string, names matrixNames, hidden int) FeedForward {
-	names, dim := cmp.Or(names, matrixNames{"gate_proj", "up_proj", "down_proj"}), w.cfg.Dim
+	names, dim, name := cmp.Or(names, matrixNames{"gate_proj", "up_proj", "down_proj"}), w.cfg.Dim, w.layer+part
+	w.cut(name+"gate_up_proj.weight", dim, rows{name + "gate_proj.weight", hidden}, rows{name + "up_proj.weight", hidden})
 	return FeedForward{w.matrix(part+names[0], hidden, dim, false), w.matrix(part+names[1], hidden, dim, false),
 		w.matrix(part+names[2], dim, hidden, false)}
 }
@@ -93,6 +98,8 @@ func (w *loader) feedForward(part string, names matrixNames, hidden int) FeedFor
 // attention is the weights of a layer that attends.
 func (w *loader) attention(b *Block, out *Layer) {
 	q, kv, dim := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	part := func(name string, n int) rows { return rows{w.layer + "self_attn." + name + ".weight", n} }
+	w.cut(w.layer+"self_attn.qkv_proj.weight", dim, part("q_proj", q), part("k_proj", kv), part("v_proj", kv))
 	if b.Gated {
 		both, bias := w.linear("self_attn.q_proj", 2*q, dim, b.QKVBias)
 		out.Q = both.rows(b.Heads, 0, b.HeadDim).pack(bias.rows(b.Heads, 0, b.HeadDim))
@@ -142,12 +149,16 @@ func (a *archive) model(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	h := sha256.New() // of all files: decoding them has taken longer
-	fmt.Fprintf(h, "%+v\n", cfg)
 	for _, data := range a.files {
 		m.Size += len(data)
-		h.Write(data)
 	}
-	m.Digest = h.Sum(nil)
+	for _, t := range a.tensors {
+		n := 1
+		for _, size := range t.shape {
+			n *= size
+		}
+		m.Parameters += n
+	}
+	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }
