@@ -12,16 +12,25 @@ import (
 type Codes struct {
 	Block, Bytes int
 	Decode       func(dst []float32, src []byte)
+	// Scale is what the numbers of the block at a row and a column are multiplied by, of types whose scales are not in their blocks; nil: 1.
+	Scale func(row, col int) float32
 }
 
 // bytes is those of a row of cols weights.
 func (c *Codes) bytes(cols int) int { return cols / c.Block * c.Bytes }
 
-// row decodes a row, or a part of it that begins with a block.
-func (c *Codes) row(dst []float32, src []byte) {
+// row decodes a row, or a part of it from a column on that begins a block.
+func (c *Codes) row(dst []float32, src []byte, row, col int) {
 	for i := 0; i < len(dst); i += c.Block {
-		c.Decode(dst[i:i+c.Block], src[:c.Bytes])
+		block := dst[i : i+c.Block]
+		c.Decode(block, src[:c.Bytes])
 		src = src[c.Bytes:]
+		if c.Scale != nil {
+			scale := c.Scale(row, col+i)
+			for j := range block {
+				block[j] *= scale
+			}
+		}
 	}
 }
 
@@ -51,7 +60,7 @@ func (m *Matrix) decoded(out *float32, stride int, x []float32, row, width, rows
 		for r := range width {
 			values := room.row[:cols]
 			if row+r < m.Rows {
-				m.codes.row(values, m.data[(row+r)*bytes+m.codes.bytes(i):])
+				m.codes.row(values, m.data[(row+r)*bytes+m.codes.bytes(i):], row+r, i)
 			} else {
 				clear(values) // of the last panel
 			}

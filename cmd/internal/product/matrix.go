@@ -87,7 +87,7 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data, scales []float32
 // Row sets dst [Cols] to a row's weights.
 func (m *Matrix) Row(dst []float32, r int) {
 	if m.codes != nil {
-		m.codes.row(dst[:m.Cols], m.data[r*m.codes.bytes(m.Cols):])
+		m.codes.row(dst[:m.Cols], m.data[r*m.codes.bytes(m.Cols):], r, 0)
 		return
 	}
 	for i := range dst[:m.Cols] {

@@ -34,8 +34,35 @@ func fuzzReader(f *testing.F, name string, seed []byte, read func(file) error) {
 
 func FuzzSafetensors(f *testing.F) {
 	cfg := tiny()
+	var parts []part // with scales apart
+	for _, a := range craftArrays(cfg, huggingFace) {
+		if len(a.shape) == 1 {
+			parts = append(parts, part{a.name, "F32", a.shape, encode("F32", a.data)})
+			continue
+		}
+		parts = append(parts, part{a.name, "F8_E4M3", a.shape, counting(len(a.data))},
+			part{a.name + "_scale_inv", "F32", []int{(a.shape[0] + 1) / 2, (a.shape[1] + 1) / 2}, make([]byte, 4*((a.shape[0]+1)/2)*((a.shape[1]+1)/2))})
+	}
+	scaled := func(in file) *archive {
+		a := parseSafetensors(in)
+		a.apart([2]int{2, 2})
+		return a
+	}
+	_ = scaled(file{"seed", craftParts(parts...)}).model(cfg)
+	f.Add(craftParts(parts...))
+	experts := &experts{Count: 1, Coded: true}
+	coded := craftParts(part{"x_blocks", "U8", []int{1, 2, 1, 16}, counting(32)}, part{"x_scales", "U8", []int{1, 2, 1}, []byte{127, 0}}, part{"x_bias", "F32", []int{1, 2}, make([]byte, 8)})
+	_ = (&loader{archive: scaled(file{"seed", coded})}).stacked("x", experts, 2, 32)
+	f.Add(coded)
 	fuzzReader(f, "model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "BF16"), func(in file) error {
-		return failed(func() { parseSafetensors(in).model(cfg) })
+		return failed(func() {
+			a := scaled(in)
+			if _, there := a.tensors["x.weight"]; there {
+				(&loader{archive: a}).stacked("x", experts, 2, 32)
+				return
+			}
+			a.model(cfg)
+		})
 	})
 }
 

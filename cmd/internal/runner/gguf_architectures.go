@@ -77,7 +77,7 @@ func ggufExperts(s *settings, a *archive, c *Config) {
 	hidden := s.size("llama.expert_feed_forward_length", 1<<24, c.Hidden)
 	for l := range c.Layers {
 		if e := &c.block(l).Experts; e.Count > 0 {
-			e.Packed, e.Stacked, e.Hidden, e.OverAll = false, true, hidden, s.arch == "qwen2moe" // no setting says so
+			e.Packed, e.Stacked, e.Hidden, e.Normed = false, true, hidden, s.arch != "qwen2moe" // no setting says so
 			a.row(fmt.Sprintf("blk.%d.ffn_gate_inp_shexp.weight", l))
 		}
 	}

@@ -106,6 +106,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 			a = parseSafetensors(f)
 		}
 		cfg = readConfig(fsys, folder, nil)
+		a.apart(cfg.ScaleBlock)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
 			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file

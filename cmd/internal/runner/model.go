@@ -27,6 +27,8 @@ type Config struct {
 	EOS        []uint32 // each ends a text
 	Block               // what layers are
 	Blocks     []Block  // each layer, where not all are Block
+	// ScaleBlock is the rows and columns of a matrix in F8_E4M3 that share a scale; 0: the whole matrix does.
+	ScaleBlock [2]int
 }
 
 // NoToken is the BOS of a model that has none.
@@ -149,6 +151,6 @@ type Layer struct {
 
 // FeedForward is the weights of a gated block.
 type FeedForward struct {
-	Gate, Up Matrix // [hidden, Dim]
+	Gate, Up Matrix // [hidden, Dim]; without Up, Gate is [2*hidden, Dim], whose rows are a gate and an up by turns
 	Down     Matrix // [Dim, hidden]
 }

@@ -389,7 +389,7 @@ func TestConfig(t *testing.T) {
 	for more, feature := range map[string]string{
 		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling.type dynamic",
 		`,"quantization_config":{"quant_method":"mxfp4"}`:             "weights quantized by mxfp4 (configuration quantization_config)",
-		`,"model_type":"mixtral"`:                                     "model_type mixtral",
+		`,"model_type":"falcon"`:                                      "model_type falcon",
 		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
 		`,"mlp_bias":true`:                                            "mlp_bias true",
 		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_parameters.rope_type longrope",

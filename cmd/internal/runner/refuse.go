@@ -9,19 +9,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
 const (
 	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize makes one of them of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), with what they have lost"
-	readsOther = "it reads F32, F16 and BF16: most models are published in BF16, too, often under the same name without the quantization in it"
+	readsOther = "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv, and the experts of gpt-oss in MXFP4: most models are published in BF16, too, often under the same name without the quantization in it"
 )
 
 // reads is what to do for an archive.
 func (a *archive) reads() string {
 	if a.gguf {
-		return named(readsGGUF, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
+		var types []string
+		for _, t := range ggml.Types {
+			if t.Decode != nil {
+				types = append(types, t.Name)
+			}
+		}
+		slices.Sort(types)
+		return named(readsGGUF, strings.Join(types, ", "))
 	}
 	return readsOther
 }
@@ -30,7 +38,7 @@ func (a *archive) reads() string {
 func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
 	for _, t := range a.tensors {
-		if _, known := encodings[t.encoding]; !known && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
+		if !t.known() && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
 			count[t.encoding]++
 		}
 	}
@@ -111,22 +119,34 @@ func locate(fsys fs.FS, folder string) string {
 // named puts a name where a text has a place for it.
 func named(text, name string) string { return strings.ReplaceAll(text, "%s", name) }
 
-// unquantized refuses a configuration of weights that a method has quantized.
-func (s *settings) unquantized() {
+// quantized reads how a method has stored the weights, or refuses it.
+func (s *settings) quantized(c *Config) {
 	field, value := s.lookup("quantization_config")
 	if value == nil {
 		return
 	}
-	method := "an unknown method"
-	if config, ok := value.(map[string]any); ok {
-		if name, ok := config["quant_method"].(string); ok {
-			method = name
+	config, _ := value.(map[string]any)
+	method, known := config["quant_method"].(string)
+	switch {
+	case method == "mxfp4" && c.Experts.ByTurns: // of its experts alone
+		c.Experts.Coded = true
+		return
+	case method == "fp8":
+		if size := config["weight_block_size"]; size != nil {
+			list, _ := size.([]any)
+			s.need(len(list) == 2, field, "has weight_block_size %v, need two numbers", size)
+			for i := range c.ScaleBlock {
+				n := as[int](s, field, list[i])
+				s.need(n > 0, field, "has weight_block_size %v, need positive numbers", size)
+				c.ScaleBlock[i] = n
+			}
 		}
+		return
+	case !known:
+		method = "an unknown method"
 	}
 	remedy := readsOther
 	switch method {
-	case "mxfp4":
-		remedy = "it reads F32, F16 and BF16: transformers writes a model such as gpt-oss in BF16 (Mxfp4Config(dequantize=True))"
 	case "gptq", "awq", "bitsandbytes", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
 		remedy = "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + strings.ToUpper(method) + ", as a rule"
 	}

@@ -93,7 +93,7 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
 	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
-	widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
+	widest := max(m.Dim, m.Hidden, 2*b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
 	demand(r.rows <= (1<<30)/widest, "runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
 	r.stream, err = r.be.NewStream()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -86,12 +87,12 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 	return m.pack(bias)
 }
 
-// feedForward is a gated block of hidden inner elements, whose names begin with part.
-func (w *loader) feedForward(part string, hidden int) FeedForward {
-	dim, name := w.cfg.Dim, w.layer+part
+// feedForward is a gated block of hidden inner elements, whose names begin with part and, unless others are given, end as in Llama.
+func (w *loader) feedForward(part string, names matrixNames, hidden int) FeedForward {
+	names, dim, name := cmp.Or(names, matrixNames{"gate_proj", "up_proj", "down_proj"}), w.cfg.Dim, w.layer+part
 	w.cut(name+"gate_up_proj.weight", dim, rows{name + "gate_proj.weight", hidden}, rows{name + "up_proj.weight", hidden})
-	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
-		w.matrix(part+"down_proj", dim, hidden, false)}
+	return FeedForward{w.matrix(part+names[0], hidden, dim, false), w.matrix(part+names[1], hidden, dim, false),
+		w.matrix(part+names[2], dim, hidden, false)}
 }
 
 // attention is the weights of a layer that attends.
@@ -144,7 +145,7 @@ func (a *archive) model(cfg Config) *Model {
 		if b.Experts != (experts{}) {
 			w.experts(b, &l)
 		} else {
-			l.FFN = w.feedForward(cfg.FFN, b.Hidden)
+			l.FFN = w.feedForward(cfg.FFN, matrixNames{}, b.Hidden)
 		}
 		m.Layers = append(m.Layers, l)
 	}
