@@ -14,6 +14,7 @@ require (
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.4-0 // indirect
+	github.com/ardanlabs/jinja v1.8.0
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/go-gl/mathgl v1.2.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

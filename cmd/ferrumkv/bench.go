@@ -20,6 +20,7 @@ type benchFlags struct {
 	budget  time.Duration
 	memory  int64 // MiB
 	json    bool
+	model   modelBench
 }
 
 func newBench() *cobra.Command {
@@ -30,17 +31,24 @@ func newBench() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the cache's kernels against the machine's memory bandwidth",
+		Short: "Measure the cache's kernels against the machine's memory bandwidth, or a whole model",
 		Long: `bench runs kernels on one layer of a cache and says which fraction of the memory
 bandwidth they reach. The bandwidth is measured in the same run, alternating with
 the kernel; attention is compared with reading, append with copying (bytes read and
 written), on a GPU both with copying. Flags take lists; every combination is a row.
 
+With --model it measures tokens a second of a whole model, as llama-bench does: pp512 computes
+a prompt of 512 tokens, tg128 decodes 128 tokens, and -p, -n, -r, -t, --layout and
+--kv-dtype say other numbers, and lists of them.
+
 ` + strings.Join(about, "\n"),
 		Example: `  ferrumkv bench
   ferrumkv bench --kernel attend --layout paged --block-size 8,16,32 --context 1024,8192
   ferrumkv bench --backend metal:0 --batch 1,8
-  ferrumkv bench --kv-dtype f32,f16 --threads 1,2 --json > rows.jsonl`,
+  ferrumkv bench --kv-dtype f32,f16 --threads 1,2 --json > rows.jsonl
+
+  # pp512 and tg128 of a model
+  ferrumkv bench -m Llama-3.2-1B -t 1,2`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -50,15 +58,16 @@ written), on a GPU both with copying. Flags take lists; every combination is a r
 	flags.StringSliceVar(&l.dtypes, "kv-dtype", []string{"f16"}, "storage types of keys and values")
 	flags.StringSliceVar(&l.layouts, "layout", []string{"contiguous", "paged"}, "layouts")
 	flags.IntSliceVar(&l.batch, "batch", []int{1}, "sequences")
-	flags.IntSliceVar(&l.context, "context", []int{4096}, "tokens of each sequence")
+	flags.IntSliceVarP(&l.context, "context", "c", []int{4096}, "tokens of each sequence")
 	flags.IntSliceVar(&l.qHeads, "q-heads", []int{32}, "query heads")
 	flags.IntSliceVar(&l.kvHeads, "kv-heads", []int{8}, "key and value heads")
 	flags.IntSliceVar(&l.headDim, "head-dim", []int{128}, "elements of a head")
 	flags.IntSliceVar(&l.blockSize, "block-size", []int{16}, "tokens of a block, paged only")
-	flags.IntSliceVar(&l.threads, "threads", []int{0}, "host threads; 0: one for each CPU")
+	flags.IntSliceVarP(&l.threads, "threads", "t", []int{0}, "host threads; 0: one for each CPU")
 	flags.DurationVar(&f.budget, "time", 2*time.Second, "about how long to measure a row")
 	flags.Int64Var(&f.memory, "footprint", 512, "`MiB` that the calls go through before they use any of it again; more than the processor's caches hold, at most a quarter of the memory")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each row")
+	f.model.register(cmd)
 	return cmd
 }
 
@@ -66,6 +75,12 @@ func (f benchFlags) run(cmd *cobra.Command) error {
 	// The flags leave nothing to the environment, but a bad value is an error everywhere.
 	if _, err := config.ParseEnvironment(os.LookupEnv); err != nil {
 		return err
+	}
+	if err := f.model.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if f.model.model != "" {
+		return f.model.run(cmd, f)
 	}
 	shapes, err := f.lists.shapes()
 	if err != nil {

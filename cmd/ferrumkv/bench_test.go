@@ -52,7 +52,7 @@ func TestBenchBadFlags(t *testing.T) {
 		"--context 0":                              {"--context 0", "1 to"},
 		"--batch -1":                               {"--batch -1"},
 		"--context 4294967296":                     {"--context"},
-		"--context x":                              {`"x"`},
+		"--context x":                              {"--context x: accepts whole numbers with commas between them"},
 		"--q-heads 3 --kv-heads 2":                 {"--q-heads 3", "multiple of --kv-heads 2"},
 		"--layout paged --block-size 24":           {"--block-size 24", "power of two"},
 		"--layout paged --block-size 0":            {"--block-size 0", "power of two"},

@@ -88,8 +88,9 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 
 // flagOf is the flag that sets a field of the library's configurations.
 var flagOf = map[string]string{
-	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "Guesses": "--guesses",
-	"Memory.Layout": "--layout", "Tiers.HostBytes": "--host-bytes", "Tiers.Disk.Dir": "--disk",
+	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p", "TopK": "--top-k", "MinP": "--min-p",
+	"RepeatPenalty": "--repeat-penalty", "Guesses": "--guesses",
+	"Memory.Layout": "--layout", "Capacity": "--context", "Tiers.HostBytes": "--host-bytes", "Tiers.Disk.Dir": "--disk",
 	"Storage.Residual": "--residual", "Storage.Hadamard": "--hadamard", "Storage.SkipLayers": "--skip-layers",
 }
 
@@ -131,7 +132,7 @@ func asVariable(err error, cfg kvcache.Config, device string) error {
 		}
 		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.Blocks, "block"), count(cfg.Memory.BlockSize, "token"), raise)
 	case errors.Is(err, backend.ErrOutOfMemory{}):
-		return fmt.Errorf("the cache does not fit the memory of %s; %s", device, lowerSize)
+		return fmt.Errorf("the cache does not fit the memory of %s; lower --context or --max-tokens, or, where they are set, %s", device, strings.TrimPrefix(lowerSize, "lower "))
 	}
 	return err
 }

@@ -42,18 +42,18 @@ func words(line string) (out []string) {
 // taken is what differs from run to run in a report.
 var taken = regexp.MustCompile(`in [\d.]+ \S+, \d+ tokens/s`)
 
-// What docs/commands.md shows of generate is what the program prints, times excepted.
+// What docs/commands.md shows of generate and tokenize is what the program prints, times excepted.
 func TestCommandsDocument(t *testing.T) {
 	shown := 0
 	for _, s := range samples(t, "commands.md") {
-		if s.args[0] != "generate" {
+		if s.args[0] != "generate" && s.args[0] != "tokenize" {
 			continue
 		}
 		shown++
 		r := succeeds(t, s.args...)
 		require.Equal(t, taken.ReplaceAllString(s.out, "in …"), taken.ReplaceAllString(r.stdout+r.stderr, "in …"), s.args)
 	}
-	require.Equal(t, 3, shown, "samples of generate")
+	require.Equal(t, 4, shown, "samples of generate and tokenize")
 }
 
 // So it is for replay, where the trace is at hand.

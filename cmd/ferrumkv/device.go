@@ -23,7 +23,7 @@ type deviceFlags struct {
 
 func (f *deviceFlags) register(cmd *cobra.Command) {
 	registerBackend(cmd, &f.backend)
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "`N` host threads; 0: one for each CPU")
+	cmd.Flags().IntVarP(&f.threads, "threads", "t", 0, "`N` host threads; 0: one for each CPU")
 }
 
 func registerBackend(cmd *cobra.Command, name *string) {

@@ -25,9 +25,6 @@ type doctorFlags struct {
 	json                             bool
 }
 
-// envCUDADriver names the file that is opened in place of NVIDIA's driver library.
-const envCUDADriver = "FERRUM_CUDA_DRIVER"
-
 // diagnosis is what doctor finds, as --json prints it.
 type diagnosis struct {
 	Version    string          `json:"version"`
@@ -35,8 +32,9 @@ type diagnosis struct {
 	CUDADriver string          `json:"cuda_driver,omitempty"` // of envCUDADriver
 	Backends   []backendStatus `json:"backends"`
 	Cache      cacheStatus     `json:"cache"`
-	Disk       *diskStatus     `json:"disk,omitempty"` // with --disk
-	Problems   []string        `json:"problems"`       // why the cache could not be made, or the disk not be used
+	Unknown    []string        `json:"unknown_variables,omitempty"` // set, and read by nothing
+	Disk       *diskStatus     `json:"disk,omitempty"`              // with --disk
+	Problems   []string        `json:"problems"`                    // why the cache could not be made, or the disk not be used
 }
 
 // backendStatus is one device, or a kind of device that is missing and why.
@@ -67,9 +65,9 @@ func newDoctor() *cobra.Command {
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
 and so is a cache that the device cannot hold, the best one or that of --backend.
-Without flags it is the cache of generate, whose capacity is at most what the embedded
-model was made for; of another model only the shape is known, and its runner may
-lower the capacity too.
+Without flags it is a cache for the embedded model, whose capacity is at most what that
+was made for; generate makes one for its prompts alone, as far as variables leave that
+open. Of another model only the shape is known, and its runner may lower the capacity too.
 
 With tiers below the device, of --host-bytes or the variables, the layout is paged, and its
 origin says so; a device whose memory is the host's has no tier of host memory.
@@ -92,7 +90,7 @@ from there, and refuses what a tier would refuse.`,
   ferrumkv doctor --config gemma.json
 
   # is it worth keeping the blocks of a model on the disk of a directory?
-  ferrumkv doctor --model gemma-3-1b --disk /var/cache/ferrumkv`,
+  ferrumkv doctor --model gemma-3-1b --disk ~/.cache/ferrumkv`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -105,14 +103,14 @@ from there, and refuses what a tier would refuse.`,
 	f.cache.register(cmd)
 	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
-	flags.StringVar(&f.model, "model", "", "`PATH` of a model, whose layers and masks are shown in place of the embedded model's, also where generate does not run it: a folder with config.json, or a .gguf file, of which the header is read")
+	flags.StringVarP(&f.model, "model", "m", "", "`PATH` of a model, whose layers and masks are shown in place of the embedded model's, also where generate does not run it: a folder with config.json, or a .gguf file, of which the header is read")
 	flags.StringVar(&f.disk, "disk", "", "`DIR` whose disk is measured with the cache's blocks, as a place for them; it is left as it was")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
 
 func (f doctorFlags) run(cmd *cobra.Command) error {
-	d := diagnosis{Version: version(), CPUs: runtime.NumCPU(), CUDADriver: os.Getenv(envCUDADriver), Problems: []string{}}
+	d := diagnosis{Version: version(), CPUs: runtime.NumCPU(), CUDADriver: os.Getenv(envCUDADriver), Problems: []string{}, Unknown: unknownVariables(os.Environ())}
 	for _, e := range backend.List() {
 		d.Backends = append(d.Backends, examine(e))
 	}
@@ -131,11 +129,17 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 			d.Problems, problems = append(d.Problems, err.Error()), append(problems, err)
 		}
 	}
-	write := d.write
-	if f.json {
-		write = func(w io.Writer) error { return writeJSON(w, d) }
+	if err := cmd.Context().Err(); err != nil {
+		return err // what was not looked at is no problem
 	}
-	return errors.Join(write(cmd.OutOrStdout()), errors.Join(problems...))
+	if f.json {
+		return errors.Join(writeJSON(cmd.OutOrStdout(), d), errors.Join(problems...))
+	}
+	err = d.write(cmd.OutOrStdout())
+	if s, ok := cmd.OutOrStdout().(*screen); ok && err == nil && len(problems) > 0 && isTerminal(s.to) {
+		return fmt.Errorf("found %s, shown above", count(len(problems), "problem")) // not all of it twice
+	}
+	return errors.Join(err, errors.Join(problems...))
 }
 
 // examine opens a device for a moment, to ask what it is.

@@ -45,7 +45,8 @@ func (s *cacheStatus) ofModel(given func(flag string) bool, model string, cfg *k
 		s.NotRun = append(s.NotRun, c.Error())
 	}
 	// Its sink logits are weights, which are not read: only that there are some counts here.
-	if *cfg, err = m.Complete(*cfg, func(int) []float32 { return make([]float32, m.Heads) }); err != nil {
+	sinks := make([]float32, m.Heads)
+	if *cfg, err = m.Complete(*cfg, func(int) []float32 { return sinks }); err != nil {
 		return 0, asFlag(err)
 	}
 	cfg.Memory.Capacity = 0 // doctor reports where it came from

@@ -44,18 +44,29 @@ func TestDoctorModel(t *testing.T) {
 	require.Contains(t, r.stdout, "layers 0-60      everything, 128 query heads on latents of 512 and 64 after them, scale 0.07217, theta 10000 on 64 dims\n")
 	// What generate does not run is sized all the same, and it is said why.
 	for config, says := range map[string][2]string{
-		`{"model_type":"deepseek_v3"}`:                                            {`bytes of a token +68\.6 KiB\n`, "does not run     .*config.json: n_routed_experts 256, which layer 3 has by first_k_dense_replace 3, is not supported"},
-		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`: {`bytes of a token +144\.0 KiB\n`, "does not run     .*weights quantized by mxfp4 .* is not supported by this runner; it reads F32"},
-		`{"model_type":"qwen3_moe","hidden_size":2048,"num_hidden_layers":48,"num_attention_heads":32,"num_key_value_heads":4,"head_dim":128,"max_position_embeddings":40960,"vocab_size":151936,
-			"rms_norm_eps":1e-6,"use_sliding_window":false}`: {`bytes of a token +96\.0 KiB\n`, "does not run     .*model_type qwen3_moe is not supported by this runner; it runs deepseek_v2, "},
-		`{"model_type":"phi3","hidden_size":3072,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":4096,"vocab_size":32064,"sliding_window":2047}`: {
-			`layers 0-31 +a window of 2047 tokens, 32 query heads on 32 KV heads of 96`, "does not run     .*model_type phi3"},
+		`{"model_type":"llama","quantization_config":{"quant_method":"awq"}}`: {`bytes of a token +512\.0 KiB\n`, "does not run     .*weights quantized by awq .* is not supported by this runner; the model that it was made of"},
+		`{"model_type":"phi3","max_position_embeddings":131072,"sliding_window":262144,"rope_scaling":{"type":"longrope","short_factor":[1.0,1.05],"long_factor":[1.2,2]}}`: {
+			`layers 0-31 +a window of 262144 tokens, 32 query heads on 32 KV heads of 96`, "does not run     .*longrope with a factor for each frequency is not supported by this runner; of this family it runs"},
 	} {
 		r = succeeds(t, "doctor", "--model", folder(config))
 		require.Regexp(t, says[0], r.stdout)
 		require.Regexp(t, says[1], r.stdout)
 	}
-	r = succeeds(t, "doctor", "--json", "--model", folder(`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`))
+	// Models of experts as they are published: DeepSeek-V3 in FP8, gpt-oss in MXFP4, Qwen3-30B-A3B and Mixtral.
+	for config, size := range map[string]string{
+		`{"model_type":"deepseek_v3","quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`: `68\.6 KiB`,
+		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:                                 `144\.0 KiB`,
+		`{"model_type":"qwen3_moe","num_hidden_layers":48,"head_dim":128,"max_position_embeddings":40960}`:        `96\.0 KiB`,
+		`{"model_type":"mixtral"}`: `128\.0 KiB`,
+	} {
+		r = succeeds(t, "doctor", "--model", folder(config))
+		require.Regexp(t, `bytes of a token +`+size+`\n`, r.stdout)
+		require.NotContains(t, r.stdout, "does not run")
+	}
+	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"phi3","sliding_window":2047}`)) // Phi-3-mini-4k
+	require.Regexp(t, `layers 0-31 +a window of 2047 tokens, 32 query heads on 32 KV heads of 96`, r.stdout)
+	require.NotContains(t, r.stdout, "does not run")
+	r = succeeds(t, "doctor", "--json", "--model", folder(`{"model_type":"gpt_oss","quantization_config":{"quant_method":"gptq"}}`))
 	require.Len(t, jsonLines(t, r.stdout)[0]["cache"].(map[string]any)["not_run"], 1)
 	for config, why := range map[string]string{
 		`{"model_type":"mamba"}`:                       "hidden_size: is missing",

@@ -61,13 +61,13 @@ func TestErrorsNameVariables(t *testing.T) {
 		{env: []string{"FERRUM_KV_MAX_BLOCKS=3"}, args: []string{"--layout", "paged", "--json"},
 			want: "the cache is full: it holds 3 blocks of 16 tokens; raise FERRUM_KV_MAX_BLOCKS"},
 		{env: []string{"FERRUM_PAGED_MAX_SEQS=1"}, args: two,
-			want: "the cache is full: it holds 1 sequence of 1024 tokens; raise FERRUM_PAGED_MAX_SEQS"},
+			want: "the cache is full: it holds 1 sequence of 302 tokens; raise FERRUM_PAGED_MAX_SEQS"},
 		{env: []string{"FERRUM_PAGED_MAX_SEQS=1000000000"},
-			want: "the cache does not fit the memory of cpu; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
+			want: "the cache does not fit the memory of cpu; lower --context or --max-tokens, or, where they are set, FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
 		{env: []string{"FERRUM_KV_DTYPE=int4channel"}, want: "FERRUM_KV_DTYPE=int4channel: quantizes keys in whole blocks; say with --residual N how many tokens stay as they are until then, and --layout paged"},
 		{env: []string{"FERRUM_KV_DTYPE=foo"}, want: "FERRUM_KV_DTYPE=foo: cpu holds keys and values in " + cpuTypes},
 		{env: []string{"FERRUM_KV_CAPACITY=10"},
-			want: "--prompt 1 of 1: its 17 tokens are more than the capacity of 10 tokens, which FERRUM_KV_CAPACITY sets"},
+			want: "prompt 1 of 1: its 17 tokens are more than the capacity of 10 tokens, which FERRUM_KV_CAPACITY sets"},
 	} {
 		cmd := program(t, c.env, append([]string{"generate"}, c.args...)...)
 		var stderr strings.Builder
@@ -88,20 +88,20 @@ func TestCapacityIsLoweredToTheContext(t *testing.T) {
 	require.Equal(t, 1024., jsonLines(t, string(out))[1]["report"].(map[string]any)["block_tokens"])
 }
 
-// What doctor shows without flags is the cache that generate makes.
+// What doctor shows without flags is the cache that generate makes where variables say its size.
 func TestDoctorAgreesWithGenerate(t *testing.T) {
 	for _, c := range []struct {
 		env      []string
 		capacity float64
 		source   string
 	}{
-		{nil, 1024, "model"},
-		{[]string{"FERRUM_METAL_PAGED_KV=1"}, 1024, "model"},
+		{[]string{"FERRUM_METAL_PAGED_KV=1", "FERRUM_KV_CAPACITY=5000"}, 1024, "model"},
 		{[]string{"FERRUM_KV_CAPACITY=2147483647"}, 1024, "model"},
 		{[]string{"FERRUM_KV_CAPACITY=1025"}, 1024, "model"},
 		{[]string{"FERRUM_KV_CAPACITY=1024"}, 1024, "environment"},
 		{[]string{"FERRUM_KV_CAPACITY=512", "FERRUM_METAL_PAGED_KV=1"}, 512, "environment"},
 	} {
+		c.env = append(c.env, "FERRUM_PAGED_MAX_SEQS=3")
 		out, err := program(t, c.env, "doctor", "--json").Output()
 		require.NoError(t, err)
 		cache := jsonLines(t, string(out))[0]["cache"].(map[string]any)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
-	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/spf13/cobra"
 )
 
@@ -22,10 +20,12 @@ const (
 // generateFlags are the settings of generate.
 type generateFlags struct {
 	model          modelFlags
-	prompts, turns []string
+	input          promptFlags
+	prompts, turns []string // what input reads
+	room           roomFlags
 	maxTokens      int
 	guesses        int
-	sampling       runner.Sampling
+	sampling       samplingFlags
 	device         deviceFlags
 	cache          cacheFlags
 	tiers          tierFlags
@@ -43,6 +43,10 @@ func newGenerate() *cobra.Command {
 through the cache. The text goes to standard output, a short report to standard
 error. One prompt streams. Several decode as one batch; their texts are printed when
 all are done, labelled and in order. --turn continues each text after its answer.
+
+Prompts come from --prompt, from --file, or from a pipe or a file that is standard input,
+which --prompt - and --file - name too. The cache has room for these prompts and their
+answers, up to the model's context; --context says another number of tokens.
 
 --guesses computes a tree of guesses in each step; those that are right save steps.
 
@@ -73,8 +77,8 @@ what is in files, for the text can be computed from it.`,
   ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
 
   # the second run computes only what the first one did not
-  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
-  ferrumkv generate --disk /var/cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+  ferrumkv generate --disk ~/.cache/ferrumkv --prompt "Once upon a time, there was a little girl"
+  ferrumkv generate --disk ~/.cache/ferrumkv --prompt "Once upon a time, there was a little girl"
 
   # a text in two runs, the second of which computes only what is new
   ferrumkv generate --max-tokens 150 --save story.snap
@@ -91,6 +95,10 @@ what is in files, for the text can be computed from it.`,
   ferrumkv generate --backend cuda:0
   ferrumkv generate --backend metal:0
 
+  # a prompt of a file, or of another program
+  ferrumkv generate --file prompt.txt
+  echo "The big dog" | ferrumkv generate
+
   # models of your own
   ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"
   ferrumkv generate --model Llama-3.2-1B --prompt "One day"`,
@@ -99,15 +107,14 @@ what is in files, for the text can be computed from it.`,
 	}
 	flags := cmd.Flags()
 	f.model.register(cmd)
-	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
+	f.input.register(cmd)
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
-	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
-	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
-	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
-	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
+	flags.IntVarP(&f.maxTokens, "max-tokens", "n", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
+	f.sampling.register(cmd)
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	f.device.register(cmd)
 	f.cache.register(cmd)
+	f.room.register(cmd)
 	f.tiers.register(cmd)
 	f.files.register(cmd)
 	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
@@ -119,6 +126,9 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if f.maxTokens < 1 {
 		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
 	}
+	if err := f.room.check(); err != nil {
+		return err
+	}
 	if err := f.files.check(cmd, &f); err != nil {
 		return err
 	}
@@ -127,19 +137,24 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		err = f.tiers.config(&cfg)
 	}
 	if err == nil {
-		err = f.seal(&cfg)
+		err = f.files.seal(f.secret, &cfg)
 	}
 	if err != nil {
 		return err
 	}
-	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
-		cfg.Memory.MaxSeqs = max(len(f.prompts), config.DefaultMaxSeqs)
-	}
-	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
-		return asFlag(err)
+	if err := f.sampling.check(); err != nil {
+		return err
 	}
 	if f.guesses > 0 && f.sampling.Temperature > 0 {
 		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
+	}
+	if f.guesses > 0 && f.sampling.RepeatPenalty != 1 {
+		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --repeat-penalty 1", f.guesses)
+	}
+	if f.files.resume == "" {
+		if f.prompts, err = f.input.read(cmd); err != nil {
+			return err
+		}
 	}
 	be, err := f.device.open()
 	if err != nil {
@@ -153,7 +168,13 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses})
+	defer func() { err = errors.Join(err, model.Close()) }()
+	sequences, tokens, err := f.needs(tokenizer)
+	if err != nil {
+		return err
+	}
+	f.room.size(&cfg, sequences, tokens, model.Context)
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses, Lasting: f.files.any()})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}
@@ -163,40 +184,46 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.files.load(cmd, r.Pool(), model.Vocab, &f); err != nil {
 		return err
 	}
-	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity)
-	if err := t.checkPrompts(model.Context); err != nil {
+	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity, f.room.limit(cfg.Memory.Capacity, model.Context))
+	if err := t.checkPrompts(); err != nil {
 		return err
 	}
-	stats, failed := t.generate(cmd.Context(), r, model.Context)
+	stats, failed := t.generate(cmd.Context(), r)
 	if failed == nil {
-		failed = f.files.write(r.Pool(), f.sampling)
+		failed = f.files.write(r.Pool(), f.sampling.Sampling)
 	}
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}
 	if err = t.finish(); err == nil {
-		err = f.report(cmd, be.Info(), r, stats)
+		ended := ""
+		if failed == nil {
+			ended = t.endings()
+		}
+		err = f.report(cmd, be.Info(), r, stats, ended)
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
 }
 
-// seal has files sealed with the secret, if there is one.
-func (f *generateFlags) seal(cfg *kvcache.Config) (err error) {
-	if f.files.secret, err = f.secret.read(); err != nil || f.files.secret == nil {
-		return err
+// needs is how many sequences there are, and the tokens that the longest one may have in the end.
+func (f *generateFlags) needs(tokenizer *tokenizer.Tokenizer) (sequences, tokens int, err error) {
+	if f.files.resume != "" {
+		if sequences, tokens, err = f.files.lengths(); err != nil {
+			return 0, 0, err
+		}
 	}
-	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
-	if disk {
-		cfg.Tiers.Secret = f.files.secret
+	for _, prompt := range f.prompts {
+		sequences, tokens = sequences+1, max(tokens, len(tokenizer.Encode(prompt)))
 	}
-	if !disk && !f.files.any() {
-		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", f.secret.file)
+	tokens = atMost(tokens, f.maxTokens, f.guesses)
+	for _, turn := range f.turns {
+		tokens = atMost(tokens, len(tokenizer.EncodeMore(turn)), f.maxTokens)
 	}
-	return nil
+	return sequences, tokens, nil
 }
 
-// report shows what a generation cost, and what is in tiers then.
-func (f *generateFlags) report(cmd *cobra.Command, device backend.Info, r *runner.Runner[backend.AnyBuffer], did runner.Report) error {
+// report shows what a generation cost, why its texts ended ("": they did not), and what is in tiers then.
+func (f *generateFlags) report(cmd *cobra.Command, device backend.Info, r *runner.Runner[backend.AnyBuffer], did runner.Report, ended string) error {
 	pool := r.Pool()
 	ctx, cancel := context.WithTimeout(cmd.Context(), storeWait)
 	defer cancel()
@@ -209,5 +236,6 @@ func (f *generateFlags) report(cmd *cobra.Command, device backend.Info, r *runne
 	if err != nil {
 		return err
 	}
+	shown.ended = ended
 	return shown.show(cmd, f.json)
 }

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/spf13/cobra"
@@ -32,9 +35,8 @@ type saves struct {
 
 // savedNote is what a snapshot's sequences do not say.
 type savedNote struct {
-	Temperature float64     `json:"temperature"`
-	TopP        float64     `json:"top_p"`
-	Texts       []savedText `json:"texts"`
+	runner.Sampling
+	Texts []savedText `json:"texts"`
 }
 
 type savedText struct {
@@ -64,16 +66,64 @@ func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 		return errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
 	}
 	if s.resume != "" {
-		for _, name := range []string{"prompt", "seed"} {
+		for _, name := range []string{"prompt", "file", "seed"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s: the file of --resume has it", name)
 			}
 		}
 	}
-	if info, err := os.Stat(s.save); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return fmt.Errorf("--save %s: is no file that could be replaced", s.save)
+	return checkSave(s.save)
+}
+
+// resumeError says what to do about a file that another model, or other flags, made.
+func (s *saves) resumeError(err error) error {
+	if m, ok := errors.AsType[snapshot.ErrMismatch](err); ok {
+		dtype, _, _ := strings.Cut(m.Have, " ")
+		switch m.Field {
+		case "keys":
+			here, _, _ := strings.Cut(m.Want, " ")
+			return fmt.Errorf("--resume %s: has keys in %s, and the cache of this run is to hold them in %s; resume with --kv-dtype %s", s.resume, dtype, here, dtype)
+		case "model":
+			return fmt.Errorf("--resume %s: is of another model, or of other weights of it; resume with the --model that it was saved with", s.resume)
+		}
+		return fmt.Errorf("--resume %s: %w; resume with the flags that it was saved with", s.resume, m)
 	}
-	return checkOutput("save", s.save)
+	return fmt.Errorf("--resume %s: %w", s.resume, err)
+}
+
+// lengths is how many texts the file to go on from has, and the tokens of the longest one.
+func (s *saves) lengths() (texts, longest int, err error) {
+	file, err := os.Open(s.resume)
+	if err != nil {
+		return 0, 0, fmt.Errorf("--resume: %w", err)
+	}
+	defer file.Close()
+	head, err := snapshot.NewReader(bufio.NewReader(file), snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret}).Head()
+	if err != nil {
+		return 0, 0, fmt.Errorf("--resume %s: %w", s.resume, err)
+	}
+	for _, sequence := range head.Sequences {
+		longest = max(longest, sequence.Len+1) // its last token is outside
+	}
+	return len(head.Sequences), longest, nil
+}
+
+// open reads the sequences of the file to go on from, and what a command noted beside them.
+func (s *saves) open(pool *kvcache.Pool[backend.AnyBuffer], command, name string, note any) ([]*kvcache.Sequence[backend.AnyBuffer], error) {
+	file, err := os.Open(s.resume)
+	if err != nil {
+		return nil, fmt.Errorf("--resume: %w", err)
+	}
+	defer file.Close()
+	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
+	if err != nil {
+		return nil, s.resumeError(err)
+	}
+	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == name })
+	if at < 0 || json.Unmarshal(saved.Notes[at].Data, note) != nil {
+		return nil, fmt.Errorf("--resume %s: it was not written by %s --save", s.resume, command)
+	}
+	return saved.Sequences, nil
 }
 
 // load loads the file to go on from.
@@ -81,21 +131,15 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 	if s.resume == "" {
 		return nil
 	}
-	file, err := os.Open(s.resume)
+	sequences, err := s.open(pool, "generate", noteName, &s.note)
 	if err != nil {
-		return fmt.Errorf("--resume: %w", err)
+		return err
 	}
-	defer file.Close()
-	saved, err := pool.Load(file, snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret})
-	if err != nil {
-		return fmt.Errorf("--resume %s: %w", s.resume, err)
-	}
-	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == noteName })
-	if at < 0 || json.Unmarshal(saved.Notes[at].Data, &s.note) != nil || len(s.note.Texts) != len(saved.Sequences) || len(s.note.Texts) == 0 {
+	if len(s.note.Texts) != len(sequences) || len(sequences) == 0 {
 		return fmt.Errorf("--resume %s: it was not written by generate --save", s.resume)
 	}
 	for i, text := range s.note.Texts {
-		if have := saved.Sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
+		if have := sequences[i].Len(); len(text.Tokens) < have || len(text.Tokens) == have && !text.Over {
 			return fmt.Errorf("--resume %s: text %d has nothing to go on with", s.resume, i+1)
 		}
 		sampler, err := runner.NewSampler(runner.Sampling{}, 0)
@@ -105,14 +149,9 @@ func (s *saves) load(cmd *cobra.Command, pool *kvcache.Pool[backend.AnyBuffer], 
 		if err != nil || slices.ContainsFunc(text.Tokens, func(token uint32) bool { return int(token) >= vocabulary }) {
 			return fmt.Errorf("--resume %s: text %d is not one of this model that generate --save wrote", s.resume, i+1)
 		}
-		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: saved.Sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
+		s.from = append(s.from, runner.Held[backend.AnyBuffer]{Seq: sequences[i], Tokens: text.Tokens, Sampler: text.Sampler, Over: text.Over})
 	}
-	if !cmd.Flags().Changed("temperature") {
-		f.sampling.Temperature = s.note.Temperature
-	}
-	if !cmd.Flags().Changed("top-p") {
-		f.sampling.TopP = s.note.TopP
-	}
+	f.sampling.resume(cmd, s.note.Sampling)
 	f.prompts = make([]string, len(s.from)) // only what is new is printed
 	return nil
 }
@@ -129,23 +168,36 @@ func (s *saves) keep() func(int, runner.Held[backend.AnyBuffer]) error {
 }
 
 // write saves all texts, if they are to be.
-func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) (err error) {
+func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) error {
 	if s.save == "" {
 		return nil
 	}
-	what, note := kvcache.Saved[backend.AnyBuffer]{}, savedNote{Temperature: of.Temperature, TopP: of.TopP}
+	var sequences []*kvcache.Sequence[backend.AnyBuffer]
+	note := savedNote{Sampling: of}
 	for i, h := range s.held {
 		if h == nil {
 			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)
 		}
-		what.Sequences = append(what.Sequences, h.Seq)
+		sequences = append(sequences, h.Seq)
 		note.Texts = append(note.Texts, savedText{h.Tokens, h.Sampler, h.Over})
 	}
+	err := s.store(pool, sequences, noteName, note)
+	if err != nil {
+		return err
+	}
+	for _, h := range s.held {
+		err = errors.Join(err, h.Seq.Release())
+	}
+	return err
+}
+
+// store writes sequences, and what a command notes beside them.
+func (s *saves) store(pool *kvcache.Pool[backend.AnyBuffer], sequences []*kvcache.Sequence[backend.AnyBuffer], name string, note any) error {
 	data, err := json.Marshal(note)
 	if err != nil {
 		return err
 	}
-	what.Notes = []snapshot.Note{{Name: noteName, Data: data}}
+	what := kvcache.Saved[backend.AnyBuffer]{Sequences: sequences, Notes: []snapshot.Note{{Name: name, Data: data}}}
 	o := snapshot.Options{Secret: s.secret}
 	if s.compress {
 		o.Compressor = zstd.Compressor{}
@@ -153,8 +205,20 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 	if err := snapshot.WriteFile(s.save, func(w io.Writer) error { return pool.Save(w, what, o) }); err != nil {
 		return fmt.Errorf("--save %s: %w", s.save, err)
 	}
-	for _, h := range s.held {
-		err = errors.Join(err, h.Seq.Release())
+	return nil
+}
+
+// seal has files sealed with the secret, if there is one.
+func (s *saves) seal(secret secretFlag, cfg *kvcache.Config) (err error) {
+	if s.secret, err = secret.read(); err != nil || s.secret == nil {
+		return err
 	}
-	return err
+	disk := cfg.Tiers.Disk.Dir != "" || os.Getenv(config.EnvDiskDir) != ""
+	if disk {
+		cfg.Tiers.Secret = s.secret
+	}
+	if !disk && !s.any() {
+		return fmt.Errorf("--secret %s: is for --save, --resume and --disk", secret.file)
+	}
+	return nil
 }

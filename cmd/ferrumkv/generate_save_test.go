@@ -55,13 +55,27 @@ func TestGenerateSaveErrors(t *testing.T) {
 	file := filepath.Join(dir, "x.snap")
 	fails(t, []string{"generate", "--save", filepath.Join(dir, "none", "x")}, "there is no directory")
 	fails(t, []string{"generate", "--resume", file}, "no such file")
+	notes := filepath.Join(dir, "notes.txt")
+	for _, text := range []string{"my notes", "x"} { // found out before a text is computed
+		require.NoError(t, os.WriteFile(notes, []byte(text), 0o600))
+		r := fails(t, []string{"generate", "--save", notes}, "--save "+notes+": is there and no snapshot; name another file, or remove it")
+		require.Empty(t, r.stdout)
+	}
+	if closed := filepath.Join(dir, "closed"); runtime.GOOS == "linux" {
+		require.NoError(t, os.Mkdir(closed, 0o500))
+		if os.Geteuid() == 0 {
+			closed = "/proc"
+		}
+		r := fails(t, []string{"generate", "--save", filepath.Join(closed, "x")}, "--save "+closed+"/x: nothing can be written there: ")
+		require.Empty(t, r.stdout)
+	}
 	fails(t, []string{"generate", "--resume", file, "--prompt", "x"}, "--prompt: the file of --resume has it")
 	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: cannot be used with")
 	if runtime.GOOS != "windows" {
 		fails(t, []string{"generate", "--save", os.DevNull}, "is no file that could be replaced")
 	}
 	succeeds(t, "generate", "--max-tokens", "5", "--save", file)
-	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "keys of layer 0 is f16")
+	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "has keys in f16, and the cache of this run is to hold them in int8; resume with --kv-dtype f16\n")
 	stream, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(stream, 0), 0o600))

@@ -21,7 +21,7 @@ func TestGenerateGolden(t *testing.T) {
 	require.Equal(t, expected(first.Prompt, first.Text), r.stdout)
 	require.Regexp(t, `prefill +17 tokens in .*, \d+ tokens/s`, r.stderr)
 	require.Regexp(t, `decode +299 tokens in .*, \d+ tokens/s`, r.stderr)
-	require.Regexp(t, `used +1 of 8 sequences, none shared`, r.stderr)
+	require.Regexp(t, `used +1 of 1 sequence, none shared`, r.stderr)
 	for _, args := range [][]string{
 		{"--layout", "contiguous"},
 		{"--layout", "paged", "--block-size", "8", "--threads", "1"},
@@ -47,9 +47,9 @@ func TestGenerateQuantized(t *testing.T) {
 		same  int // bytes of the text
 		cache string
 	}{
-		{"--kv-dtype int8", 80, "contiguous, blocks of 1024 tokens, K int8, V int8, on cpu"},
+		{"--kv-dtype int8", 80, "contiguous, blocks of 97 tokens, K int8, V int8, on cpu"},
 		{"--kv-dtype int4 --hadamard --layout paged", 40, "paged, blocks of 16 tokens, K int4, V int4, keys turned by Hadamard, on cpu"},
-		{"--kv-dtype int4 --skip-layers 0,3", 40, "contiguous, blocks of 1024 tokens, K int4, V int4, layers [0 3] not quantized, on cpu"},
+		{"--kv-dtype int4 --skip-layers 0,3", 40, "contiguous, blocks of 97 tokens, K int4, V int4, layers [0 3] not quantized, on cpu"},
 		{"--kv-dtype int4channel --residual 32 --layout paged --block-size 32", 80,
 			"paged, blocks of 32 tokens, K int4channel, V int4, at least the last 32 tokens not quantized, on cpu"},
 		{"--kv-dtype int4 --residual 9 --hadamard --skip-layers 0 --layout paged --prefix lru", 40,
@@ -67,9 +67,9 @@ func TestGenerateQuantized(t *testing.T) {
 	require.Equal(t, 32., report["residual_tokens"])
 	require.Equal(t, 2., report["blocks_used"], "of 96 tokens 64 have left the window")
 	require.Equal(t, 2*32*640.+2*32*4096, report["bytes_used"], "the others lie as they were, and so does the block before them, for drafts")
-	// 256 blocks in 4 bits; and for 8 sequences windows of a block and two on their way, and
+	// 4 blocks in 4 bits for 97 tokens; and for one sequence a window of a block and two on their way, and
 	// those of two steps of 512 tokens.
-	require.Equal(t, 256*32*640.+(8*3+2*16)*32*4096, report["bytes_total"])
+	require.Equal(t, 4*32*640.+(1*3+2*16)*32*4096, report["bytes_total"])
 }
 
 func TestGenerateSeveralPrompts(t *testing.T) {
@@ -121,7 +121,7 @@ func TestGenerateReport(t *testing.T) {
 	require.Contains(t, one, "\nprefill  1 token in ")
 	require.NotContains(t, one, "decode", "nothing was decoded")
 	equal := []string{"generate", "--max-tokens", "4", "--prompt", "Once upon a time", "--prompt", "Once upon a time", "--layout"}
-	require.Contains(t, succeeds(t, append(equal, "contiguous")...).stderr, "2 of 8 sequences, none shared (equal prompts share blocks in the paged layout)\n")
+	require.Contains(t, succeeds(t, append(equal, "contiguous")...).stderr, "2 of 2 sequences, none shared (equal prompts share blocks in the paged layout)\n")
 	require.Contains(t, succeeds(t, append(equal, "paged")...).stderr, "1 more saved by sharing\n")
 }
 
@@ -211,6 +211,8 @@ func TestGenerateBadFlags(t *testing.T) {
 		checkpoint[4*i] = size
 	}
 	require.NoError(t, os.WriteFile(dumb, checkpoint, 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	broken := filepath.Join(dir, "broken.gguf")
 	require.NoError(t, os.WriteFile(broken, []byte("not a model"), 0o600))
 	for _, c := range []struct {
@@ -236,7 +238,18 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--layout paged --prefix arc", []string{"--prefix arc: accepts adaptive, lru, lfu, slru, priority, off\n"}},
 		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
 		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},
-		{"--max-tokens many", []string{`"many"`, "generate --help"}},
+		{"--max-tokens many", []string{"--max-tokens many: accepts a whole number; see", "generate --help"}},
+		{"-n 1 -t x", []string{"--threads x: accepts a whole number"}},
+		{"--context -1", []string{"--context -1: accepts a number of tokens"}},
+		{"-c 1025", []string{"--context 1025: the model was made for 1024 tokens"}},
+		{"-c 16", []string{"prompt 1 of 1: its 17 tokens are more than the 16 tokens of --context"}},
+		{"--promt x", []string{"unknown flag: --promt (did you mean --prompt?)", "generate --help"}},
+		{"--ctx-size 10", []string{"did you mean --context?"}},
+		{"--n-predict 10", []string{"did you mean --max-tokens?"}},
+		{"--file no/such/file", []string{"--file: open no/such/file: "}},
+		{"--file " + empty, []string{"--file " + empty + ": is empty"}},
+		{"--prompt -", []string{"--prompt -: standard input is empty"}},
+		{"--prompt - --file -", []string{"standard input (-) can be one prompt only"}},
 		{"--temperature -1", []string{"--temperature -1: accepts finite numbers from 0"}},
 		{"--temperature NaN", []string{"--temperature NaN"}},
 		{"--guesses -1", []string{"--guesses -1: accepts 0 to "}},
@@ -252,7 +265,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--model main.go", []string{"main.go", ".gguf"}},
 		{"--model " + broken, []string{"broken.gguf"}},
 		{"--frobnicate", []string{"--frobnicate", "generate --help"}},
-		{"hello", []string{`unknown argument "hello"`, "generate --help"}},
+		{"hello", []string{`unknown argument "hello" (did you mean --prompt "hello"?); see`, "generate --help"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			r := fails(t, append([]string{"generate"}, strings.Fields(c.args)...), c.want...)
@@ -288,7 +301,7 @@ func TestGenerateWithTokenizerJSON(t *testing.T) {
 
 func TestGeneratePromptTooLong(t *testing.T) {
 	r := fails(t, []string{"generate", "--prompt", "short", "--prompt", strings.Repeat("x", 2000)},
-		"--prompt 2 of 2: its 2001 tokens are more than the model's context of 1024 tokens\n")
+		"prompt 2 of 2: its 2001 tokens are more than the model's context of 1024 tokens\n")
 	require.Empty(t, r.stdout)
 }
 

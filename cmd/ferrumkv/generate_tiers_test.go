@@ -124,6 +124,7 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 		{"", "--host-bytes 0", "--host-bytes 0: accepts bytes such as 1048576, 64MiB, auto"},
 		{"", "--host-bytes 5", "--host-bytes 5: has no room for a block, which takes 32768 bytes"},
 		{"", "--host-bytes lots", "--host-bytes lots: accepts"},
+		{"", "--host-bytes 1000TiB", "--host-bytes 1000TiB: this machine has "},
 		{"", "--disk-bytes auto --disk " + dir, "--disk-bytes auto: accepts bytes such as 1048576, 10GiB"},
 		{"", "--disk-bytes 10GiB", "--disk-bytes 10GiB: is for --disk"},
 		{"", "--disk-admission all", "--disk-admission all: is for --disk"},

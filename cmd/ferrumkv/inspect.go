@@ -26,7 +26,12 @@ end, and says what is in it. It needs no model. A file of which a byte was chang
 missing is an error. Tokens and salts are not shown. A sealed one needs its --secret.`,
 		Example: `  ferrumkv generate --max-tokens 150 --save story.snap
   ferrumkv inspect story.snap`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name one FILE, a snapshot that generate --save wrote; see '%s --help'", cmd.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := os.Open(args[0])
 			if err != nil {

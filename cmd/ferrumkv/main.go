@@ -7,12 +7,22 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"syscall"
 
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		cause := context.Canceled
+		if <-signals == syscall.SIGTERM {
+			cause = errTerminated
+		}
+		signal.Stop(signals) // a second one ends the process at once
+		cancel(cause)
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

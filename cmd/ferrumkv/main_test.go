@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,7 @@ const asProgram = "FERRUMKV_TEST_AS_PROGRAM"
 var given = map[string]string{}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == chat.Apart {
 		main()
 		return
 	}
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 	// A GPU of this machine would be the default device; the tests that want one
 	// name its driver.
 	os.Setenv(envCUDADriver, "/nonexistent/libcuda.so.1")
+	os.Stdin, _ = os.Open(os.DevNull) // what the tests run in may have left a pipe open there
 	backend.Register("counted", -1, counted{})
 	os.Exit(m.Run())
 }

@@ -15,7 +15,7 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
+	cmd.Flags().StringVarP(&f.model, "model", "m", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
 	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: that in the folder, or what the model brings)")
 }
 

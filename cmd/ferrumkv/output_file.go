@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -19,4 +21,50 @@ func checkOutput(flag, file string) error {
 		return fmt.Errorf("--%s %s: is a directory", flag, file)
 	}
 	return nil
+}
+
+// snapshotMagic is what a snapshot begins with (docs/snapshot.md).
+const snapshotMagic = "FKVSNAP1"
+
+// checkSave says beforehand why the file of --save could not be written, and keeps what is no snapshot from being replaced by one. What is
+// written takes its place at the end, as a whole. No name is no file.
+func checkSave(file string) error {
+	if err := checkOutput("save", file); err != nil || file == "" {
+		return err
+	}
+	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("--save %s: is no file that could be replaced", file)
+		}
+		begins, err := beginning(file, len(snapshotMagic))
+		if err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+		if info.Size() > 0 && begins != snapshotMagic {
+			return fmt.Errorf("--save %s: is there and no snapshot; name another file, or remove it", file)
+		}
+	}
+	folder := filepath.Dir(file)
+	if target, err := filepath.EvalSymlinks(file); err == nil { // which is what is replaced
+		folder = filepath.Dir(target)
+	}
+	probe, err := os.CreateTemp(folder, ".snapshot-*")
+	if err != nil {
+		if failed, ok := errors.AsType[*os.PathError](err); ok {
+			err = failed.Err
+		}
+		return fmt.Errorf("--save %s: nothing can be written there: %w", file, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// beginning is the first n bytes of a file, or all if it has fewer.
+func beginning(file string, n int) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(n)))
+	return string(b), err
 }

@@ -127,6 +127,7 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, model.Close()) }()
 	texts, from, err := f.read(model, tokenizer)
 	if err != nil {
 		return err

@@ -47,6 +47,8 @@ type report struct {
 	BytesTotal        int64   `json:"bytes_total"`
 	BlocksSavedShared int     `json:"blocks_saved_by_sharing"`
 	*tiersReport
+
+	ended string // why texts did; "": they did not
 }
 
 func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r runner.Report, end kvcache.Stats) (report, error) {
@@ -101,6 +103,9 @@ func (r report) write(out io.Writer) error {
 		if phase.tokens > 0 {
 			fmt.Fprintf(&w, "%-8s %s in %s, %.0f tokens/s\n", phase.name, count(phase.tokens, "token"), seconds(phase.seconds), phase.rate)
 		}
+	}
+	if r.ended != "" {
+		fmt.Fprintf(&w, "ended    %s\n", r.ended)
 	}
 	if r.Guesses > 0 {
 		fmt.Fprintf(&w, "guesses  %d of %d right\n", r.RightGuesses, r.Guesses)

@@ -10,12 +10,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes. 130 is what a shell gives a program that SIGINT ended.
+// Exit codes. 130 and 143 are what a shell gives a program that SIGINT or SIGTERM ended.
 const (
 	exitOK          = 0
 	exitError       = 1
 	exitInterrupted = 130
+	exitTerminated  = 143
 )
+
+// errTerminated is the cause of a context that SIGTERM ended.
+var errTerminated = errors.New("terminated")
 
 // run runs the program and returns its exit code. An error is one line on stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -28,6 +32,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errTerminated) || errors.Is(err, errTerminated):
+		fmt.Fprintln(stderr, "ferrumkv: terminated")
+		return exitTerminated
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "ferrumkv: interrupted")
 		return exitInterrupted
@@ -48,29 +55,19 @@ replays serving traces through its prefix cache, and shows what this machine can
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
   ferrumkv replay --disk 20x            # and with a disk below it
+  ferrumkv tokenize "Once upon a time"  # the tokens of a text
+  ferrumkv cache list                   # what disks left behind
   ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: noteVariables,
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
-	})
-	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newVersion())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newVersion())
 	return root
-}
-
-// noArgs refuses what is neither a flag nor a command.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	what := "argument"
-	if !cmd.HasParent() {
-		what = "command"
-	}
-	return fmt.Errorf("unknown %s %q; see '%s --help'", what, args[0], cmd.CommandPath())
 }

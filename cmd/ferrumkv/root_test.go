@@ -20,15 +20,18 @@ func TestHelp(t *testing.T) {
 // The flags are a promise to scripts: a name that goes away is noticed here.
 func TestFlags(t *testing.T) {
 	for command, flags := range map[string]string{
-		"generate": "model tokenizer prompt max-tokens temperature top-p seed backend layout block-size kv-dtype residual hadamard skip-layers threads json",
-		"doctor":   "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
-		"bench":    "kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
-		"quality":  "model tokenizer text json format policy budget svg backend threads",
-		"replay":   "trace capacity policy json html seed requests system-prompts conversations turns scans",
+		"generate":    "model tokenizer prompt file context max-tokens temperature top-p seed backend layout block-size kv-dtype residual hadamard skip-layers threads json",
+		"tokenize":    "model tokenizer ids json",
+		"cache list":  "disk json",
+		"cache clear": "disk unused keep",
+		"doctor":      "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
+		"bench":       "model n-prompt n-gen repetitions kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
+		"quality":     "model tokenizer text json format policy budget svg backend threads",
+		"replay":      "trace capacity policy json html seed requests system-prompts conversations turns scans",
 	} {
-		help := succeeds(t, command, "--help").stdout
+		help := succeeds(t, append(strings.Fields(command), "--help")...).stdout
 		for _, flag := range strings.Fields(flags) {
-			require.Regexp(t, `\n +--`+flag+`\b`, help)
+			require.Regexp(t, `\n +(-\w, )?--`+flag+`\b`, help)
 		}
 	}
 }
@@ -40,8 +43,35 @@ func TestVersion(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	fails(t, []string{"frobnicate"}, `unknown command "frobnicate"`, "ferrumkv --help")
+	fails(t, []string{"frobnicate"}, `unknown command "frobnicate"; see`, "ferrumkv --help")
+	fails(t, []string{"generat"}, `unknown command "generat" (did you mean generate?); see`)
+	fails(t, []string{"docter"}, `did you mean doctor?`)
+	fails(t, []string{"inspect"}, "name one FILE, a snapshot that generate --save wrote; see 'ferrumkv inspect --help'")
 	fails(t, []string{"version", "7"}, `unknown argument "7"`)
+}
+
+// A slip of the keyboard is two edits away, and nothing is suggested for a word that only has some letters in common.
+func TestClosest(t *testing.T) {
+	names := []string{"prompt", "top-p", "max-tokens", "n", "json"}
+	for word, want := range map[string]string{"promt": "prompt", "pormpt": "prompt", "max": "max-tokens", "maxtokens": "max-tokens", "jsno": "", "jso": "json", "x": "", "": "", "topp": "top-p", "frob": ""} {
+		require.Equal(t, want, closest(word, names), word)
+	}
+	for words, want := range map[[2]string]int{{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"kitten", "sitting"}: 3, {"flaw", "lawn"}: 2, {"same", "same"}: 0} {
+		require.Equal(t, want, edits(words[0], words[1]), "%v", words)
+	}
+}
+
+// What looks like one of our variables and is none is named; those of tests are not.
+func TestUnknownVariables(t *testing.T) {
+	require.Equal(t, []string{"FERRUM_FOO is not a variable of this program", "FERRUM_KV_CPACITY is not a variable of this program (did you mean FERRUM_KV_CAPACITY?)"},
+		unknownVariables([]string{"FERRUM_KV_CPACITY=1", "FERRUM_FOO=", "FERRUM_KV_CAPACITY=3", "FERRUM_TEST_DATA=x", "FERRUM_SIMT_SEED=1", "HOME=/", "FERRUMKV=1"}))
+	for _, command := range []string{"generate", "doctor", "bench", "quality"} {
+		cmd := program(t, []string{"FERRUM_KV_DTYP=f16"}, command, "--backend", "none")
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.Error(t, cmd.Run())
+		require.True(t, strings.HasPrefix(stderr.String(), "note: FERRUM_KV_DTYP is not a variable of this program (did you mean FERRUM_KV_DTYPE?)\n"), &stderr)
+	}
 }
 
 func TestProgressIsForTerminals(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
@@ -23,7 +24,7 @@ func (f *tierFlags) registerHost(cmd *cobra.Command) {
 func (f *tierFlags) register(cmd *cobra.Command) {
 	f.registerHost(cmd)
 	cmd.Flags().StringVar(&f.dir, "disk", "", "`DIR` where blocks are kept, also for the next run; paged only (default: what "+config.EnvDiskDir+" says, else none)")
-	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes, such as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
+	cmd.Flags().StringVar(&f.diskBytes, "disk-bytes", "", "the most `BYTES` that it takes for this model and format, such as 10GiB (default: what "+config.EnvDiskBytes+" says, else a tenth of the file system)")
 	cmd.Flags().StringVar(&f.admission, "disk-admission", "", admissionUsage)
 }
 
@@ -42,6 +43,9 @@ func (f *tierFlags) config(cfg *kvcache.Config) (err error) {
 	d := &cfg.Tiers.Disk
 	if cfg.Tiers.HostBytes, err = parseBytes("host-bytes", f.hostBytes, "64MiB, auto", config.HostAuto); err != nil {
 		return err
+	}
+	if most := hostmemory.Physical(); most > 0 && cfg.Tiers.HostBytes > most {
+		return fmt.Errorf("--host-bytes %s: this machine has %s of memory; name less, or auto", f.hostBytes, byteSize(most))
 	}
 	if d.Bytes, err = parseBytes("disk-bytes", f.diskBytes, "10GiB", 1); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
-	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +25,8 @@ type transcript struct {
 	turns         []string // what each conversation goes on with
 	maxTokens     int      // of an answer
 	capacity      int      // tokens a sequence may have
-	sampling      runner.Sampling
+	limit         string   // what sets it
+	sampling      samplingFlags
 	stream        bool
 	json          bool
 	emitted       int
@@ -41,6 +42,7 @@ type conversation struct {
 	current *answer
 	tokens  []uint32 // so far
 	decoder *tokenizer.Decoder
+	stops   *chat.Stops
 }
 
 // answer is what came of a prompt, or of what a turn added to the text before it.
@@ -50,15 +52,16 @@ type answer struct {
 	PromptTokens int    `json:"prompt_tokens"` // the earlier turns' included
 	ReusedTokens int    `json:"reused_tokens"` // of the prompt's, not computed
 	Tokens       int    `json:"tokens"`
-	Stop         string `json:"stop"` // end (of the text), length (max tokens), capacity (of the cache)
+	Stop         string `json:"stop"` // end (of the text), stop (string), length (max tokens), capacity (of the cache)
 
-	begun  bool // to be streamed
-	pieces strings.Builder
+	begun   bool // to be streamed
+	stopped bool // at a stop string
+	pieces  strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int, limit string) *transcript {
 	t := &transcript{out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
-		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
+		capacity: capacity, limit: limit, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
@@ -74,27 +77,18 @@ func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.To
 	return t
 }
 
-// limit says what bounds a conversation: a variable, or the model, which was made for
-// context tokens.
-func (t *transcript) limit(context int) string {
-	if t.capacity == context {
-		return fmt.Sprintf("the model's context of %s", count(context, "token"))
-	}
-	return fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), config.EnvCapacity)
-}
-
 // checkPrompts is an error for a prompt that does not fit the cache.
-func (t *transcript) checkPrompts(context int) error {
+func (t *transcript) checkPrompts() error {
 	for i, c := range t.conversations {
 		if len(c.tokens) > t.capacity && t.files.from == nil { // what is resumed has its last token outside
-			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
+			return fmt.Errorf("prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit)
 		}
 	}
 	return nil
 }
 
 // generate decodes all conversations as one batch, a turn after the other.
-func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer], context int) (runner.Report, error) {
+func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer]) (runner.Report, error) {
 	defer t.progress.clear()
 	total, err := t.answer(ctx, model)
 	for i, turn := range t.turns {
@@ -105,7 +99,7 @@ func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.
 			c.say(turn, t.tokenizer.EncodeMore(turn))
 			if len(c.tokens) > t.capacity {
 				return total, fmt.Errorf("--turn %d of %d: conversation %d of %d has %s with it, more than %s",
-					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
+					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit)
 			}
 		}
 		var r runner.Report
@@ -128,16 +122,18 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 	prompts := make([]runner.Prompt, len(t.conversations))
 	for i, c := range t.conversations {
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
-		c.decoder = t.tokenizer.Decoder(c.tokens...)
+		c.decoder, c.stops = t.tokenizer.Decoder(c.tokens...), chat.NewStops(t.sampling.stop)
 	}
-	report, err := model.GoOn(ctx, prompts, t.maxTokens, t.sampling, t.emit, t.files.from, t.files.keep())
+	report, err := model.GoOn(ctx, prompts, t.maxTokens, t.sampling.Sampling, t.emit, t.files.from, t.files.keep())
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
-		rest := c.decoder.Rest()
-		if !t.stream {
-			c.current.pieces.WriteString(rest)
-		} else if err == nil {
+		rest := c.rest()
+		c.current.pieces.WriteString(rest)
+		if t.stream && err == nil {
 			err = t.write(rest) // also where the answer is empty
+		}
+		if c.current.stopped { // turns go on from what is shown
+			c.tokens = append(c.tokens[:c.current.PromptTokens], t.tokenizer.EncodeMore(c.current.pieces.String())...)
 		}
 	}
 	return report, err
@@ -145,16 +141,31 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 
 func (t *transcript) emit(seq int, token uint32) error {
 	c := t.conversations[seq]
-	piece := c.decoder.Add(token)
+	piece, over := c.stops.Add(c.decoder.Add(token))
 	c.tokens = append(c.tokens, token)
 	c.current.Tokens++
 	t.emitted++
-	if t.stream {
-		return t.write(piece)
-	}
 	c.current.pieces.WriteString(piece)
+	if c.current.stopped = over; t.stream {
+		if err := t.write(piece); err != nil {
+			return err
+		}
+	}
+	if over {
+		return runner.ErrEnough
+	}
+	if t.stream {
+		return nil
+	}
 	t.progress.show("%d prompts, %d of at most %d tokens", len(t.conversations), t.emitted, len(t.conversations)*(1+len(t.turns))*t.maxTokens)
 	return nil
+}
+
+// rest is the end of an answer that is certain once no token follows.
+func (c *conversation) rest() string {
+	text, over := c.stops.Add(c.decoder.Rest())
+	c.current.stopped = over
+	return text + c.stops.Rest()
 }
 
 // write streams a piece of the only conversation, what was said to it before the
@@ -201,12 +212,42 @@ func (t *transcript) finish() error {
 // stop is why an answer has ended. Its last token is not in the cache.
 func (t *transcript) stop(a *answer) string {
 	switch {
+	case a.stopped:
+		return "stop"
 	case a.Tokens == t.maxTokens:
 		return "length"
 	case a.PromptTokens+a.Tokens > t.capacity:
 		return "capacity"
 	}
 	return "end"
+}
+
+// endings says in words why all answers have ended.
+func (t *transcript) endings() string {
+	words := map[string]string{"length": fmt.Sprintf("at --max-tokens %d", t.maxTokens), "capacity": "at " + t.limit, "end": "at the end of the text", "stop": "at --stop"}
+	var order []string
+	answers, times := 0, map[string]int{}
+	for _, c := range t.conversations {
+		for _, a := range append([]*answer{c.answer}, c.Turns...) {
+			why := t.stop(a)
+			if times[why] == 0 {
+				order = append(order, why)
+			}
+			times[why]++
+			answers++
+		}
+	}
+	for i, why := range order {
+		switch {
+		case answers == 1:
+			order[i] = words[why]
+		case len(order) == 1:
+			order[i] = fmt.Sprintf("all %d %s", answers, words[why])
+		default:
+			order[i] = fmt.Sprintf("%d %s", times[why], words[why])
+		}
+	}
+	return strings.Join(order, ", ")
 }
 
 // writeJSON writes v as one line.

@@ -94,7 +94,7 @@ def cases():
     layers = every(4, 4, delta, {"sees": "all", "rope": part, "experts": True})
     del layers[1]["experts"]
     all["qwen3-next"] = case("qwen3_next", {"layers": layers, "unit": 1, "qk_norm": True, "gated": True, "head_dim": 32, "experts": 5, "top": 2, "normed": True,
-            "expert_hidden": 16, "shared_hidden": 20, "delta": {"key_heads": 2, "value_heads": 4, "key_dim": 8, "value_dim": 12, "conv": 4}},
+            "expert_hidden": 16, "shared": "shared_expert", "shared_hidden": 20, "shared_gate": True, "delta": {"key_heads": 2, "value_heads": 4, "key_dim": 8, "value_dim": 12, "conv": 4}},
         {"model_type": "qwen3_next", "num_hidden_layers": 4, "head_dim": 32, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
          "shared_expert_intermediate_size": 20, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "mlp_only_layers": [1]},
@@ -102,11 +102,20 @@ def cases():
          "layer_types": ["linear_attention"] * 3 + ["full_attention"], "norm_topk_prob": True})
     layers = [{"sees": "all", "mixer": "delta"}, {"sees": "all", "rope": part, "experts": True}]
     all["qwen3-next-sparse"] = case("qwen3_next", {"layers": layers, "unit": 1, "qk_norm": True, "gated": True, "head_dim": 32, "experts": 6, "top": 3, "normed": False,
-            "expert_hidden": 16, "shared_hidden": 16, "delta": {"key_heads": 2, "value_heads": 2, "key_dim": 8, "value_dim": 8, "conv": 3}},
+            "expert_hidden": 16, "shared": "shared_expert", "shared_hidden": 16, "shared_gate": True, "delta": {"key_heads": 2, "value_heads": 2, "key_dim": 8, "value_dim": 8, "conv": 3}},
         {"model_type": "qwen3_next", "num_hidden_layers": 2, "head_dim": 32, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
          "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
          "linear_conv_kernel_dim": 3, "full_attention_interval": 2, "decoder_sparse_step": 2, "norm_topk_prob": False},
         {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25}, "layer_types": ["linear_attention", "full_attention"]})
+    # Without a ramp between frequencies, and with a factor on what rotates, of 512 tokens over 256.
+    long = {"theta": 10000.0, "dims": 6, "kind": "long", "attention": 1.125 ** 0.5}
+    short = {"short_factor": [1.0, 1.0, 1.0], "long_factor": [1.5, 2.0, 30.0], "original_max_position_embeddings": 256}
+    all["phi3-long"] = case("phi3", {"layers": full(2, rope=long), "fused": True, "tied": True, "eps": 1e-5},
+        {"model_type": "phi3", "num_hidden_layers": 2, "rope_scaling": {"type": "longrope", **short}, "partial_rotary_factor": 0.75,
+         "tie_word_embeddings": True},
+        {"rope_scaling": LEFT_OUT, "partial_rotary_factor": LEFT_OUT, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "longrope", "partial_rotary_factor": 0.75, **short}})
+    all["phi3"] = case("phi3", {"layers": [{"sees": "window", "window": 22, "rope": rope}] * 2, "fused": True, "eps": 1e-5},
+        {"model_type": "phi3", "num_hidden_layers": 2, "sliding_window": 22}, {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 1.0}})
     turned = {"theta": 10000.0, "pairs": "neighbours", "kind": "yarn", "factor": 40.0, "original": 64}
     mscale = lambda m: 0.1 * m * 3.6888794541139363 + 1  # the logarithm of 40
     mla = {"kv_heads": 4, "head_dim": 20, "plain_dim": 12, "rope_dim": 8, "value_dim": 12, "kv_rank": 16}
@@ -123,4 +132,51 @@ def cases():
          "v_head_dim": 12, "head_dim": 8, "rms_norm_eps": 1e-3, "attention_bias": True,
          "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}},
         {"rope_scaling": LEFT_OUT, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}})
+    experts(all, oss, turned, mla, mscale)
     return all
+
+
+def experts(all, oss, turned, mla, mscale):
+    """Models of routed experts as they are published, and in the types that they are published in."""
+    one = {"rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}, "rope_theta": LEFT_OUT}
+    layers = full(3, rope={"theta": 1e6}, experts=True)
+    del layers[1]["experts"]
+    all["qwen3-moe"] = case("qwen3_moe", {"layers": layers, "qk_norm": True, "head_dim": 16, "experts": 7, "top": 2, "normed": True, "expert_hidden": 24},
+        {"model_type": "qwen3_moe", "num_hidden_layers": 3, "head_dim": 16, "rope_theta": 1e6, "num_experts": 7, "num_experts_per_tok": 2, "norm_topk_prob": True,
+         "moe_intermediate_size": 24, "mlp_only_layers": [1], "decoder_sparse_step": 1},
+        {**one, "num_experts": LEFT_OUT, "num_local_experts": 7, "decoder_sparse_step": LEFT_OUT})
+    layers = full(4, rope={"theta": 1e6})
+    layers[1]["experts"] = layers[3]["experts"] = True
+    all["qwen2-moe"] = case("qwen2_moe", {"layers": layers, "qkv_bias": True, "experts": 6, "top": 3, "normed": False, "expert_hidden": 16,
+                                          "shared": "shared_expert", "shared_hidden": 20, "shared_gate": True},
+        {"model_type": "qwen2_moe", "num_hidden_layers": 4, "rope_theta": 1e6, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+         "shared_expert_intermediate_size": 20, "decoder_sparse_step": 2},
+        {**one, "norm_topk_prob": False, "mlp_only_layers": [], "qkv_bias": True})
+    all["mixtral"] = case("mixtral", {"layers": [{"sees": "window", "window": 30, "rope": {"theta": 1e6}, "experts": True}] * 2, "ffn": "block_sparse_moe.", "parts": ("w1", "w3", "w2"),
+                                      "experts": 5, "top": 2, "normed": True, "expert_hidden": 48, "eps": 1e-5},
+        {"model_type": "mixtral", "num_hidden_layers": 2, "sliding_window": 30, "num_local_experts": 5}, {**one, "num_experts_per_tok": 2})
+    deep = {"num_key_value_heads": 4, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 12, "first_k_dense_replace": 1}
+    long = {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 64}
+    layers = full(4, mixer="latent", scale=20**-0.5 * mscale(0.707) ** 2, rope={**turned, "attention": 1.0})
+    layers[2]["experts"] = True  # of the layers from the first one on, every second
+    all["deepseek-v2-moe"] = case("deepseek_v2", {**mla, "query_rank": 0, "layers": layers, "experts": 12, "top": 3, "normed": False, "route_scale": 1.5, "groups": 4, "top_groups": 2,
+                                                  "group_best": 1, "expert_hidden": 16, "shared": "shared_experts", "shared_hidden": 32},
+        {**deep, "model_type": "deepseek_v2", "num_hidden_layers": 4, "q_lora_rank": None, "n_routed_experts": 12, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+         "moe_layer_freq": 2, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy", "scoring_func": "softmax", "routed_scaling_factor": 1.5,
+         "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707, "original_max_position_embeddings": 64}},
+        {"rope_scaling": LEFT_OUT, "scoring_func": LEFT_OUT, "n_shared_experts": 2, "norm_topk_prob": False, "rope_parameters": {**long, "mscale": 0.707, "mscale_all_dim": 0.707}})
+    layers = full(3, mixer="latent", scale=20**-0.5 * mscale(1.0) ** 2, rope={**turned, "attention": 1.0})
+    layers[1]["experts"] = layers[2]["experts"] = True
+    fp8 = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [16, 24]}
+    all["deepseek-v3-fp8"] = case("deepseek_v3", {**mla, "query_rank": 24, "layers": layers, "experts": 12, "top": 4, "normed": True, "route_scale": 2.5, "groups": 3, "top_groups": 2,
+                                                  "group_best": 2, "sigmoid": True, "correction": True, "expert_hidden": 16, "shared": "shared_experts", "shared_hidden": 16, "block": (16, 24)},
+        {**deep, "model_type": "deepseek_v3", "num_hidden_layers": 3, "q_lora_rank": 24, "n_routed_experts": 12, "num_experts_per_tok": 4, "moe_intermediate_size": 16,
+         "moe_layer_freq": 1, "n_group": 3, "topk_group": 2, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "quantization_config": fp8,
+         "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 64}},
+        {"rope_scaling": LEFT_OUT, "topk_method": LEFT_OUT, "scoring_func": LEFT_OUT, "n_shared_experts": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5,
+         "rope_parameters": {**long, "mscale": 1.0, "mscale_all_dim": 1.0}})
+    two = [{"sees": "window", "window": 18, "rope": oss, "experts": True}, {"sees": "all", "rope": oss, "experts": True}]
+    mxfp4 = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}
+    all["gpt-oss-mxfp4"] = case("gpt_oss", {"layers": two, "hidden": 64, "qkv_bias": True, "o_bias": True, "sinks": True, "experts": 5, "top": 2, "head_dim": 64, "eps": 1e-5, "coded": True},
+        {"model_type": "gpt_oss", "num_hidden_layers": 2, "intermediate_size": 64, "sliding_window": 18, "num_local_experts": 5, "num_experts_per_tok": 2, "quantization_config": mxfp4},
+        {"layer_types": ["sliding_attention", "full_attention"], "swiglu_limit": 7.0})

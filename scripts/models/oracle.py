@@ -40,7 +40,9 @@ def frequencies(rope, dims):
     kind = rope.get("kind", "default")
     if kind == "default":
         return f, 1.0
-    by = rope["factor"]
+    by = rope.get("factor")
+    if kind == "long":
+        return f, rope["attention"]
     if kind == "linear":
         return f / by, 1.0
     if kind == "llama3":
@@ -123,9 +125,12 @@ def linear(x, w, name, bias=False):
 def self_attention(x, w, m, layer):
     tokens, dim = len(x), m["head_dim"]
     bias = m.get("qkv_bias", False)
-    q = linear(x, w, "self_attn.q_proj", bias).reshape(tokens, m["heads"], -1)
-    k = linear(x, w, "self_attn.k_proj", bias).reshape(tokens, m["kv_heads"], dim)
-    v = linear(x, w, "self_attn.v_proj", bias).reshape(tokens, m["kv_heads"], dim)
+    if m.get("fused"):
+        of = m["heads"] * dim
+        q, k, v = np.split(linear(x, w, "self_attn.qkv_proj", bias), [of, of + m["kv_heads"] * dim], 1)
+    else:
+        q, k, v = (linear(x, w, f"self_attn.{name}_proj", bias) for name in "qkv")
+    q, k, v = (y.reshape(tokens, heads, -1) for y, heads in ((q, m["heads"]), (k, m["kv_heads"]), (v, m["kv_heads"])))
     if m.get("gated"):
         q, gate = q[..., :dim], q[..., dim:]
     if m.get("qk_norm"):
@@ -193,8 +198,14 @@ def delta_net(x, w, m, layer):
     return linear(out.reshape(tokens, -1), w, "linear_attn.out_proj")
 
 
-def gated_block(x, w, name, act):
-    return (act(x @ w(name + "gate_proj.weight").T) * (x @ w(name + "up_proj.weight").T)) @ w(name + "down_proj.weight").T
+def fused_block(x, w, name, act):
+    gate, up = np.split(x @ w(name + "gate_up_proj.weight").T, 2, 1)
+    return (act(gate) * up) @ w(name + "down_proj.weight").T
+
+
+def gated_block(x, w, name, act, parts=("gate_proj", "up_proj", "down_proj")):
+    gate, up, down = (w(f"{name}{part}.weight").T for part in parts)
+    return (act(x @ gate) * (x @ up)) @ down
 
 
 ACTS = {"silu": silu, "gelu": gelu_tanh}
@@ -221,17 +232,71 @@ def llama4_experts(x, w, m):
     return out
 
 
-def qwen3_next_experts(x, w, m):
-    out = sigmoid(x @ w("mlp.shared_expert_gate.weight").T) * gated_block(x, w, "mlp.shared_expert.", silu)
-    for t, p in enumerate(softmax(x @ w("mlp.gate.weight").T)):
-        best = np.argsort(-p)[: m["top"]]
+def chosen(p, m, correction):
+    """Which experts a token has, of their scores p."""
+    compared = p + correction
+    if m.get("groups"):
+        groups = compared.reshape(m["groups"], -1)
+        strength = np.sort(groups, 1)[:, -m["group_best"]:].sum(1)
+        outside = np.argsort(-strength)[m["top_groups"]:]
+        groups = groups.copy()
+        groups[outside] = -np.inf
+        compared = groups.reshape(-1)
+    return np.argsort(-compared)[: m["top"]]
+
+
+def routed_experts(x, w, m):
+    """Qwen's, Mixtral's and DeepSeek's: each expert has matrices of its own."""
+    ffn, parts = m.get("ffn", "mlp."), m.get("parts", ("gate_proj", "up_proj", "down_proj"))
+    out, scores = np.zeros_like(x), x @ w(ffn + "gate.weight").T
+    if m.get("shared"):
+        out = gated_block(x, w, ffn + m["shared"] + ".", silu)
+    if m.get("shared_gate"):
+        out = out * sigmoid(x @ w(ffn + "shared_expert_gate.weight").T)
+    correction = w(ffn + "gate.e_score_correction_bias") if m.get("correction") else 0
+    for t, p in enumerate(sigmoid(scores) if m.get("sigmoid") else softmax(scores)):
+        best = chosen(p, m, correction)
         for e in best:
-            weight = p[e] / p[best].sum() if m["normed"] else p[e]
-            out[t] += weight * gated_block(x[t], w, f"mlp.experts.{e}.", silu)
+            weight = m.get("route_scale", 1) * p[e] / (p[best].sum() if m["normed"] else 1)
+            out[t] += weight * gated_block(x[t], w, f"{ffn}experts.{e}.", silu, parts)
     return out
 
 
-EXPERTS = {"gpt_oss": gpt_oss_experts, "llama4": llama4_experts, "qwen3_next": qwen3_next_experts}
+# Weights that are stored as codes.
+
+def float8(codes):
+    """E4M3: 1 bit of sign, 4 of exponent, 3 of mantissa."""
+    c = codes.astype(int)
+    sign, exponent, mantissa = np.where(c & 128, -1.0, 1.0), c >> 3 & 15, c & 7
+    return sign * np.where(exponent == 0, mantissa / 8 * 2.0**-6, (1 + mantissa / 8) * 2.0 ** (exponent - 7))
+
+
+def float4(codes):
+    """E2M1: 1 bit of sign, 2 of exponent, 1 of mantissa."""
+    c = codes.astype(int)
+    sign, exponent, mantissa = np.where(c & 8, -1.0, 1.0), c >> 1 & 3, c & 1
+    return sign * np.where(exponent == 0, mantissa / 2, (1 + mantissa / 2) * 2.0 ** (exponent - 1))
+
+
+def decoded(weights, block):
+    """All weights as numbers, of which some are codes with scales in tensors beside them."""
+    out = {}
+    for name, v in weights.items():
+        if name + "_scale_inv" in weights:
+            rows, cols = v.shape
+            scale = weights[name + "_scale_inv"]
+            v = float8(v) * scale.repeat(block[0], 0).repeat(block[1], 1)[:rows, :cols]
+        elif name.endswith("_blocks"):
+            name = name.removesuffix("_blocks")
+            pairs = np.stack([float4(v & 15), float4(v >> 4)], -1)  # the lower half of a byte first
+            power = 2.0 ** (weights[name + "_scales"].astype(int) - 127)
+            v = pairs.reshape(*pairs.shape[:3], 32) * power[..., None]
+            v = v.reshape(*v.shape[:2], -1).transpose(0, 2, 1)  # [experts, inputs, outputs]
+        out[name] = v
+    return out
+
+
+EXPERTS = {"gpt_oss": gpt_oss_experts, "llama4": llama4_experts}
 MIXERS = {"attention": self_attention, "latent": latent_attention, "delta": delta_net}
 
 
@@ -250,9 +315,9 @@ def logits(m, weights, tokens):
             x = x + y
             inner = norm(x, "post_attention_layernorm")
         if layer.get("experts"):
-            y = EXPERTS[m["family"]](inner, w, m)
+            y = EXPERTS.get(m["family"], routed_experts)(inner, w, m)
         else:
-            y = gated_block(inner, w, m.get("ffn", "mlp."), ACTS[m.get("act", "silu")])
+            y = (fused_block if m.get("fused") else gated_block)(inner, w, m.get("ffn", "mlp."), ACTS[m.get("act", "silu")])
         x = x + (norm(y, "post_feedforward_layernorm") if m.get("sandwich") else y)
     x = rms(x, weights["model.norm.weight"] + add, eps)
     out = x @ weights["model.embed_tokens.weight" if m.get("tied") else "lm_head.weight"].T

@@ -13,6 +13,8 @@ type Codes struct {
 	Name         string
 	Block, Bytes int
 	Decode       func(dst []float32, src []byte)
+	// Scale is what the numbers of the block at a row and a column are multiplied by, of types whose scales are not in their blocks; nil: 1.
+	Scale func(row, col int) float32
 }
 
 // bytes is those of a row's first cols weights.
@@ -31,7 +33,11 @@ func packCodes(k *kernel, codes Codes, rows, cols int, data []byte) *Matrix {
 	if rows < 1 || cols < 1 || columns%codes.Block != 0 || cols%codes.Block != 0 || len(data) != rows*codes.bytes(cols) {
 		panic(fmt.Sprintf("product: a matrix of %dx%d in %d bytes, in blocks of %d in %d bytes", rows, cols, len(data), codes.Block, codes.Bytes))
 	}
-	return &Matrix{Rows: rows, Cols: cols, Type: backend.F32, kernel: k, data: data, codes: &codes, format: k.formats[codes.Name]}
+	m := &Matrix{Rows: rows, Cols: cols, Type: backend.F32, kernel: k, data: data, codes: &codes}
+	if codes.Scale == nil {
+		m.format = k.formats[codes.Name]
+	}
+	return m
 }
 
 // decode sets dst to the weights of row r from column col on, where a block begins.
@@ -42,8 +48,16 @@ func (m *Matrix) decode(dst []float32, r, col int) {
 		f.decode(&dst[0], &src[0], len(dst)/c.Block)
 		return
 	}
-	for ; len(dst) > 0; dst, src = dst[c.Block:], src[c.Bytes:] {
-		c.Decode(dst[:c.Block], src[:c.Bytes])
+	for i := 0; i < len(dst); i += c.Block {
+		block := dst[i : i+c.Block]
+		c.Decode(block, src[:c.Bytes])
+		src = src[c.Bytes:]
+		if c.Scale != nil {
+			scale := c.Scale(r, col+i)
+			for j := range block {
+				block[j] *= scale
+			}
+		}
 	}
 }
 

@@ -32,7 +32,9 @@ func typeOf(name string) ggml.Type {
 	return ggmlTypes[slices.IndexFunc(ggmlTypes, func(t ggml.Type) bool { return t.Name == name })]
 }
 
-func codesOf(t ggml.Type) Codes { return Codes{t.Name, t.Block, t.Bytes, t.Decode} }
+func codesOf(t ggml.Type) Codes {
+	return Codes{Name: t.Name, Block: t.Block, Bytes: t.Bytes, Decode: t.Decode}
+}
 
 // scales is where a block has the numbers of 16 bits that its other ones are multiplied by.
 var scales = map[string][]int{"Q4_0": {0}, "Q4_1": {0, 2}, "Q5_0": {0}, "Q5_1": {0, 2}, "Q8_0": {0}, "Q2_K": {80, 82}, "Q3_K": {108},

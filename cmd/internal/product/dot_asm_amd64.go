@@ -15,36 +15,6 @@ func tileAVX512(sums *float32, x *float32, xStride int, w *float32, wStride int,
 //go:noescape
 func foldAVX512(out *float32, sums *float32, n int)
 
-// rowF32AVX512 sets out, [4], to the products of x with 4 rows of weights as F32, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowF32AVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeF32AVX512 sets out to the weights of blocks of 32 as F32.
-//
-//go:noescape
-func decodeF32AVX512(out *float32, w *byte, blocks int)
-
-// rowF16AVX512 sets out, [4], to the products of x with 4 rows of weights as F16, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowF16AVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeF16AVX512 sets out to the weights of blocks of 32 as F16.
-//
-//go:noescape
-func decodeF16AVX512(out *float32, w *byte, blocks int)
-
-// rowBF16AVX512 sets out, [4], to the products of x with 4 rows of weights as BF16, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowBF16AVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeBF16AVX512 sets out to the weights of blocks of 32 as BF16.
-//
-//go:noescape
-func decodeBF16AVX512(out *float32, w *byte, blocks int)
-
 // rowQ80AVX512 sets out, [4], to the products of x with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
@@ -85,36 +55,6 @@ func tileAVX2(sums *float32, x *float32, xStride int, w *float32, wStride int, r
 //
 //go:noescape
 func foldAVX2(out *float32, sums *float32, n int)
-
-// rowF32AVX2 sets out, [4], to the products of x with 4 rows of weights as F32, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowF32AVX2(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeF32AVX2 sets out to the weights of blocks of 32 as F32.
-//
-//go:noescape
-func decodeF32AVX2(out *float32, w *byte, blocks int)
-
-// rowF16AVX2 sets out, [4], to the products of x with 4 rows of weights as F16, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowF16AVX2(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeF16AVX2 sets out to the weights of blocks of 32 as F16.
-//
-//go:noescape
-func decodeF16AVX2(out *float32, w *byte, blocks int)
-
-// rowBF16AVX2 sets out, [4], to the products of x with 4 rows of weights as BF16, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowBF16AVX2(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeBF16AVX2 sets out to the weights of blocks of 32 as BF16.
-//
-//go:noescape
-func decodeBF16AVX2(out *float32, w *byte, blocks int)
 
 // rowQ80AVX2 sets out, [4], to the products of x with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
 //

@@ -21,19 +21,44 @@ func qwen3Next(s *settings, c *Config) {
 	c.Delta = delta{KeyHeads: s.size("linear_num_key_heads", 1<<10), ValueHeads: s.size("linear_num_value_heads", 1<<10),
 		KeyDim: s.size("linear_key_head_dim", 1<<10), ValueDim: s.size("linear_value_head_dim", 1<<10),
 		Conv: s.size("linear_conv_kernel_dim", 1<<6)}
-	if n := s.size("num_experts", 1<<12, 0); n > 0 {
+	qwenExperts(s, c)
+}
+
+func qwen2MoE(s *settings, c *Config) {
+	qwen2(s, c)
+	qwenExperts(s, c)
+}
+
+func qwen3MoE(s *settings, c *Config) {
+	qwen3(s, c)
+	qwenExperts(s, c)
+}
+
+// qwenExperts has a shared expert where that has a size.
+func qwenExperts(s *settings, c *Config) {
+	count := "num_experts"
+	if _, there := s.lookup("num_local_experts"); there != nil { // as transformers 5 may write it
+		count = "num_local_experts"
+	}
+	if n := s.size(count, 1<<12, 0); n > 0 {
+		shared := s.size("shared_expert_intermediate_size", 1<<20, 0)
 		c.Experts = experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20),
-			Shared: s.size("shared_expert_intermediate_size", 1<<20, 0), SharedGate: true,
-			Router: "gate", OverAll: !get(s, "norm_topk_prob", false)}
+			Shared: shared, SharedGate: shared > 0, SharedName: "shared_expert", Router: "gate", Normed: get(s, "norm_topk_prob", false)}
 	}
 }
 
-// qwen3NextLayer has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
-func qwen3NextLayer(s *settings, layer int, b *Block) {
+// qwenSparse has experts in each decoder_sparse_step-th layer that is not in mlp_only_layers.
+func qwenSparse(s *settings, layer int, b *Block) {
 	step := max(get(s, "decoder_sparse_step", 1), 1)
 	if slices.Contains(get(s, "mlp_only_layers", []any(nil)), any(float64(layer))) || (layer+1)%step != 0 {
 		b.Experts = experts{}
 	}
+}
+
+func mixtral(s *settings, c *Config) {
+	c.FFN = "block_sparse_moe."
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Normed: true, Router: "gate", Parts: matrixNames{"w1", "w3", "w2"}}
+	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 }
 
 // gemma scales embeddings, norms around its sublayers, and caps logits.
@@ -53,7 +78,7 @@ var swiglu = map[string]any{"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "hidden_
 // gptOSS has sinks in all layers, and experts with biases.
 func gptOSS(s *settings, c *Config) {
 	c.Sinks, c.Act = true, clampedSwiGLU
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Bias: true, Router: "router",
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Normed: true, Bias: true, Router: "router",
 		Packed: true, ByTurns: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 }
@@ -69,8 +94,8 @@ func unrotated(s *settings, layer int) bool {
 
 func llama4(s *settings, c *Config) {
 	c.RoPE.Pairing = backend.Interleaved
-	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, OfInputs: true,
-		Router: "router", Packed: true}
+	c.Experts = experts{Count: s.size("num_local_experts", 1<<12), Hidden: c.Hidden, Shared: c.Hidden, Sigmoid: true, OfInputs: true,
+		SharedName: "shared_expert", Router: "router", Packed: true}
 	c.Experts.Top = s.size("num_experts_per_tok", c.Experts.Count)
 	c.Hidden, c.FFN = s.size("intermediate_size_mlp", 1<<24), "feed_forward."
 }
@@ -101,7 +126,66 @@ func deepSeek(s *settings, c *Config) {
 		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
 		c.Scale *= float32(m * m)
 	}
-	first, n := get(s, "first_k_dense_replace", 0), get(s, "n_routed_experts", 0)
-	s.support(n <= 0 || first >= c.Layers,
-		"n_routed_experts %d, which layer %d has by first_k_dense_replace %d,", n, first, first)
+	if n := s.size("n_routed_experts", 1<<12, 0); n > 0 && get(s, "first_k_dense_replace", 0) < c.Layers {
+		c.Experts = deepSeekExperts(s, n)
+	}
+}
+
+// deepSeekExperts has n experts, of which a token has those of its best groups.
+func deepSeekExperts(s *settings, n int) experts {
+	method := get(s, "topk_method", "noaux_tc")
+	best, known := map[string]int{"greedy": 0, "group_limited_greedy": 1, "noaux_tc": 2}[method]
+	s.support(known, "topk_method %s", method)
+	e := experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20), GroupBest: best, Correction: method == "noaux_tc",
+		Normed: get(s, "norm_topk_prob", false), Scale: float32(get(s, "routed_scaling_factor", 1.0)), SharedName: "shared_experts", Router: "gate"}
+	e.Shared = s.size("n_shared_experts", 1<<10, 0) * e.Hidden
+	scores := get(s, "scoring_func", map[bool]string{true: "sigmoid", false: "softmax"}[e.Correction])
+	e.Sigmoid = scores == "sigmoid"
+	s.support(e.Sigmoid || scores == "softmax", "scoring_func %s", scores)
+	field, _ := s.lookup("routed_scaling_factor")
+	s.need(e.Scale > 0 && !math.IsInf(float64(e.Scale), 0), field, "have %v, need a positive number", e.Scale)
+	if best > 0 {
+		e.Groups = s.size("n_group", n, 1)
+		e.TopGroups = s.size("topk_group", e.Groups, e.Groups)
+		field, _ = s.lookup("n_group")
+		s.need(n%e.Groups == 0 && e.Top <= n/e.Groups*e.TopGroups, field,
+			"have %d groups of %d experts, of which a token has %d in %d groups", e.Groups, n, e.Top, e.TopGroups)
+	}
+	return e
+}
+
+// deepSeekLayer has no experts in the first layers, and then in each moe_layer_freq-th one.
+func deepSeekLayer(s *settings, layer int, b *Block) {
+	if layer < get(s, "first_k_dense_replace", 0) || layer%s.size("moe_layer_freq", 1<<9, 1) != 0 {
+		b.Experts = experts{}
+	}
+}
+
+// phi3 has factors of each frequency (longrope) where it was made for long contexts: one set for short texts, and one for longer ones.
+func phi3(s *settings, c *Config) {
+	prefix, _ := s.ropeOf("full_attention")
+	kind := "rope_type"
+	if get[any](s, prefix+kind, nil) == nil {
+		kind = "type"
+	}
+	if name, _ := s.values[prefix+kind].(string); name != "longrope" && name != "su" {
+		return
+	}
+	short := get[[]any](s, prefix+"short_factor")
+	plain := !slices.ContainsFunc(short, func(f any) bool { return f != any(1.0) })
+	original := get(s, prefix+"original_max_position_embeddings", get(s, "original_max_position_embeddings", 0))
+	s.values[prefix+kind] = "none"
+	attention := math.Sqrt(1 + math.Log(max(float64(c.Context)/float64(original), 1))/math.Log(float64(original)))
+	s.longRoPE(c, plain, original, get(s, prefix+"attention_factor", attention))
+}
+
+// longRoPE is longrope of texts up to the original context, whose frequencies are plain ones where all short factors are 1.
+func (s *settings) longRoPE(c *Config, plain bool, original int, attention float64) {
+	if !plain || original < 2 {
+		s.refuse("longrope with a factor for each frequency", "of this family it runs models without longrope, such as Phi-3-mini-4k-instruct and phi-4, and those whose short factors are all 1, such as Phi-4-mini-instruct, up to their original context")
+		return
+	}
+	// A ramp between frequencies that are the same, and a factor on queries and keys.
+	c.Context = min(c.Context, original)
+	c.RoPE.Scaling, c.RoPE.Factor, c.RoPE.OriginalContext, c.RoPE.AttentionFactor = backend.YaRNScaling, 1, original, attention
 }

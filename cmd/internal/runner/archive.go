@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
@@ -22,13 +20,15 @@ type archive struct {
 	files   [][]byte // that the tensors are in
 	names   *strings.Replacer
 	gguf    bool
+	found   map[string]bool // tensors that were looked up
+	header  bool            // no tensor is decoded
 }
 
 // huggingFace is what most files call weights: as Hugging Face's Llama does.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
-	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace}
+	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace, found: map[string]bool{}}
 }
 
 // tensor is an array of a file as it is stored.
@@ -38,6 +38,27 @@ type tensor struct {
 	shape    []int  // the last dimension is contiguous
 	begin    int    // where data is in the file
 	data     []byte // nil for an encoding that cannot be decoded
+	// scale is what the decoded element of a row and a column is multiplied by, and run the columns of a row, from one of its multiples
+	// on, that have the same: see apart. nil: scales are within data, or there are none.
+	scale func(row, col int) float32
+	run   int
+}
+
+// part is the matrix of n rows from the first on, of a tensor that has them.
+func (t tensor) part(first, n int) tensor {
+	last := len(t.shape) - 1
+	all, _ := backend.Mul(t.shape[:last]...)
+	out, row := t, len(t.data)/all
+	out.shape, out.data = []int{n, t.shape[last]}, t.data[first*row:(first+n)*row]
+	if t.scale != nil {
+		out.scale = func(row, col int) float32 { return t.scale(first+row, col) }
+	}
+	return out
+}
+
+// known reports whether a tensor can be decoded.
+func (t *tensor) known() bool {
+	return encodings[t.encoding].decode != nil && (t.encoding != float8 || t.scale != nil)
 }
 
 // encoding stores groups of elements, each in a number of bytes.
@@ -49,33 +70,44 @@ type encoding struct {
 
 // encodings is those that are decoded, which all are GGUF's, and some of them of safetensors as well.
 var encodings = func() map[string]encoding {
-	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16, "Q8_0": backend.Int8}
+	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16}
 	all := map[string]encoding{}
 	for _, t := range ggml.Types {
 		if t.Decode != nil {
 			all[t.Name] = encoding{t.Block, t.Bytes, cmp.Or(same[t.Name], backend.F32), t.Decode}
 		}
 	}
+	maps.Copy(all, encodingsApart)
 	return all
 }()
 
 // codes is a matrix of a tensor whose type no product reads as it is, of which the codes are kept; false: it is none.
 func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
-	e, known := encodings[t.encoding]
-	if !known || e.group == 1 || e.dtype != backend.F32 {
+	e := encodings[t.encoding]
+	if !t.known() || t.scale == nil && (e.group == 1 || e.dtype != backend.F32) {
 		return nil, false
 	}
 	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
-	values := make([]float32, e.group)
-	for at := 0; at < len(t.data); at += e.bytes {
-		e.decode(values, t.data[at:at+e.bytes])
-		for i, v := range values {
-			if v-v != 0 { // infinite or not a number
-				a.need(false, "tensor "+t.name, "element %d is %v", at/e.bytes*e.group+i, v)
-			}
+	if a.header {
+		return nil, true
+	}
+	block := max(e.group, t.run)
+	codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
+	m, row := product.PackCodes(codes, rows, cols, t.data), make([]float32, cols)
+	for r := range rows {
+		m.Row(row, r)
+		a.finite(t, row, r*cols)
+	}
+	return m, true
+}
+
+// finite gives the file up for an element of a tensor that is infinite or not a number, of those that begin with the first.
+func (a *archive) finite(t tensor, values []float32, first int) {
+	for i, v := range values {
+		if v-v != 0 {
+			a.need(false, "tensor "+t.name, "element %d is %v", first+i, v)
 		}
 	}
-	return product.PackCodes(product.Codes{Block: e.group, Bytes: e.bytes, Decode: e.decode}, rows, cols, bytes.Clone(t.data)), true
 }
 
 var le = binary.LittleEndian
@@ -121,37 +153,68 @@ func (a *archive) disjoint() {
 
 // dense is a tensor, decoded.
 type dense struct {
-	shape  []int
-	data   []float32
-	dtype  backend.DType // that has the same elements
-	scales []float32     // of Int8
+	shape []int
+	data  []float32
+	dtype backend.DType // that has the same elements
 }
 
 // dense decodes a tensor that must have the given shape.
 func (a *archive) dense(name string, shape ...int) dense {
-	name = a.names.Replace(name)
-	field := "tensor " + name
-	t, there := a.tensors[name]
-	a.need(there, field, "is missing")
-	a.need(slices.Equal(t.shape, shape), field, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	t := a.find(name, shape...)
+	if a.header {
+		return dense{shape: shape}
+	}
 	return a.decoded(t)
+}
+
+// find is a tensor of a name of Hugging Face's Llama, which must have the given shape.
+func (a *archive) find(name string, shape ...int) tensor {
+	name = a.names.Replace(name)
+	t, there := a.tensors[name]
+	a.need(there, "tensor "+name, "is missing")
+	a.need(slices.Equal(t.shape, shape), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, shape)
+	a.found[name] = true
+	return t
+}
+
+// cut makes the parts of a tensor, rows one after another, tensors of their own, if it is there.
+func (a *archive) cut(name string, cols int, parts ...rows) {
+	n := 0
+	for _, p := range parts {
+		n += p.n
+	}
+	if _, there := a.tensors[a.names.Replace(name)]; !there {
+		return
+	}
+	whole, at := a.find(name, n, cols), 0
+	for _, p := range parts {
+		one := whole.part(at, p.n)
+		one.name = a.names.Replace(p.name)
+		a.tensors[one.name], at = one, at+p.n
+	}
+}
+
+// rows is a number of rows that belong to a tensor.
+type rows struct {
+	name string
+	n    int
 }
 
 // decoded is a tensor that is there.
 func (a *archive) decoded(t tensor) dense {
-	e, known := encodings[t.encoding]
-	a.support(known, "tensor type %s (of %s)", t.encoding, t.name)
+	e := encodings[t.encoding]
+	a.support(t.known(), "tensor type %s (of %s)", t.encoding, t.name)
 	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:][:e.bytes]
-		if e.decode(out.data[i:i+e.group], group); e.dtype == backend.Int8 {
-			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
+		e.decode(out.data[i:i+e.group], group)
+	}
+	if t.scale != nil {
+		cols := t.shape[len(t.shape)-1]
+		for i := range out.data {
+			out.data[i] *= t.scale(i/cols, i%cols)
 		}
 	}
-	for i, v := range out.data {
-		if v-v != 0 { // infinite or not a number
-			a.need(false, "tensor "+t.name, "element %d is %v", i, v)
-		}
-	}
+	a.finite(t, out.data, 0)
 	return out
 }

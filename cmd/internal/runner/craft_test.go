@@ -177,6 +177,10 @@ func craftGGUF(meta map[string][]byte, arrays []array, kind string) []byte {
 		for i := range a.shape {
 			out = append(out, u64(uint64(a.shape[len(a.shape)-1-i]))...)
 		}
+		kind := kind
+		if kind == "Q8_0" && a.shape[len(a.shape)-1]%32 != 0 { // as quantizers leave them
+			kind = "F32"
+		}
 		out = join(out, u32(numbers[kind]), u64(uint64(len(data))))
 		data = append(data, encode(kind, a.data)...)
 	}

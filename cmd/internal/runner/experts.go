@@ -1,42 +1,59 @@
 package runner
 
-import (
-	"cmp"
-	"fmt"
-	"math"
-	"slices"
-)
+import "fmt"
 
 // experts is a feed-forward block of which a router chooses parts for each token.
 type experts struct {
-	Count, Top int    // experts, and those of a token
-	Hidden     int    // elements inside of one
-	OverAll    bool   // scores of the chosen ones are a softmax over all experts, else over the chosen ones
-	OfInputs   bool   // scores are sigmoids, and factors of the inputs, as in Llama 4, else of the outputs
-	Shared     int    // elements inside of an expert that all tokens have; 0: there is none
-	SharedGate bool   // that one's output is multiplied by the sigmoid of a projection
-	Router     string // what a file calls it
-	Bias       bool
+	Count, Top int     // experts, and those of a token
+	Hidden     int     // elements inside of one
+	Sigmoid    bool    // scores are sigmoids of the router's logits, else their softmax
+	Normed     bool    // those of the chosen ones are divided by their sum
+	Scale      float32 // and multiplied by this; 0: 1
+	OfInputs   bool    // they are factors of the inputs, as in Llama 4, else of the outputs
+	// The experts are in Groups of equal size, and a token has only those of its TopGroups, whose GroupBest best scores add up to
+	// the most; 0: all.
+	Groups, TopGroups, GroupBest int
+	Correction                   bool        // the router has a term for each expert that is added to scores where they are compared
+	Shared                       int         // elements inside of an expert that all tokens have; 0: there is none
+	SharedGate                   bool        // that one's output is multiplied by the sigmoid of a projection
+	SharedName, Router           string      // what a file calls them
+	Parts                        matrixNames // what it calls an expert's matrices; zero: as those of other blocks
+	Bias                         bool
 	// Packed is one tensor [experts, inputs, outputs] of all, gates and ups in one; else each has matrices [outputs, inputs].
 	Packed  bool
 	ByTurns bool // of packed ones: a gate and an up alternate, else all gates first
 	Stacked bool // gates, ups and downs are tensors [experts, outputs, inputs], as GGUF has them
+	Coded   bool // of those by turns: [experts, outputs, inputs] in MXFP4 (see apart)
 }
+
+// matrixNames are the names of the three matrices of a gated block.
+type matrixNames [3]string
 
 // expertWeights are the weights of experts.
 type expertWeights struct {
 	Router, SharedGate Matrix
+	Correction         []float32 // [Count]
 	Each               []FeedForward
 }
 
 func (w *loader) experts(b *Block, out *Layer) {
 	e, dim, ffn := &b.Experts, w.cfg.Dim, w.cfg.FFN
 	out.Experts.Router = w.matrix(ffn+e.Router, e.Count, dim, e.Bias)
+	if e.Correction {
+		out.Experts.Correction = w.raw(ffn+e.Router+".e_score_correction_bias", e.Count).data
+	}
 	if e.Shared > 0 {
-		out.FFN = w.feedForward(ffn+"shared_expert.", e.Shared)
+		out.FFN = w.feedForward(ffn+e.SharedName+".", matrixNames{}, e.Shared)
 	}
 	if e.SharedGate {
 		out.Experts.SharedGate = w.matrix(ffn+"shared_expert_gate", 1, dim, false)
+	}
+	if e.Coded { // gates and ups stay one matrix
+		both, downs := w.stacked(ffn+"experts.gate_up_proj", e, 2*e.Hidden, dim), w.stacked(ffn+"experts.down_proj", e, dim, e.Hidden)
+		for i := range e.Count {
+			out.Experts.Each = append(out.Experts.Each, FeedForward{Gate: both[i], Down: downs[i]})
+		}
+		return
 	}
 	if e.Stacked {
 		part := ffn + "experts."
@@ -48,7 +65,7 @@ func (w *loader) experts(b *Block, out *Layer) {
 	}
 	if !e.Packed {
 		for i := range e.Count {
-			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Hidden))
+			out.Experts.Each = append(out.Experts.Each, w.feedForward(fmt.Sprintf("%sexperts.%d.", ffn, i), e.Parts, e.Hidden))
 		}
 		return
 	}
@@ -71,24 +88,25 @@ func (w *loader) experts(b *Block, out *Layer) {
 
 // stacked is the matrices of all experts, which are in one tensor.
 func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
-	name := w.names.Replace(w.layer + part + ".weight")
-	t, there := w.tensors[name]
-	w.need(there, "tensor "+name, "is missing")
-	w.need(slices.Equal(t.shape, []int{e.Count, rows, cols}), "tensor "+name, "has shape %v, the model's configuration needs %v", t.shape, []int{e.Count, rows, cols})
+	t := w.find(w.layer+part+".weight", e.Count, rows, cols)
 	var biases []float32
-	if e.Bias {
+	if e.Coded {
+		biases = w.raw(part+"_bias", e.Count, rows).data
+	} else if e.Bias {
 		biases = w.raw(part+".bias", e.Count, rows).data
 	}
 	all := make([]Matrix, e.Count)
 	for i := range all {
-		one := t
-		one.shape, one.data = []int{rows, cols}, t.data[len(t.data)/e.Count*i:][:len(t.data)/e.Count]
+		if w.header {
+			break
+		}
+		one := t.part(i*rows, rows)
 		if m, ok := w.codes(one, rows, cols); ok {
 			all[i].Matrix = m
 		} else {
 			all[i] = w.decoded(one).pack(dense{shape: []int{rows}})
 		}
-		if e.Bias {
+		if biases != nil {
 			all[i].Bias = biases[i*rows : (i+1)*rows : (i+1)*rows]
 		}
 	}
@@ -102,76 +120,4 @@ func (w *loader) packed(name string, e *experts, in, out int) (m, bias dense) {
 	}
 	m.shape, bias.shape = []int{e.Count * in, out}, []int{e.Count * out}
 	return m, bias
-}
-
-// choose leaves of scores those of the chosen experts, as what they become, and zeros.
-func (e *experts) choose(scores []float32) {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
-	top, over, sum := float64(scores[order[0]]), e.Top, 0.0
-	if e.OverAll {
-		over = e.Count
-	}
-	for _, i := range order[:over] {
-		sum += math.Exp(float64(scores[i]) - top)
-	}
-	for rank, i := range order {
-		switch {
-		case rank >= e.Top:
-			scores[i] = 0
-		case e.OfInputs:
-			scores[i] = sigmoid(scores[i])
-		default:
-			scores[i] = float32(math.Exp(float64(scores[i])-top) / sum)
-		}
-	}
-}
-
-// route adds what the chosen experts, and the shared one, make of the n rows of in to those of dst.
-func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int) {
-	e := &b.Experts
-	scores := r.project("scores", &w.Experts.Router, in, n)
-	for t := range n {
-		e.choose(scores[t*e.Count : (t+1)*e.Count])
-	}
-	for i := range w.Experts.Each {
-		r.expert(dst, b, &w.Experts.Each[i], in, n, func(t int) float32 { return scores[t*e.Count+i] })
-	}
-	switch {
-	case e.Shared == 0:
-	case e.SharedGate:
-		gates := r.project("gates", &w.Experts.SharedGate, in, n)
-		r.expert(dst, b, &w.FFN, in, n, func(t int) float32 { return sigmoid(gates[t]) })
-	default:
-		r.expert(dst, b, &w.FFN, in, n, func(int) float32 { return 1 })
-	}
-}
-
-// expert adds what an expert makes of those of n rows for which it has a score that is not 0.
-func (r *Runner[B]) expert(dst []float32, b *Block, w *FeedForward, in []float32, n int, score func(t int) float32) {
-	dim := r.model.Dim
-	rows, out := r.floats("rows", n*dim), r.floats("out", n*dim)
-	by := r.floats("by", n) // what outputs are multiplied by
-	var of []int            // the rows
-	for t := range n {
-		if s := score(t); s != 0 {
-			row := rows[len(of)*dim : (len(of)+1)*dim]
-			if copy(row, in[t*dim:]); b.Experts.OfInputs {
-				scale(row, s)
-				s = 1
-			}
-			by[len(of)] = s
-			of = append(of, t)
-		}
-	}
-	if len(of) == 0 {
-		return
-	}
-	r.feedForward(out, false, b.Act, w, rows, len(of))
-	for i, t := range of {
-		addScaled(dst[t*dim:], out[i*dim:(i+1)*dim], by[i])
-	}
 }

@@ -27,22 +27,18 @@ var families = map[string]family{
 	"mistral":     {kind: "sliding_attention"},
 	"qwen2":       {kind: "sliding_attention", full: lower, shape: qwen2},
 	"qwen3":       {kind: "sliding_attention", full: lower, shape: qwen3},
-	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwen3NextLayer},
+	"qwen2_moe":   {shape: qwen2MoE, layer: qwenSparse, only: map[string]any{"use_sliding_window": false, "qkv_bias": true}},
+	"qwen3_moe":   {shape: qwen3MoE, layer: qwenSparse, only: map[string]any{"use_sliding_window": false}},
+	"phi3":        {kind: "sliding_attention", shape: phi3},
+	"qwen3_next":  {kind: "linear_attention", full: each("full_attention_interval", 4), shape: qwen3Next, layer: qwenSparse},
 	"gemma2":      {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma},
 	"gemma3_text": {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gemma3},
 	"gpt_oss":     {kind: "sliding_attention", full: each("sliding_window_pattern", 2), shape: gptOSS, only: swiglu},
 	"llama4_text": {kind: "chunked_attention", full: unrotated, shape: llama4, layer: llama4Layer},
-	"deepseek_v2": {shape: deepSeek},
-	"deepseek_v3": {shape: deepSeek},
-}
-
-// sizes are families whose attention is known, and which the runner does not run.
-var sizes = map[string]family{
-	"mixtral":   {kind: "sliding_attention"},
-	"phi3":      {kind: "sliding_attention"},
-	"qwen2_moe": {kind: "sliding_attention", full: lower},
-	"qwen3_moe": {kind: "sliding_attention", full: lower},
-	"kimi_k2":   {shape: deepSeek},
+	"mixtral":     {kind: "sliding_attention", shape: mixtral},
+	"deepseek_v2": {shape: deepSeek, layer: deepSeekLayer, only: map[string]any{"norm_topk_prob": false}}, // of which implementations differ in what they make
+	"deepseek_v3": {shape: deepSeek, layer: deepSeekLayer},
+	"kimi_k2":     {shape: deepSeek, layer: deepSeekLayer},
 }
 
 // each is each n-th layer, where n is a setting.
@@ -73,9 +69,7 @@ func (s *settings) config() Config {
 	f, known := families[name]
 	if !known {
 		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
-		if f, known = sizes[name]; !known {
-			s.support(s.values["layer_types"] != nil, "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
-		}
+		s.support(s.values["layer_types"] != nil, "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
 		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
 	}
 	if s.names == nil { // a GGUF file has all that it needs
@@ -86,7 +80,6 @@ func (s *settings) config() Config {
 	for kind := range layerTypes {
 		s.flatten("rope_parameters." + kind)
 	}
-	s.unquantized()
 	s.only(everywhere)
 	s.only(f.only)
 	c := Config{
@@ -109,6 +102,7 @@ func (s *settings) config() Config {
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
+	s.quantized(&c)
 	c.lay(s, f)
 	return c
 }

@@ -107,10 +107,23 @@ var mistakes = map[string]func(m *Model) bool{
 	"scale": inBlocks(func(b *Block) bool { // that of the dims of what is cached
 		return b.Scale != 0 && change(&b.Scale, float32(1/math.Sqrt(float64(b.HeadDim))))
 	}),
-	"cap":          inBlocks(func(b *Block) bool { return b.SoftCap != 0 && change(&b.SoftCap, b.SoftCap/5) }),
-	"temperature":  inBlocks(func(b *Block) bool { return b.WarmFloor > 0 && change(&b.WarmFloor, 0) }),
-	"q and k norm": inBlocks(func(b *Block) bool { return b.QKNorm && change(&b.QKNorm, false) }),
-	"route":        inBlocks(func(b *Block) bool { return b.Experts.Count > 0 && change(&b.Experts.Top, b.Experts.Top+1) }),
+	"cap":               inBlocks(func(b *Block) bool { return b.SoftCap != 0 && change(&b.SoftCap, b.SoftCap/5) }),
+	"temperature":       inBlocks(func(b *Block) bool { return b.WarmFloor > 0 && change(&b.WarmFloor, 0) }),
+	"q and k norm":      inBlocks(func(b *Block) bool { return b.QKNorm && change(&b.QKNorm, false) }),
+	"route":             inExperts(func(e *experts) bool { return change(&e.Top, e.Top+1) }),
+	"route scale":       inExperts(func(e *experts) bool { return e.Scale != 0 && e.Scale != 1 && change(&e.Scale, 1) }),
+	"route sum":         inExperts(func(e *experts) bool { return change(&e.Normed, !e.Normed) }),
+	"route scores":      inExperts(func(e *experts) bool { return change(&e.Sigmoid, !e.Sigmoid) }),
+	"groups":            inExperts(func(e *experts) bool { return e.Groups > 1 && change(&e.Groups, 1) }),
+	"strength of group": inExperts(func(e *experts) bool { return e.Groups > 1 && change(&e.GroupBest, 3-e.GroupBest) }),
+	"correction": func(m *Model) bool {
+		had := false
+		for l := range m.Layers {
+			e := &m.Layers[l].Experts
+			e.Correction, had = nil, had || e.Correction != nil
+		}
+		return had
+	},
 	"activation": inBlocks(func(b *Block) bool {
 		return change(&b.Act, map[bool]string{true: "gelu_pytorch_tanh", false: "silu"}[b.Act == "silu"])
 	}),
@@ -172,6 +185,11 @@ func inBlocks(of func(b *Block) bool) func(m *Model) bool {
 		}
 		return applies
 	}
+}
+
+// inExperts makes a mistake in every layer with experts.
+func inExperts(of func(e *experts) bool) func(m *Model) bool {
+	return inBlocks(func(b *Block) bool { return b.Experts.Count > 0 && of(&b.Experts) })
 }
 
 // inLatents makes a mistake in the weights of every layer with latents.

@@ -52,6 +52,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 		}
 	}()
 	defer caught(&err)
+	defer faulted(r.model.path, &err)()
 	m, n := r.model, r.begin(work)
 	for _, step := range r.steps {
 		check(step.Plan(r.stream))
@@ -158,12 +159,18 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 
 // feedForward computes n rows of a gated block, dst = block(in), or with add adds that.
 func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForward, in []float32, n int) {
-	hidden, of := w.Gate.Rows, activations[act]
-	gate, up := r.project("gate", &w.Gate, in, n), r.project("up", &w.Up, in, n)
-	split(parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
+	hidden, of, step := w.Down.Cols, activations[act], 1
+	gate := r.project("gate", &w.Gate, in, n)
+	up, inner := gate[1:], gate
+	if w.Up.Matrix != nil {
+		up = r.project("up", &w.Up, in, n)
+	} else { // after each gate
+		inner, step = r.floats("inner", n*hidden), 2
+	}
+	split(r.model.path, parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
 		for i := from * hidden; i < to*hidden; i++ {
-			gate[i] = of(gate[i], up[i])
+			inner[i] = of(gate[i*step], up[i*step])
 		}
 	})
-	r.linear(dst, &w.Down, gate, n, add)
+	r.linear(dst, &w.Down, inner, n, add)
 }

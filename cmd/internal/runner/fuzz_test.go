@@ -1,8 +1,13 @@
 package runner
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/stretchr/testify/require"
 )
 
 // Whatever a file holds, its reader gives a model that fits its configuration or
@@ -29,15 +34,96 @@ func fuzzReader(f *testing.F, name string, seed []byte, read func(file) error) {
 
 func FuzzSafetensors(f *testing.F) {
 	cfg := tiny()
+	var parts []part // with scales apart
+	for _, a := range craftArrays(cfg, huggingFace) {
+		if len(a.shape) == 1 {
+			parts = append(parts, part{a.name, "F32", a.shape, encode("F32", a.data)})
+			continue
+		}
+		parts = append(parts, part{a.name, "F8_E4M3", a.shape, counting(len(a.data))},
+			part{a.name + "_scale_inv", "F32", []int{(a.shape[0] + 1) / 2, (a.shape[1] + 1) / 2}, make([]byte, 4*((a.shape[0]+1)/2)*((a.shape[1]+1)/2))})
+	}
+	scaled := func(in file) *archive {
+		a := parseSafetensors(in)
+		a.apart([2]int{2, 2})
+		return a
+	}
+	_ = scaled(file{"seed", craftParts(parts...)}).model(cfg)
+	f.Add(craftParts(parts...))
+	experts := &experts{Count: 1, Coded: true}
+	coded := craftParts(part{"x_blocks", "U8", []int{1, 2, 1, 16}, counting(32)}, part{"x_scales", "U8", []int{1, 2, 1}, []byte{127, 0}}, part{"x_bias", "F32", []int{1, 2}, make([]byte, 8)})
+	_ = (&loader{archive: scaled(file{"seed", coded})}).stacked("x", experts, 2, 32)
+	f.Add(coded)
 	fuzzReader(f, "model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "BF16"), func(in file) error {
-		return failed(func() { parseSafetensors(in).model(cfg) })
+		return failed(func() {
+			a := scaled(in)
+			if _, there := a.tensors["x.weight"]; there {
+				(&loader{archive: a}).stacked("x", experts, 2, 32)
+				return
+			}
+			a.model(cfg)
+		})
 	})
+}
+
+// ggufSeeds are tiny models of what GGUF files differ in.
+func ggufSeeds(f *testing.F) (all [][]byte) {
+	cfg := tiny()
+	meta, arrays := craftMeta(cfg), craftArrays(cfg, ggufWeights)
+	all = append(all, craftGGUF(meta, append(arrays, array{"rope_freqs.weight", []int{1}, []float32{8}}), "F32"))
+	meta["tokenizer.ggml.model"] = join(u32(ggufString), text("gpt2"))
+	meta["tokenizer.ggml.pre"] = join(u32(ggufString), text("smollm"))
+	meta["tokenizer.ggml.tokens"] = join(u32(ggufArray), u32(ggufString), u64(5), text("a"), text("<s>"), text("</s>"), text("b"), text("ab"))
+	meta["tokenizer.ggml.token_type"] = join(u32(ggufArray), u32(ggufI32), u64(5), u32(1), u32(3), u32(3), u32(1), u32(1))
+	meta["tokenizer.ggml.merges"] = join(u32(ggufArray), u32(ggufString), u64(1), text("a b"))
+	all = append(all, craftGGUF(meta, arrays, "F16"))
+	for _, name := range []string{"mixtral", "qwen2moe", "phi3-long"} {
+		all = append(all, twins[name].gguf("F16"))
+	}
+	for _, data := range all { // what is fuzzed begins with what is read
+		_, _, err := LoadFS(folder(map[string][]byte{"m.gguf": data}), "m.gguf")
+		require.True(f, err == nil || strings.Contains(err.Error(), "rope_freqs"), "%v", err)
+	}
+	return all
 }
 
 func FuzzGGUF(f *testing.F) {
 	cfg := tiny()
+	for _, data := range ggufSeeds(f) {
+		f.Add(data)
+	}
 	fuzzReader(f, "model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggufWeights), "F16"), func(in file) error {
 		_, _, err := LoadFS(folder(map[string][]byte{in.name: in.data}), in.name)
+		return err
+	})
+}
+
+// FuzzSizes reads what a file says of a model that need not be one that is run.
+func FuzzSizes(f *testing.F) {
+	for _, data := range ggufSeeds(f) {
+		f.Add(data)
+	}
+	for _, model := range figures(f) {
+		more, _ := json.Marshal(model.Configs["4"])
+		f.Add(more)
+	}
+	meta := craftMeta(tiny())
+	meta["general.architecture"] = join(u32(ggufString), text("deepseek2"))
+	f.Add(craftGGUF(meta, nil, "F32"))
+	fuzzReader(f, "config.json", []byte(`{"model_type":"mamba","layer_types":["full_attention"],"hidden_size":8,"num_hidden_layers":1,"num_attention_heads":2,"vocab_size":5,"max_position_embeddings":6}`), func(in file) error {
+		var cannot []ErrUnsupported
+		var c Config
+		err := failed(func() {
+			if bytes.HasPrefix(in.data, []byte("GGUF")) {
+				c = sizesOfGGUF(folder(nil), in, &cannot)
+			} else {
+				c = parseConfig(in, &cannot)
+			}
+		})
+		if err == nil { // a size can be computed of it, or not
+			sinks := make([]float32, c.block(0).Heads)
+			_, _ = c.Complete(kvcache.Config{}, func(int) []float32 { return sinks })
+		}
 		return err
 	})
 }

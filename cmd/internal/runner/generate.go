@@ -37,8 +37,11 @@ func (r *Report) Add(o Report) {
 	}
 }
 
-// Generate continues the prompts, all in one batch, until each has reached the end of its text, maxTokens new tokens, or the
-// capacity of the cache. It calls emit with the number of the prompt and every new token but the one that ends a text. Equal
+// ErrEnough is what emit returns for the token that is a text's last.
+var ErrEnough = errors.New("runner: the text ends here")
+
+// Generate continues the prompts, all in one batch, until each has reached the end of its text, maxTokens new tokens, what emit says is
+// enough, or the capacity of the cache. It calls emit with the number of the prompt and every new token but the one that ends a text. Equal
 // prompts are computed once, and their sequences share the cache; where prefixes are reused, so is what prompts begin with in
 // common, and what was computed by an earlier Generate, or is in tiers: those are waited for as long as the pool
 // expects them to be faster than computing.
@@ -109,6 +112,7 @@ type run[B backend.Buffer] struct {
 // begin makes a run of every prompt. Those that differ from all before them wait for a sequence.
 func (g *generation[B]) begin(prompts []Prompt, s Sampling) {
 	accept(g.guesses == 0 || s.Temperature <= 0, "Temperature", s.Temperature, "with Guesses the likeliest token is chosen: accepts 0")
+	accept(g.guesses == 0 || s.RepeatPenalty == 0 || s.RepeatPenalty == 1, "RepeatPenalty", s.RepeatPenalty, "with Guesses the likeliest token is chosen: accepts 1")
 	for i, prompt := range prompts {
 		demand(len(prompt.Tokens) > 0, "generate", "prompt %d has no tokens, not even BOS", i)
 		// The turns of a conversation differ in length: they draw differently, too.
@@ -211,15 +215,23 @@ func (g *generation[B]) share() {
 // step, or ends the run.
 func (g *generation[B]) next(run *run[B], logits []float32) {
 	if len(run.chosen) == 0 {
-		run.chosen = append(run.chosen, run.sampler.Sample(logits))
+		run.chosen = append(run.chosen, run.sampler.Sample(logits, run.text))
 	}
 	for _, token := range run.chosen {
 		if g.model.Stops(token) {
 			check(g.finish(run, true))
 			return
 		}
-		check(g.emit(run.number, token))
+		err := g.emit(run.number, token)
 		run.text = append(run.text, token)
+		if errors.Is(err, ErrEnough) {
+			if n := len(run.text) - 1; n < run.seq.Len() { // which has what a tree of guesses found after it
+				check(run.seq.Truncate(n))
+			}
+			check(g.finish(run, false))
+			return
+		}
+		check(err)
 	}
 	if run.emitted() == g.maxTokens || run.seq.Len() == g.Pool().Config().Memory.Capacity {
 		check(g.finish(run, false))

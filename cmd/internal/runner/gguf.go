@@ -126,6 +126,8 @@ var ggufNames = map[string]string{
 	"rms_norm_eps": "llama.attention.layer_norm_rms_epsilon", "rope_theta": "llama.rope.freq_base",
 	"bos_token_id": "tokenizer.ggml.bos_token_id", "eos_token_id": "tokenizer.ggml.eos_token_id",
 	"sliding_window": "llama.attention.sliding_window", "num_local_experts": "llama.expert_count", "num_experts_per_tok": "llama.expert_used_count",
+	"num_experts": "llama.expert_count", "moe_intermediate_size": "llama.expert_feed_forward_length", "shared_expert_intermediate_size": "llama.expert_shared_feed_forward_length",
+	"sliding_window_pattern": "llama.attention.sliding_window_pattern",
 	"attn_logit_softcapping": "llama.attn_logit_softcapping", "final_logit_softcapping": "llama.final_logit_softcapping",
 	"rope_scaling.beta_fast": "llama.rope.scaling.yarn_beta_fast", "rope_scaling.beta_slow": "llama.rope.scaling.yarn_beta_slow",
 	"rope_local_base_freq": "llama.rope.freq_base_swa", "rope_scaling.rope_type": "llama.rope.scaling.type", "rope_scaling.factor": "llama.rope.scaling.factor",
@@ -136,14 +138,14 @@ var ggufNames = map[string]string{
 func ggufConfig(meta *settings, a *archive) Config {
 	if shape := a.tensors["token_embd.weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
+	} else if tokens, ok := meta.values["tokenizer.ggml.tokens"].(ggufList); ok {
+		meta.values["vocab_size"] = float64(tokens.n)
 	}
 	_, untied := a.tensors["output.weight"]
 	_, biased := a.tensors["blk.0.attn_q.bias"] // no setting says so
 	meta.values["tie_word_embeddings"], meta.values["attention_bias"] = !untied, biased
 	meta.assume(map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6})
-	if meta.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
-		meta.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
-	}
+	meta.specials()
 	meta.arch = get[string](meta, "model_type")
 	arch := ggufArchitectures[meta.arch]
 	if a.names = arch.names; arch.names == nil {
@@ -152,9 +154,11 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	meta.familiar(arch.family)
 	if meta.arch == "llama" {
-		meta.only(map[string]any{"llama.attention.sliding_window": 0.0, "llama.expert_count": 0.0})
+		meta.only(map[string]any{"llama.attention.sliding_window": 0.0})
 	}
+	differ := meta.perLayer()
 	c := meta.config()
+	c.differ(differ)
 	for l := range max(len(c.Blocks), 1) {
 		r := &c.block(l).RoPE
 		if r.Dims = meta.size("llama.rope.dimension_count", 1<<16, c.HeadDim); arch.neighbours {
@@ -169,11 +173,15 @@ func ggufConfig(meta *settings, a *archive) Config {
 		}
 	}
 	if arch.adjust != nil {
-		arch.adjust(meta, &c)
+		arch.adjust(meta, a, &c)
 	}
 	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.causal": 1.0, "llama.rope.scale_linear": 1.0,
-		"llama.rope.scaling.yarn_ext_factor": 1.0, "llama.rope.scaling.yarn_attn_factor": 1.0})
+		"llama.rope.scaling.yarn_ext_factor": 1.0, "llama.rope.scaling.yarn_attn_factor": 1.0, "llama.attention.max_alibi_bias": 0.0, "llama.attention.clamp_kqv": 0.0, "llama.use_parallel_residual": 0.0,
+		"llama.embedding_scale": 1.0, "llama.residual_scale": 1.0, "llama.logit_scale": 1.0, "llama.expert_weights_scale": 1.0, "llama.expert_group_count": 1.0})
+	usual := cmp.Or(float64(c.block(0).Scale), 1/math.Sqrt(float64(c.HeadDim)))
+	scale := get(meta, "llama.attention.scale", usual)
+	meta.support(math.Abs(scale-usual) < 1e-6*usual, "llama.attention.scale %v, where its architecture has %.6g,", scale, usual)
 	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
 		meta.support(c.Blocks == nil, "rope_freqs.weight of layers that are not alike")
 		factors := a.dense("rope_freqs.weight", c.RoPE.Dims/2).data
@@ -182,6 +190,13 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	meta.check(&c)
 	return c
+}
+
+// specials are the tokens that begin and end a text where the file does not say so.
+func (s *settings) specials() {
+	if s.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
+		s.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
+	}
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
@@ -205,12 +220,29 @@ func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 		kinds[i] = tokenizer.PieceKind(kind)
 	}
 	var begin []uint32
-	pre := get(meta, "tokenizer.ggml.pre", "default")
-	if get(meta, "tokenizer.ggml.add_bos_token", strings.HasPrefix(pre, "llama")) && bos != NoToken {
+	pre := meta.words()
+	if get(meta, "tokenizer.ggml.add_bos_token", pre.Whole) && bos != NoToken {
 		begin = []uint32{bos}
 	}
 	merges := get[ggufList](meta, "tokenizer.ggml.merges")
 	return tokenizer.ByteLevel(meta.name, ggufStrings(meta, "tokenizer.ggml.tokens", vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), kinds, pre, begin)
+}
+
+// words is how the embedded vocabulary divides texts into words, if it is one that does. What it is not read of is refused.
+func (s *settings) words() (pre tokenizer.PreTokenizer) {
+	const remedy = "name the model's tokenizer.json with --tokenizer"
+	switch kind := get(s, "tokenizer.ggml.model", ""); kind {
+	case "gpt2":
+		name := get(s, "tokenizer.ggml.pre", "default")
+		known := false
+		if pre, known = tokenizer.NamedPreTokenizer(name); !known {
+			s.refuse(fmt.Sprintf("the pre-tokenizer %q of its vocabulary", name), remedy+"; of GGUF files it reads "+strings.Join(tokenizer.PreTokenizers(), ", "))
+		}
+	case "llama":
+	default:
+		s.refuse(fmt.Sprintf("a vocabulary of kind %q", kind), remedy+"; of GGUF files it reads llama and gpt2")
+	}
+	return pre
 }
 
 // llama3 is a rotary embedding whose frequencies are those of r divided by factors. They are Llama 3's for some length of the

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ggufNumber is a numeric type of GGUF's metadata.
@@ -54,6 +55,51 @@ func ggufFloats(meta *settings, key string, n int) []float64 {
 		all[i] = number.read(list.elements.bytes(key, uint64(number.bytes)))
 	}
 	return all
+}
+
+// perLayer makes settings that have a value for each layer one, where all are the same. Others are refused; they become the largest one, and are returned.
+func (s *settings) perLayer() map[string][]float64 {
+	differ := map[string][]float64{}
+	for _, key := range []string{"num_attention_heads", "num_key_value_heads", "intermediate_size", "sliding_window_pattern"} {
+		field, value := s.lookup(key)
+		list, ok := value.(ggufList)
+		if !ok {
+			continue
+		}
+		all := ggufFloats(s, s.own(key), s.size("num_hidden_layers", 1<<9))
+		if key == "sliding_window_pattern" { // whether each has a window
+			s.values["layer_types"] = layerTypesOf(all)
+			delete(s.values, s.own(key))
+			continue
+		}
+		if s.values[s.own(key)] = slices.Max(all); slices.Min(all) != slices.Max(all) {
+			s.refuse(fmt.Sprintf("%s %v, layers that are not alike,", field, list), "")
+			differ[key] = all
+		}
+	}
+	return differ
+}
+
+func layerTypesOf(windows []float64) (types []any) {
+	for _, window := range windows {
+		types = append(types, map[bool]string{true: "sliding_attention", false: "full_attention"}[window != 0])
+	}
+	return types
+}
+
+// differ gives layers what they have each, for their sizes, as far as all of them attend.
+func (c *Config) differ(each map[string][]float64) {
+	if len(each) > 0 && len(c.Blocks) == 0 {
+		c.Blocks = slices.Repeat([]Block{c.Block}, c.Layers)
+	}
+	for l := range c.Blocks {
+		b := &c.Blocks[l]
+		for key, field := range map[string]*int{"num_attention_heads": &b.Heads, "num_key_value_heads": &b.KVHeads} {
+			if all := each[key]; all != nil && slices.Min(all) >= 1 {
+				*field = int(all[l])
+			}
+		}
+	}
 }
 
 // Format prints some of the elements, enough for an error.

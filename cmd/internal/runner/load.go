@@ -22,12 +22,20 @@ import (
 // config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
 //
 // Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
-// that it is about.
+// that it is about. The model's weights are read from its files when they are first multiplied by, so the files must not change until
+// Model.Close, which the caller owes.
 func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	d := &disk{}
-	defer func() { err = cmp.Or(err, d.close()) }()
+	defer func() {
+		if m == nil {
+			err = cmp.Or(err, d.close())
+		}
+	}()
 	defer faulted(path, &err)()
-	return load(d, filepath.ToSlash(path), vocabulary)
+	if m, t, err = load(d, filepath.ToSlash(path), vocabulary); err == nil {
+		m.path, m.end = path, d.close
+	}
+	return m, t, err
 }
 
 // faulted makes an error of memory that could not be read from the file that it is mapped from, in the function that defers what it returns.
@@ -43,6 +51,13 @@ func faulted(path string, err *error) func() {
 			panic(e)
 		}
 	}
+}
+
+// guarded runs f, which may read from the files of a path.
+func guarded(path string, f func()) (err error) {
+	defer faulted(path, &err)()
+	f()
+	return nil
 }
 
 // disk is the files of this machine by the paths that its user writes: os.DirFS
@@ -91,6 +106,7 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 			a = parseSafetensors(f)
 		}
 		cfg = readConfig(fsys, folder, nil)
+		a.apart(cfg.ScaleBlock)
 		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
 			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
 				vocabulary = file
@@ -104,7 +120,9 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	default:
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
-	a.judged(nil)
+	if a.judged(nil); meta != nil {
+		a.surveyed(cfg, nil)
+	}
 	switch {
 	case vocabulary != "":
 		f := open(fsys, vocabulary)
@@ -137,16 +155,26 @@ func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err e
 	name = filepath.ToSlash(name)
 	switch path.Ext(name) {
 	case ".gguf":
-		meta, a := parseGGUFs(d, openWeights(d, name))
-		meta.cannot = &cannot
-		c = ggufConfig(meta, a)
-		a.judged(&cannot)
+		c = sizesOfGGUF(d, openWeights(d, name), &cannot)
 		return c, cannot, nil
 	case ".safetensors", ".json":
 		name = path.Dir(name)
 	}
 	c = readConfig(d, name, &cannot)
 	return c, cannot, nil
+}
+
+// sizesOfGGUF is LoadConfig of a GGUF file, the others of which are beside it.
+func sizesOfGGUF(fsys fs.FS, f file, cannot *[]modelfile.ErrUnsupported) Config {
+	meta, a := parseGGUFs(fsys, f)
+	meta.cannot = cannot
+	c := ggufConfig(meta, a)
+	a.judged(cannot)
+	if len(*cannot) == 0 {
+		a.surveyed(c, cannot)
+		meta.words()
+	}
+	return c
 }
 
 // readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.

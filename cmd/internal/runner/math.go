@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"math"
 	"sync"
 
@@ -78,7 +79,7 @@ func (r *Runner[B]) linear(dst []float32, w *Matrix, x []float32, n int, add boo
 
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
 func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
-	split(parts(r.threads, w.Units(n), r.work(w, n)), w.Units(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+	split(r.model.path, parts(r.threads, w.Units(n), r.work(w, n)), w.Units(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
 }
 
 // What processors have for a thread, about: bytes of the last cache, and bytes that memory gives in a nanosecond.
@@ -101,16 +102,22 @@ const least = 50_000
 // parts is how many threads share n units of work: each has the least, or one thread has all.
 func parts(threads, n, nanoseconds int) int { return max(min(threads, n, nanoseconds/least), 1) }
 
-// split divides n units into parts and returns when all are done.
-func split(parts, n int, f func(from, to int)) {
+// split divides n units into parts, which may read from the files of a path, and returns when all are done. It fails where a file cannot be read.
+func split(path string, parts, n int, f func(from, to int)) {
 	if parts == 1 {
 		f(0, n)
 		return
 	}
 	var wg sync.WaitGroup
-	for i := 1; i < parts; i++ {
-		wg.Go(func() { f(i*n/parts, (i+1)*n/parts) })
+	failed := make([]error, parts)
+	for i := range parts {
+		part := func() { failed[i] = guarded(path, func() { f(i*n/parts, (i+1)*n/parts) }) }
+		if i < parts-1 {
+			wg.Go(part)
+		} else {
+			part()
+		}
 	}
-	f(0, n/parts)
 	wg.Wait()
+	check(errors.Join(failed...))
 }

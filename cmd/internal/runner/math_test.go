@@ -30,7 +30,7 @@ func TestMultiply(t *testing.T) {
 		x := floats(randomModel(Config{Vocab: n, Dim: cols}, 2).Embed)
 		want := make([]float32, n*rows)
 		for tok := range n {
-			one := &Runner[*cpu.Buffer]{threads: 1}
+			one := &Runner[*cpu.Buffer]{model: m, threads: 1}
 			one.multiply(want[tok*rows:], m.Embed, x[tok*cols:], 1, false)
 			wide := make([]float64, cols)
 			for i := range wide {
@@ -41,7 +41,7 @@ func TestMultiply(t *testing.T) {
 			}
 		}
 		for threads := range 4 {
-			r := &Runner[*cpu.Buffer]{threads: threads + 1}
+			r := &Runner[*cpu.Buffer]{model: m, threads: threads + 1}
 			got := make([]float32, n*rows)
 			r.multiply(got, m.Embed, x, n, false)
 			require.Equal(t, want, got, "%v on %d threads", size, threads+1)
@@ -53,7 +53,7 @@ func TestSplitCoversEverythingOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		for _, n := range []int{0, 1, 2, 7, 100} {
 			seen := make([]int, n)
-			split(parts(threads, n, 1<<30), n, func(from, to int) {
+			split("", parts(threads, n, 1<<30), n, func(from, to int) {
 				for i := from; i < to; i++ {
 					seen[i]++
 				}
@@ -105,7 +105,7 @@ func BenchmarkThreads(b *testing.B) {
 		for threads := 1; threads <= 2; threads++ {
 			b.Run(fmt.Sprintf("%dx%d/threads%d/rule%d", rows, cols, threads, rule), func(b *testing.B) {
 				for b.Loop() {
-					split(threads, w.Units(1), func(from, to int) { w.Mul(out, x, 1, false, from, to) })
+					split("", threads, w.Units(1), func(from, to int) { w.Mul(out, x, 1, false, from, to) })
 				}
 			})
 		}

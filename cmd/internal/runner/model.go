@@ -27,6 +27,8 @@ type Config struct {
 	EOS        []uint32 // each ends a text
 	Block               // what layers are
 	Blocks     []Block  // each layer, where not all are Block
+	// ScaleBlock is the rows and columns of a matrix in F8_E4M3 that share a scale; 0: the whole matrix does.
+	ScaleBlock [2]int
 }
 
 // NoToken is the BOS of a model that has none.
@@ -114,9 +116,22 @@ type Model struct {
 	Norm   []float32       // [Dim]
 	Output *product.Matrix // [Vocab, Dim]; the same as Embed where Tied
 	Size   int             // bytes of the files of the weights
-	// Digest is the SHA-256 of the configuration and of the files of the weights. The
-	// same weights in another format have another one.
-	Digest []byte
+	// Parameters is how many weights these files have.
+	Parameters int
+	// Digest is a SHA-256 of the configuration and of the files of the weights, which it reads when it is first called. The
+	// same weights in another format have another one. nil: there are no files.
+	Digest func() []byte
+
+	path string       // of the files, which are mapped
+	end  func() error // of the mappings; nil: there are none
+}
+
+// Close ends the use of the model's files. The model, and runners of it, must not be used afterwards.
+func (m *Model) Close() error {
+	if m.end == nil {
+		return nil
+	}
+	return m.end()
 }
 
 // Layer is the weights of one layer; those of what its Block leaves out are nil.
@@ -136,6 +151,6 @@ type Layer struct {
 
 // FeedForward is the weights of a gated block.
 type FeedForward struct {
-	Gate, Up Matrix // [hidden, Dim]
+	Gate, Up Matrix // [hidden, Dim]; without Up, Gate is [2*hidden, Dim], whose rows are a gate and an up by turns
 	Down     Matrix // [Dim, hidden]
 }

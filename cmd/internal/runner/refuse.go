@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -8,19 +9,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
 const (
 	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize makes one of them of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), with what they have lost"
-	readsOther = "it reads F32, F16 and BF16: most models are published in BF16, too, often under the same name without the quantization in it"
+	readsOther = "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv, and the experts of gpt-oss in MXFP4: most models are published in BF16, too, often under the same name without the quantization in it"
 )
 
 // reads is what to do for an archive.
 func (a *archive) reads() string {
 	if a.gguf {
-		return named(readsGGUF, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
+		var types []string
+		for _, t := range ggml.Types {
+			if t.Decode != nil {
+				types = append(types, t.Name)
+			}
+		}
+		slices.Sort(types)
+		return named(readsGGUF, strings.Join(types, ", "))
 	}
 	return readsOther
 }
@@ -29,7 +38,7 @@ func (a *archive) reads() string {
 func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
 	for _, t := range a.tensors {
-		if _, known := encodings[t.encoding]; !known && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
+		if !t.known() && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
 			count[t.encoding]++
 		}
 	}
@@ -42,6 +51,36 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 		types = append(types, fmt.Sprintf("%s (%d of %d tensors)", name, count[name], len(a.tensors)))
 	}
 	(&settings{file: a.file, cannot: cannot}).refuse("tensor type "+strings.Join(types, ", "), a.reads())
+}
+
+// surveyed judges a GGUF file by the names and shapes of its tensors, before any is decoded: what is missing or has another shape is an error, and so
+// is a tensor that the model's configuration has no use for, without which it would compute something else.
+func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
+	header := *a
+	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
+	err := header.fits(cfg)
+	if broken, ok := errors.AsType[modelfile.ErrFile](err); ok && cannot != nil { // the size of a cache does not depend on weights
+		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why)})
+		return
+	}
+	check(err)
+	var rest []string
+	for _, name := range slices.Sorted(maps.Keys(a.tensors)) {
+		if !header.found[name] && !strings.HasSuffix(name, ".attn_rot_embd.weight") { // angles, which are computed
+			rest = append(rest, name)
+		}
+	}
+	if len(rest) > 0 {
+		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)),
+			"without it the model would write other texts: it reads files that llama.cpp's convert_hf_to_gguf.py makes of the architectures that it runs, which have no such tensor")
+	}
+}
+
+// fits is what is wrong with the weights for a configuration.
+func (a *archive) fits(cfg Config) (err error) {
+	defer caught(&err)
+	a.model(cfg)
+	return nil
 }
 
 // locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
@@ -80,22 +119,34 @@ func locate(fsys fs.FS, folder string) string {
 // named puts a name where a text has a place for it.
 func named(text, name string) string { return strings.ReplaceAll(text, "%s", name) }
 
-// unquantized refuses a configuration of weights that a method has quantized.
-func (s *settings) unquantized() {
+// quantized reads how a method has stored the weights, or refuses it.
+func (s *settings) quantized(c *Config) {
 	field, value := s.lookup("quantization_config")
 	if value == nil {
 		return
 	}
-	method := "an unknown method"
-	if config, ok := value.(map[string]any); ok {
-		if name, ok := config["quant_method"].(string); ok {
-			method = name
+	config, _ := value.(map[string]any)
+	method, known := config["quant_method"].(string)
+	switch {
+	case method == "mxfp4" && c.Experts.ByTurns: // of its experts alone
+		c.Experts.Coded = true
+		return
+	case method == "fp8":
+		if size := config["weight_block_size"]; size != nil {
+			list, _ := size.([]any)
+			s.need(len(list) == 2, field, "has weight_block_size %v, need two numbers", size)
+			for i := range c.ScaleBlock {
+				n := as[int](s, field, list[i])
+				s.need(n > 0, field, "has weight_block_size %v, need positive numbers", size)
+				c.ScaleBlock[i] = n
+			}
 		}
+		return
+	case !known:
+		method = "an unknown method"
 	}
 	remedy := readsOther
 	switch method {
-	case "mxfp4":
-		remedy = "it reads F32, F16 and BF16: transformers writes a model such as gpt-oss in BF16 (Mxfp4Config(dequantize=True))"
 	case "gptq", "awq", "bitsandbytes", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
 		remedy = "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + strings.ToUpper(method) + ", as a rule"
 	}

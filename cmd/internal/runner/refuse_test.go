@@ -24,6 +24,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		return map[string][]byte{"config.json": craftJSON(craftConfig(8), `,"quantization_config":`+settings), "model.safetensors": craftSafetensors(craftArrays(craftConfig(8), huggingFace), "F32")}
 	}
 	fp8 := withHeader(`{"model.norm.weight":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}`, make([]byte, 8))
+	bytes := withHeader(`{"model.norm.weight":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}`, make([]byte, 8))
 	for name, c := range map[string]struct {
 		files      map[string][]byte
 		says, toDo string
@@ -40,10 +41,11 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"nothing":        {map[string][]byte{"config.json": config}, "a folder without weights", "model.safetensors.index.json", "."},
 		"GPTQ":           {quantized(`{"quant_method":"gptq","bits":4}`), "weights quantized by gptq (configuration quantization_config)", "without GPTQ", "config.json"},
 		"AWQ":            {quantized(`{"quant_method":"awq","bits":4}`), "weights quantized by awq (configuration quantization_config)", "without AWQ", "config.json"},
-		"MXFP4":          {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "dequantize=True", "config.json"},
+		"MXFP4":          {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv", "config.json"},
 		"no method":      {quantized(`7`), "weights quantized by an unknown method", "BF16", "config.json"},
-		"FP8":            {map[string][]byte{"config.json": config, "model.safetensors": fp8}, "tensor type F8_E4M3 (1 of 1 tensors)", "it reads F32, F16 and BF16", "model.safetensors"},
-		"another family": {map[string][]byte{"config.json": []byte(`{"model_type":"phi3"}`), "model.safetensors": fp8}, "model_type phi3", "it runs deepseek_v2, deepseek_v3, gemma2, gemma3_text, gpt_oss, llama, ", "config.json"},
+		"FP8":            {map[string][]byte{"config.json": config, "model.safetensors": fp8}, "tensor type F8_E4M3 (1 of 1 tensors)", "F8_E4M3 with a weight_scale_inv", "model.safetensors"},
+		"bytes":          {map[string][]byte{"config.json": config, "model.safetensors": bytes}, "tensor type U8 (1 of 1 tensors)", "it reads F32, F16, BF16", "model.safetensors"},
+		"another family": {map[string][]byte{"config.json": []byte(`{"model_type":"falcon","layer_types":[]}`), "model.safetensors": fp8}, "model_type falcon", "it runs deepseek_v2, deepseek_v3, gemma2, gemma3_text, gpt_oss, kimi_k2, llama, ", "config.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := LoadFS(folder(c.files), ".")
@@ -122,7 +124,7 @@ func TestSplitGGUF(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, whole.Embed, split.Embed)
 	require.Equal(t, whole.Layers, split.Layers)
-	require.NotEqual(t, whole.Digest, split.Digest, "which is that of files")
+	require.NotEqual(t, whole.Digest(), split.Digest(), "which is that of files")
 
 	_, _, err = LoadFS(folder(files), "m-00002-of-00003.gguf")
 	require.ErrorContains(t, err, "name the first one, which ends in -00001-of-00003.gguf")

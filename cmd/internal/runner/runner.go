@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 )
 
 // Options says how to run a model.
@@ -19,6 +21,9 @@ type Options struct {
 	Cache kvcache.Config
 	// LayerPools gives each layer a pool of its own, so that layers may keep different numbers of tokens: see Work.
 	LayerPools bool
+	// Lasting lets the pool save sequences, and load those that another process saved. As tiers that outlive the process do, it
+	// takes a digest of the weights, for which all of them are read.
+	Lasting bool
 	// Chunk is the most prompt tokens of one step; 0: 256.
 	Chunk int
 	// Guesses is the most tokens that a sequence's step guesses: see Generate.
@@ -50,9 +55,12 @@ type Runner[B backend.Buffer] struct {
 // Errors are those of kvcache.NewPool and of the device.
 func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (_ *Runner[B], err error) {
 	defer caught(&err)
+	defer faulted(m.path, &err)()
 	cfg, err := m.Complete(opt.Cache, func(layer int) []float32 { return m.Layers[layer].Sinks })
 	check(err)
-	cfg.Model.Digest = m.Digest
+	if m.Digest != nil && (opt.Lasting || cfg.Tiers.Disk.Dir != "" || cfg.Tiers.More != nil || os.Getenv(config.EnvDiskDir) != "") {
+		cfg.Model.Digest = m.Digest()
+	}
 	demand(!opt.LayerPools || cfg.Model.Groups == nil, "runner", "layer pools: the layers of this model are not alike")
 	m.takesGuesses(opt, be.Caps().TreeWords)
 	r := &Runner[B]{be: be, model: m, threads: cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)), guesses: opt.Guesses, large: m.Size > cacheSize,
@@ -85,7 +93,7 @@ func (r *Runner[B]) allocate(cfg kvcache.Config, opt Options) (err error) {
 	r.rows = max(cmp.Or(opt.Chunk, 256), r.Pool().Config().Memory.MaxSeqs*(1+r.guesses)) // every sequence can decode in one step
 	b := &m.Block                                                                        // layers differ in what they see, not in their sizes
 	q, out := b.Heads*b.HeadDim, max(b.Heads*b.valueDim(), b.Heads*b.Latent.Value, b.Delta.ValueHeads*b.Delta.ValueDim)
-	widest := max(m.Dim, m.Hidden, b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
+	widest := max(m.Dim, m.Hidden, 2*b.Experts.Hidden, b.Experts.Shared, b.Delta.channels(), q, out)
 	demand(r.rows <= (1<<30)/widest, "runner", "chunk: %d tokens of %d elements are too many", r.rows, widest)
 	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
 	r.stream, err = r.be.NewStream()

@@ -15,6 +15,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -313,7 +314,10 @@ func TestOptions(t *testing.T) {
 	m, _, _ := loadDemo(t)
 	r := newRunner(t, be, m, Options{})
 	require.Equal(t, m.Context, r.Pool().Config().Memory.Capacity, "the model's context limits the default")
-	require.Equal(t, m.Digest, r.Pool().Config().Model.Digest)
+	require.Empty(t, r.Pool().Config().Model.Digest, "which would read all weights")
+	for _, o := range []Options{{Lasting: true}, {Cache: kvcache.Config{Memory: kvcache.Memory{Layout: kvcache.Paged}, Tiers: config.Tiers{Disk: config.Disk{Dir: t.TempDir(), Bytes: 8 << 20, Floor: 1}}}}} {
+		require.Equal(t, m.Digest(), newRunner(t, be, m, o).Pool().Config().Model.Digest)
+	}
 	_, err := New(be, m, Options{Cache: kvcache.Config{Memory: kvcache.Memory{Capacity: m.Context + 1}}})
 	require.ErrorIs(t, err, kvcache.ErrConfig{})
 	_, err = New(be, m, Options{Chunk: 1 << 30})

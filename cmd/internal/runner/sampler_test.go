@@ -22,14 +22,15 @@ func TestGreedy(t *testing.T) {
 		for _, s := range []Sampling{{}, {TopP: 0.5}} {
 			sampler, err := NewSampler(s, 0)
 			require.NoError(t, err)
-			require.Equal(t, c.want, sampler.Sample(c.logits))
+			require.Equal(t, c.want, sampler.Sample(c.logits, nil))
 		}
 	}
 }
 
 func TestSamplingParameters(t *testing.T) {
 	for _, s := range []Sampling{
-		{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()},
+		{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}, {TopK: -1},
+		{MinP: -0.1}, {MinP: 1.1}, {MinP: math.NaN()}, {RepeatPenalty: -1}, {RepeatPenalty: math.NaN()}, {RepeatPenalty: math.Inf(1)},
 	} {
 		_, err := NewSampler(s, 0)
 		require.ErrorIs(t, err, kvcache.ErrConfig{}, "%+v", s)
@@ -41,7 +42,7 @@ func draws(t require.TestingT, s Sampling, stream uint64, logits []float32, n in
 	require.NoError(t, err)
 	out := make([]uint32, n)
 	for i := range out {
-		out[i] = sampler.Sample(logits)
+		out[i] = sampler.Sample(logits, nil)
 	}
 	return out
 }

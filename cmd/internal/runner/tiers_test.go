@@ -39,7 +39,7 @@ func TestNextRunnerLoads(t *testing.T) {
 	for _, s := range []Sampling{{}, {Temperature: 1, TopP: 0.9, Seed: 7}} {
 		tiers := config.Tiers{Disk: config.Disk{Dir: t.TempDir(), Bytes: 8 << 20, Floor: 1}}
 		m, be := endless(3), openDevice(t)
-		m.Digest = []byte("of its weights")
+		m.Digest = func() []byte { return []byte("of its weights") }
 		generate := func(cfg kvcache.Config, prompts ...Prompt) ([][]uint32, Report) {
 			r, err := New(be, m, Options{Cache: cfg})
 			require.NoError(t, err)
@@ -102,7 +102,7 @@ func (f *failing) Put(context.Context, []tier.Block) error { return errTier }
 // A tier that fails, and a disk whose directory vanishes in the middle, change no text.
 func TestTierThatFails(t *testing.T) {
 	m := endless(3)
-	m.Digest = []byte("of its weights")
+	m.Digest = func() []byte { return []byte("of its weights") }
 	be := openDevice(t)
 	r := newRunner(t, be, m, Options{})
 	want, _, err := tokens(r, []Prompt{ofBlocks(5)}, 20, 0)

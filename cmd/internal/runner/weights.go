@@ -1,9 +1,10 @@
 package runner
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -17,10 +18,10 @@ type Matrix struct {
 
 // pack is the matrix as the runner multiplies by it.
 func (m dense) pack(bias dense) Matrix {
-	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
+	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, nil), bias.data}
 }
 
-// rows is the rows from one to another of each head of m, which has no scales.
+// rows is the rows from one to another of each head of m.
 func (m dense) rows(heads, from, to int) dense {
 	each, row := m.shape[0]/heads, len(m.data)/m.shape[0]
 	out := dense{shape: append([]int{heads * (to - from)}, m.shape[1:]...), dtype: m.dtype}
@@ -71,7 +72,11 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 }
 
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
-	if m, ok := w.codes(w.tensors[w.names.Replace(w.layer+part+".weight")], rows, cols); ok {
+	if w.header {
+		w.linear(part, rows, cols, biased)
+		return Matrix{}
+	}
+	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
 		out := Matrix{Matrix: m}
 		if biased {
 			out.Bias = w.raw(part+".bias", rows).data
@@ -82,16 +87,19 @@ func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
 	return m.pack(bias)
 }
 
-// feedForward is a gated block of hidden inner elements, whose names begin with part.
-func (w *loader) feedForward(part string, hidden int) FeedForward {
-	dim := w.cfg.Dim
-	return FeedForward{w.matrix(part+"gate_proj", hidden, dim, false), w.matrix(part+"up_proj", hidden, dim, false),
-		w.matrix(part+"down_proj", dim, hidden, false)}
+// feedForward is a gated block of hidden inner elements, whose names begin with part and, unless others are given, end as in Llama.
+func (w *loader) feedForward(part string, names matrixNames, hidden int) FeedForward {
+	names, dim, name := cmp.Or(names, matrixNames{"gate_proj", "up_proj", "down_proj"}), w.cfg.Dim, w.layer+part
+	w.cut(name+"gate_up_proj.weight", dim, rows{name + "gate_proj.weight", hidden}, rows{name + "up_proj.weight", hidden})
+	return FeedForward{w.matrix(part+names[0], hidden, dim, false), w.matrix(part+names[1], hidden, dim, false),
+		w.matrix(part+names[2], dim, hidden, false)}
 }
 
 // attention is the weights of a layer that attends.
 func (w *loader) attention(b *Block, out *Layer) {
 	q, kv, dim := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim, w.cfg.Dim
+	part := func(name string, n int) rows { return rows{w.layer + "self_attn." + name + ".weight", n} }
+	w.cut(w.layer+"self_attn.qkv_proj.weight", dim, part("q_proj", q), part("k_proj", kv), part("v_proj", kv))
 	if b.Gated {
 		both, bias := w.linear("self_attn.q_proj", 2*q, dim, b.QKVBias)
 		out.Q = both.rows(b.Heads, 0, b.HeadDim).pack(bias.rows(b.Heads, 0, b.HeadDim))
@@ -137,16 +145,20 @@ func (a *archive) model(cfg Config) *Model {
 		if b.Experts != (experts{}) {
 			w.experts(b, &l)
 		} else {
-			l.FFN = w.feedForward(cfg.FFN, b.Hidden)
+			l.FFN = w.feedForward(cfg.FFN, matrixNames{}, b.Hidden)
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	h := sha256.New() // of all files: decoding them has taken longer
-	fmt.Fprintf(h, "%+v\n", cfg)
 	for _, data := range a.files {
 		m.Size += len(data)
-		h.Write(data)
 	}
-	m.Digest = h.Sum(nil)
+	for _, t := range a.tensors {
+		n := 1
+		for _, size := range t.shape {
+			n *= size
+		}
+		m.Parameters += n
+	}
+	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }

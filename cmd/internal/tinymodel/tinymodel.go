@@ -28,7 +28,7 @@ type Model struct {
 	Columns   []int
 	Largest   float64 // logit of all
 	Logits    [][]float64
-	Tensors   []json.RawMessage // name with # for the layer, layers, shape, center, spread
+	Tensors   []json.RawMessage // name with # for the layer, layers, shape, center, spread, and the type unless it is F32
 }
 
 // All is all of them, by name.
@@ -74,24 +74,32 @@ func (m *Model) Text() []uint32 {
 
 // array is a tensor of a file.
 type array struct {
-	name  string
-	shape []int
-	data  []float32
+	name, kind string
+	shape      []int
+	data       []byte
 }
 
 // arrays are the model's tensors; prefix stands before the names of those of the text model.
 func (m *Model) arrays(prefix func(name string) string) (list []array) {
 	for _, row := range m.Tensors {
-		var name string
+		name, kind := "", "F32"
 		var layers, shape []int
 		var center, spread float64
-		unmarshal(row, &[]any{&name, &layers, &shape, &center, &spread})
+		unmarshal(row, &[]any{&name, &layers, &shape, &center, &spread, &kind})
 		size, _ := backend.Mul(shape...)
 		for _, l := range layers {
 			name := strings.ReplaceAll(name, "#", fmt.Sprint(l))
-			a := array{prefix(name), shape, make([]float32, size)}
-			for i, u := range uniform(m.Name+" "+name, size) {
-				a.data[i] = float32(center + float64(spread*(2*u-1))) // products are rounded, on every processor
+			a := array{prefix(name), kind, shape, nil}
+			for _, u := range uniform(m.Name+" "+name, size) {
+				v := center + float64(spread*(2*u-1)) // products are rounded, on every processor
+				switch b := byte(v); {
+				case kind == "F32":
+					a.data = binary.LittleEndian.AppendUint32(a.data, math.Float32bits(float32(v)))
+				case kind == "F8_E4M3" && b&0x7f == 0x7f: // no number
+					a.data = append(a.data, b-1)
+				default:
+					a.data = append(a.data, b)
+				}
 			}
 			list = append(list, a)
 		}
@@ -140,10 +148,8 @@ func safetensors(list []array) *fstest.MapFile {
 	header, data := map[string]any{}, []byte{}
 	for _, a := range list {
 		begin := len(data)
-		for _, v := range a.data {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-		}
-		header[a.name] = map[string]any{"dtype": "F32", "shape": a.shape, "data_offsets": []int{begin, len(data)}}
+		data = append(data, a.data...)
+		header[a.name] = map[string]any{"dtype": a.kind, "shape": a.shape, "data_offsets": []int{begin, len(data)}}
 	}
 	text := jsonFile(header).Data
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))

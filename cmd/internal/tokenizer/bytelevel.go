@@ -2,37 +2,72 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 )
 
-// preTokenizers are the expressions that divide a text into words for a byte-level vocabulary, by what GGUF calls them
-// (tokenizer.ggml.pre): those that the models' own tokenizer.json have.
-var preTokenizers = func() map[string]string {
+// PreTokenizer is how a byte-level vocabulary divides texts into words.
+type PreTokenizer struct {
+	expressions []string // one after another, as the models' own tokenizer.json have them
+	// Whole makes a word that is a token that token, without merging. Texts of these vocabularies begin with BOS unless the file says otherwise.
+	Whole bool
+}
+
+// preTokenizers are those that GGUF names (tokenizer.ggml.pre).
+var preTokenizers = func() map[string]PreTokenizer {
 	const (
 		gpt2   = words + blanks
 		cased  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 		letter = `[^\r\n\p{L}\p{N}]?`
 		rest   = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+` + blanks
+		slash  = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+` + blanks
 		llama3 = cased + `|` + letter + `\p{L}+|\p{N}{1,3}` + rest
 		qwen2  = cased + `|` + letter + `\p{L}+|\p{N}` + rest
+		qwen35 = cased + `|` + letter + `[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+` + blanks
+		seed   = cased + `|` + letter + `\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+` + blanks
 		upper  = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 		lower  = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
-		gpt4o  = letter + upper + `*` + lower + `+` + cased + `?|` + letter + upper + `+` + lower + `*` + cased + `?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+` + blanks
+		gpt4o  = letter + upper + `*` + lower + `+` + cased + `?|` + letter + upper + `+` + lower + `*` + cased + `?|\p{N}{1,3}` + slash
+		tekken = letter + upper + `*` + lower + `+|` + letter + upper + `+` + lower + `*|\p{N}` + slash
+		marks  = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+" // what one of them begins
+		v3     = marks + `|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+` + blanks
 	)
-	return map[string]string{"gpt-2": gpt2, "llama-bpe": llama3, "llama3": llama3, "llama-v3": llama3, "qwen2": qwen2, "gpt-4o": gpt4o}
+	all := map[string]PreTokenizer{}
+	add := func(whole bool, names string, expressions ...string) {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = PreTokenizer{expressions, whole}
+		}
+	}
+	add(true, "llama-bpe llama3 llama-v3 falcon3 pixtral", llama3)
+	add(false, "dbrx smaug-bpe", llama3)
+	add(true, "tekken", tekken)
+	add(false, "gpt-2 phi-2 mellum olmo", gpt2)
+	add(false, "smollm starcoder refact command-r", `\p{N}`, gpt2)
+	add(false, "qwen2 deepseek-r1-qwen stablelm2 megrez", qwen2)
+	add(false, "qwen35", qwen35)
+	add(false, "gpt-4o llama4", gpt4o)
+	add(false, "seed-coder", seed)
+	add(false, "deepseek-v3", `\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`, v3)
+	add(false, "deepseek-coder", `[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, `[一-龥ࠀ-一가-퟿]+`, `\p{N}`)
+	return all
 }()
 
+// PreTokenizers are the names of those that there are.
+func PreTokenizers() []string { return slices.Sorted(maps.Keys(preTokenizers)) }
+
+// NamedPreTokenizer is that of a name, if there is one.
+func NamedPreTokenizer(name string) (PreTokenizer, bool) {
+	pre, known := preTokenizers[name]
+	return pre, known
+}
+
 // ByteLevel makes a tokenizer of a byte-level BPE vocabulary as GGUF has it: tokens whose characters stand for bytes, pairs of them that become
-// one, with a space between, in order, and the kinds of tokens. pre names how texts are divided into words. begin is what they
-// begin with. name is only that of the file in errors.
-func ByteLevel(name string, tokens, merges []string, kinds []PieceKind, pre string, begin []uint32) (*Tokenizer, error) {
-	expression, known := preTokenizers[pre]
-	if !known {
-		return nil, file(name).unsupported("the pre-tokenizer %q of its vocabulary", pre)
-	}
+// one, with a space between, in order, and the kinds of tokens. begin is what texts begin with. name is only that of the file in errors.
+func ByteLevel(name string, tokens, merges []string, kinds []PieceKind, pre PreTokenizer, begin []uint32) (*Tokenizer, error) {
 	var f jsonFile
 	f.Model.Vocab = make(map[string]uint32, len(tokens))
-	f.Model.IgnoreMerges = pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3"
+	f.Model.IgnoreMerges = pre.Whole
 	for i, text := range tokens {
 		switch kinds[i] {
 		case ControlPiece, UserPiece:
@@ -49,11 +84,13 @@ func ByteLevel(name string, tokens, merges []string, kinds []PieceKind, pre stri
 		return nil, err
 	}
 	f.Model.Merges = pairs
+	var parts []part
+	for _, expression := range pre.expressions {
+		parts = append(parts, part{Type: "Split", Pattern: pattern{Regex: &expression}, Behavior: "Isolated"})
+	}
 	no := false
-	f.PreTokenizer.part = &part{Type: "Sequence", Pretokenizers: []part{
-		{Type: "Split", Pattern: pattern{Regex: &expression}, Behavior: "Isolated"},
-		{Type: "ByteLevel", AddPrefixSpace: &no, UseRegex: &no},
-	}}
+	parts = append(parts, part{Type: "ByteLevel", AddPrefixSpace: &no, UseRegex: &no})
+	f.PreTokenizer.part = &part{Type: "Sequence", Pretokenizers: parts}
 	f.Decoder.part = &part{Type: "ByteLevel"}
 	t, err := f.tokenizer(name, len(tokens), nil)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -44,13 +45,15 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 	if uint64(bos) >= uint64(len(pieces)) {
 		return nil, f.bad("vocabulary", "BOS is token %d of %d", bos, len(pieces))
 	}
-	var users []addedToken
+	var users, control []addedToken
 	for i, p := range pieces {
 		if p.Score != p.Score {
 			return nil, f.bad("vocabulary", "the score of token %d is not a number", i)
 		}
 		m.scores[i] = p.Score
 		switch p.Kind {
+		case ControlPiece:
+			control = append(control, addedToken{ID: uint32(i), find: p.Text})
 		case NormalPiece, UserPiece:
 			t.pieces[i] = p.Text
 			if _, twice := m.vocab[p.Text]; !twice { // of equal pieces the first counts
@@ -67,6 +70,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 			m.bytes[b[0]], t.pieces[i] = i, b
 		}
 	}
+	t.spoken = cutter(slices.Concat(users, control))
 	t.steps = []step{cutter(users)}
 	if spaced {
 		t.steps = append(t.steps, edit(func(s *span) { s.prefix(" ", true) }))

@@ -150,3 +150,17 @@ func TestTokenizerRefusals(t *testing.T) {
 		require.ErrorContains(t, err, c.why)
 	}
 }
+
+// Control tokens are text, but in what a chat template made.
+func TestSpoken(t *testing.T) {
+	pieces := []Piece{{Text: "<unk>", Kind: 2}, {Text: "<s>", Kind: ControlPiece}, {Text: "<|end|>", Kind: ControlPiece}, {Text: "", Kind: ControlPiece},
+		{Text: "<|user|>", Kind: UserPiece}, {Text: " ", Kind: NormalPiece}, {Text: "a", Kind: NormalPiece}}
+	for _, c := range "<|end>s" {
+		pieces = append(pieces, Piece{Text: string(c), Kind: NormalPiece})
+	}
+	tok, err := SentencePiece("x.gguf", pieces, 1, false)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{1, 4, 6, 2, 6}, tok.Spoken().Encode("<|user|>a<|end|>a"))
+	require.Len(t, tok.Encode("<|user|>a<|end|>a"), 1+1+1+7+1)
+	require.Equal(t, []uint32{2, 4}, tok.Spoken().EncodeMore("<|end|><|user|>"))
+}

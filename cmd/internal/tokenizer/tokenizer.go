@@ -18,6 +18,17 @@ type Tokenizer struct {
 	lead   func(piece string) string // takes from the first piece of a text what encoding put there
 	steps  []step                    // what a text goes through, in order, before the model makes tokens of it
 	model  bpe
+	spoken step // in place of the first step, finds control tokens, too; nil: that one does
+}
+
+// Spoken is the tokenizer of texts in which the names of control tokens stand for these, as in what chat templates make.
+func (t *Tokenizer) Spoken() *Tokenizer {
+	if t.spoken == nil {
+		return t
+	}
+	out := *t
+	out.steps = append([]step{t.spoken}, t.steps[1:]...)
+	return &out
 }
 
 // Read reads a tokenizer file for a model with a vocabulary of vocab tokens: a tokenizer.json of Hugging Face, or else a
@@ -91,6 +102,9 @@ func (d *Decoder) Add(token uint32) string {
 	}
 	return string(text)
 }
+
+// Whole reports whether the text so far ends with a whole character.
+func (d *Decoder) Whole() bool { return d.held == "" }
 
 // Rest is what is left when no token follows.
 func (d *Decoder) Rest() string {

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/spf13/cobra"
+)
+
+// chatContext is how many tokens a conversation has room for, if nothing says otherwise.
+const chatContext = 8192
+
+// chatFlags are the settings of chat.
+type chatFlags struct {
+	model            modelFlags
+	template, system string
+	maxTokens        int
+	room             roomFlags
+	sampling         samplingFlags
+	device           deviceFlags
+	cache            cacheFlags
+	tiers            tierFlags
+	files            saves
+	secret           secretFlag
+	json             bool
+}
+
+func newChat() *cobra.Command {
+	var f chatFlags
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk with a model whose keys and values stay in the cache between turns",
+		Long: fmt.Sprintf(`chat reads what you say line by line, from a terminal or a pipe, and prints the model's
+answers. A line that ends in \ goes on in the next one. The model's chat template makes the
+prompt; a model without one needs --template, or 'ferrumkv generate'.
+
+The cache stays between turns: of each prompt, which is the whole conversation, only what is
+new is computed, and a line on standard error says how much that was. Where a template takes
+something out of earlier answers, such as what a model thought, the conversation is computed
+from there on.
+
+Ctrl-C stops an answer, of which what was printed stays in the conversation. Another one, or
+one at the prompt, ends the program, as the end of the input does. --save writes the
+conversation and its cache to a file then, and --resume continues it.
+
+A conversation has room for %d tokens, or for what --context says.`, chatContext),
+		Example: `  # a conversation
+  ferrumkv chat --model Llama-3.2-1B-Instruct --system "You answer in one sentence."
+
+  # sampled as llama.cpp does it by default
+  ferrumkv chat --model gemma-3-1b-it.gguf --temperature 0.8 --top-k 40 --top-p 0.95 --min-p 0.05
+
+  # two turns from a pipe, and a third one in another run
+  printf 'Who are you?\nSince when?\n' | ferrumkv chat --model Qwen3-0.6B --save talk.snap
+  echo 'Are you sure?' | ferrumkv chat --model Qwen3-0.6B --resume talk.snap`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	f.model.register(cmd)
+	flags.StringVar(&f.template, "template", "", "`FILE` with a chat template in Jinja (default: the model's)")
+	flags.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
+	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0: until it ends")
+	f.sampling.register(cmd)
+	f.device.register(cmd)
+	f.cache.register(cmd)
+	f.room.register(cmd)
+	f.tiers.register(cmd)
+	f.files.register(cmd)
+	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each answer")
+	return cmd
+}
+
+// config checks the flags, and is what they say of the cache.
+func (f *chatFlags) config(cmd *cobra.Command) (cfg kvcache.Config, err error) {
+	switch {
+	case f.maxTokens < 0:
+		return cfg, fmt.Errorf("--max-tokens %d: need at least 1, or 0 for as many as there are", f.maxTokens)
+	case f.files.compress && f.files.save == "":
+		return cfg, errors.New("--compress: is for --save")
+	case f.files.resume != "":
+		for _, name := range []string{"system", "seed"} {
+			if cmd.Flags().Changed(name) {
+				return cfg, fmt.Errorf("--%s: the file of --resume has it", name)
+			}
+		}
+	}
+	if err = errors.Join(checkSave(f.files.save), f.room.check(), f.sampling.check()); err != nil {
+		return cfg, err
+	}
+	if cfg, err = f.cache.config(); err == nil {
+		err = f.tiers.config(&cfg)
+	}
+	if err == nil {
+		err = f.files.seal(f.secret, &cfg)
+	}
+	if f.cache.layout == "" && os.Getenv(config.EnvPaged) == "" {
+		cfg.Memory.Layout = kvcache.Paged // which finds what an earlier turn began like
+	}
+	return cfg, err
+}
+
+// readTemplate is the chat template, of a file or the model's.
+func (f *chatFlags) readTemplate() (t chat.Template, err error) {
+	t.Now = time.Now()
+	if f.model.model != "" {
+		if t.Source, t.BOS, t.EOS, err = runner.ChatTemplate(f.model.model); err != nil {
+			return t, err
+		}
+	}
+	if f.template != "" {
+		source, err := os.ReadFile(f.template)
+		if err != nil {
+			return t, fmt.Errorf("--template: %w", err)
+		}
+		t.Source = string(source)
+	}
+	if t.Source == "" {
+		who := "the embedded model"
+		if f.model.model != "" {
+			who = "--model " + f.model.model
+		}
+		return t, fmt.Errorf("%s: brings no chat template, so it may not be made for conversations; name one with --template FILE (Jinja, such as the chat_template.jinja of a model of the same family), or continue a text with 'ferrumkv generate'", who)
+	}
+	return t, nil
+}
+
+// try renders a conversation, so that a template that cannot be used is known before the model is read.
+func (f *chatFlags) try(ctx context.Context, t chat.Template) error {
+	hello := []chat.Message{{Role: "user", Content: "hello"}}
+	if _, err := t.Render(ctx, hello, true); err != nil {
+		return fmt.Errorf("%w; name another one with --template FILE", err)
+	}
+	if f.system == "" {
+		return nil
+	}
+	if _, err := t.Render(ctx, append([]chat.Message{{Role: "system", Content: f.system}}, hello...), true); err != nil {
+		return fmt.Errorf("--system: %w; say it in the first message instead", err)
+	}
+	return nil
+}
+
+func (f chatFlags) run(cmd *cobra.Command) (err error) {
+	cfg, err := f.config(cmd)
+	if err != nil {
+		return err
+	}
+	template, err := f.readTemplate()
+	if err == nil {
+		err = f.try(cmd.Context(), template)
+	}
+	if err != nil {
+		return err
+	}
+	be, err := f.device.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, be.Close()) }()
+	if cfg.Storage.K, err = f.cache.kvType(be); err != nil {
+		return err
+	}
+	model, tokenizer, err := f.model.load()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, model.Close()) }()
+	f.room.size(&cfg, 1, chatContext, model.Context)
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Lasting: f.files.any()})
+	if err != nil {
+		return asFlag(asVariable(err, cfg, be.Info().Name))
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	cfg = r.Pool().Config()
+	d := &dialogue{chatFlags: f, runner: r, template: template, tokenizer: tokenizer.Spoken(), capacity: cfg.Memory.Capacity,
+		limit: f.room.limit(cfg.Memory.Capacity, model.Context), out: asItIs(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
+	d.maxTokens = cmp.Or(f.maxTokens, cfg.Memory.Capacity+1)
+	if f.system != "" {
+		d.messages = []chat.Message{{Role: "system", Content: f.system}}
+	}
+	if err := d.resume(cmd, model.Vocab); err != nil {
+		return err
+	}
+	err = d.talk(cmd)
+	return errors.Join(asVariable(err, cfg, be.Info().Name), d.end())
+}

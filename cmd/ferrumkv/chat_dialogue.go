@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
+)
+
+// dialogue is a conversation, and the cache of it.
+type dialogue struct {
+	chatFlags
+	runner     *runner.Runner[backend.AnyBuffer]
+	template   chat.Template
+	tokenizer  *tokenizer.Tokenizer
+	capacity   int
+	limit      string // what sets it
+	out, notes io.Writer
+
+	messages []chat.Message
+	past     chat.Past
+	held     *runner.Held[backend.AnyBuffer] // the cache of the past, without the last tokens; nil: there is none
+}
+
+// turn answers what the user says. Where it fails the conversation is what it was; what was interrupted is an answer, too, if anything was
+// printed.
+func (d *dialogue) turn(ctx context.Context, said string) (err error) {
+	messages := append(d.messages[:len(d.messages):len(d.messages)], chat.Message{Role: "user", Content: said})
+	text, err := d.render(ctx, messages)
+	if err != nil {
+		return err
+	}
+	past := d.past
+	past.Continue(text, d.encode)
+	if len(past.Tokens) > d.capacity {
+		return fmt.Errorf("the conversation has %s with this message, more than %s; begin a new one, or give it more room with --context", count(len(past.Tokens), "token"), d.limit)
+	}
+	a := &chatAnswer{User: said, PromptTokens: len(past.Tokens), Stop: "end"}
+	var answer strings.Builder
+	decoder, stops := d.tokenizer.Decoder(past.Tokens...), chat.NewStops(d.sampling.stop)
+	say := func(piece string) error {
+		answer.WriteString(piece)
+		if d.json {
+			return nil
+		}
+		_, err := io.WriteString(d.out, piece)
+		return err
+	}
+	emit := func(_ int, token uint32) error {
+		piece := decoder.Add(token)
+		past.Add(token, piece, decoder.Whole())
+		a.Tokens++
+		shown, over := stops.Add(piece)
+		if err := say(shown); err != nil {
+			return err
+		}
+		switch {
+		case over:
+			a.Stop = "stop"
+		case ctx.Err() != nil:
+			a.Stop = "interrupted"
+		default:
+			return nil
+		}
+		return runner.ErrEnough
+	}
+	report, err := d.generate(ctx, past.Tokens, emit)
+	if err != nil && ctx.Err() != nil { // between two tokens
+		err, a.Stop = nil, "interrupted"
+	}
+	if err != nil || a.Tokens == 0 && a.Stop == "interrupted" {
+		d.note("the message was not answered, and is not in the conversation")
+		return err
+	}
+	rest, over := stops.Add(decoder.Rest())
+	if err := say(rest + stops.Rest()); err != nil {
+		return err
+	}
+	switch {
+	case over:
+		a.Stop = "stop"
+	case a.Stop != "end":
+	case a.Tokens == d.maxTokens:
+		a.Stop = "length"
+	case a.PromptTokens+a.Tokens > d.capacity:
+		a.Stop = "capacity"
+	}
+	past.End(answer.Len())
+	d.past, d.messages = past, append(messages, chat.Message{Role: "assistant", Content: answer.String()})
+	a.Text = answer.String()
+	a.measure(report)
+	return d.show(a)
+}
+
+// generate computes what is new of a prompt, and the answer.
+func (d *dialogue) generate(ctx context.Context, tokens []uint32, emit func(int, uint32) error) (runner.Report, error) {
+	from, err := d.goOn(tokens)
+	if err != nil {
+		return runner.Report{}, err
+	}
+	return d.runner.GoOn(ctx, []runner.Prompt{{Tokens: tokens}}, d.maxTokens, d.sampling.Sampling, emit, from, func(_ int, h runner.Held[backend.AnyBuffer]) error {
+		d.held = &h
+		return nil
+	})
+}
+
+// goOn is the cache from which a prompt goes on, cut to what they have in common; nil: the prompt is opened, which finds in the pool and in
+// tiers what it begins like.
+func (d *dialogue) goOn(tokens []uint32) ([]runner.Held[backend.AnyBuffer], error) {
+	if d.held == nil {
+		return nil, nil
+	}
+	held := *d.held
+	d.held = nil
+	n := 0
+	for n < min(len(tokens)-1, len(held.Tokens), held.Seq.Len()) && tokens[n] == held.Tokens[n] {
+		n++
+	}
+	if n == 0 || held.Seq.Resumable(n) < n {
+		return nil, held.Seq.Release()
+	}
+	if n < held.Seq.Len() {
+		if err := held.Seq.Truncate(n); err != nil {
+			return nil, errors.Join(err, held.Seq.Release())
+		}
+	}
+	held.Tokens, held.Over = tokens, false
+	return []runner.Held[backend.AnyBuffer]{held}, nil
+}
+
+// render is the text of a conversation whose last message is to be answered. Where a template puts white space around answers, the last
+// one is taken without its own, if the text goes on from the past then.
+func (d *dialogue) render(ctx context.Context, messages []chat.Message) (string, error) {
+	text, err := d.template.Render(ctx, messages, true)
+	last := len(messages) - 2
+	if err != nil || last < 0 || messages[last].Role != "assistant" || strings.HasPrefix(text, d.past.Text) {
+		return text, err
+	}
+	trimmed := append([]chat.Message(nil), messages...)
+	trimmed[last].Content = strings.TrimSpace(trimmed[last].Content)
+	other, err := d.template.Render(ctx, trimmed, true)
+	if err == nil && strings.HasPrefix(other, d.past.Text) {
+		messages[last], text = trimmed[last], other
+	}
+	return text, err
+}
+
+// encode is the tokens of a text that begins, or goes on from other text. BOS is there once, whether the vocabulary or the template has it.
+func (d *dialogue) encode(text string, begins bool) []uint32 {
+	switch {
+	case !begins:
+		return d.tokenizer.EncodeMore(text)
+	case len(d.tokenizer.Encode("")) > 0:
+		text = strings.TrimPrefix(text, d.template.BOS)
+	}
+	return d.tokenizer.Encode(text)
+}
+
+func (d *dialogue) note(format string, a ...any) {
+	fmt.Fprintf(d.notes, "["+format+"]\n", a...)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/spf13/cobra"
+)
+
+// Variables of the CPU and CUDA backends; envCUDADriver names the file that is opened in place of NVIDIA's driver library.
+const (
+	envCPUKernels      = "FERRUM_CPU_KERNELS"
+	envCUDADriver      = "FERRUM_CUDA_DRIVER"
+	envCUDAPinnedBytes = "FERRUM_CUDA_PINNED_BYTES"
+)
+
+// variables are the environment variables that the library and this program read.
+var variables = []string{config.EnvPaged, config.EnvCapacity, config.EnvMaxSeqs, config.EnvMaxBlocks, config.EnvDType, config.EnvPrefix,
+	config.EnvHostBytes, config.EnvDiskDir, config.EnvDiskBytes, envCPUKernels, envCUDADriver, envCUDAPinnedBytes}
+
+// variablesOfTests are the beginnings of those that tests and tools have besides.
+var variablesOfTests = []string{"FERRUM_TEST_", "FERRUM_SIMT_", "FERRUM_PACK", "FERRUM_PEERS_", "FERRUM_CUDA_TOOLKIT"}
+
+// unknownVariables are the variables of an environment that look like ours and that nothing reads, each with the one that may have been meant.
+func unknownVariables(environment []string) (out []string) {
+	for _, v := range environment {
+		name, _, _ := strings.Cut(v, "=")
+		known := !strings.HasPrefix(name, "FERRUM_") || slices.Contains(variables, name) ||
+			slices.ContainsFunc(variablesOfTests, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
+		if !known {
+			out = append(out, name+" is not a variable of this program"+didYouMean(closest(name, variables)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// noteVariables names variables that are set and do nothing, before a command runs.
+func noteVariables(cmd *cobra.Command, _ []string) {
+	for _, unknown := range unknownVariables(os.Environ()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+unknown)
+	}
+}

@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/json"
+	"path"
+	"path/filepath"
+)
+
+// ChatTemplate is the template (Jinja) that makes a conversation the text that the model at a path of Load was trained on, and the texts of
+// its tokens BOS and EOS, which templates name. Each is "" where the model has none: many models do not chat.
+// Of several templates it is the one that is named default, else the first.
+func ChatTemplate(name string) (template, bos, eos string, err error) {
+	d := &disk{}
+	defer func() { err = cmp.Or(err, d.close()) }()
+	defer faulted(name, &err)()
+	defer caught(&err)
+	name = filepath.ToSlash(name)
+	switch path.Ext(name) {
+	case ".gguf":
+		meta, _ := parseGGUF(openWeights(d, name))
+		meta.specials()
+		return get(meta, "tokenizer.chat_template", ""), meta.piece("bos_token_id"), meta.piece("eos_token_id"), nil
+	case ".bin":
+		return "", "", "", nil
+	case ".safetensors", ".json":
+		name = path.Dir(name)
+	}
+	if file := path.Join(name, "chat_template.jinja"); there(d, file) {
+		template = string(open(d, file).data)
+	}
+	for _, part := range []string{"tokenizer_config.json", "special_tokens_map.json", "chat_template.json"} { // newest first
+		if part = path.Join(name, part); there(d, part) {
+			c := parseChat(open(d, part))
+			template, bos, eos = cmp.Or(template, string(c.Template)), cmp.Or(bos, string(c.BOS)), cmp.Or(eos, string(c.EOS))
+		}
+	}
+	return template, bos, eos, nil
+}
+
+// piece is the text of a special token in the vocabulary of a GGUF file.
+func (s *settings) piece(key string) string {
+	const tokens = "tokenizer.ggml.tokens"
+	id := append(s.tokens(key), NoToken)[0]
+	if id == NoToken || s.values[tokens] == nil {
+		return ""
+	}
+	all := ggufStrings(s, tokens, get[ggufList](s, tokens).n)
+	field, _ := s.lookup(key)
+	s.need(uint64(id) < uint64(len(all)), field, "is %d in a vocabulary of %d", id, len(all))
+	return all[id]
+}
+
+// chat is what files of a folder say of conversations.
+type chat struct {
+	Template chatText `json:"chat_template"`
+	BOS      chatText `json:"bos_token"`
+	EOS      chatText `json:"eos_token"`
+}
+
+func parseChat(f file) (c chat) {
+	err := json.Unmarshal(f.data, &c)
+	f.need(err == nil, "JSON", "%v", err)
+	return c
+}
+
+// chatText is a text, an object that has it as content, or a list of named texts.
+type chatText string
+
+// UnmarshalJSON takes whichever of them data is.
+func (t *chatText) UnmarshalJSON(data []byte) (err error) {
+	switch data[0] {
+	case '{':
+		var token struct{ Content string }
+		err = json.Unmarshal(data, &token)
+		*t = chatText(token.Content)
+	case '[':
+		var all []struct{ Name, Template string }
+		err = json.Unmarshal(data, &all)
+		for i, named := range all {
+			if i == 0 || named.Name == "default" {
+				*t = chatText(named.Template)
+			}
+		}
+	default:
+		err = json.Unmarshal(data, (*string)(t))
+	}
+	return err
+}
