@@ -105,4 +105,7 @@ func TestUnits(t *testing.T) {
 	}
 	require.Equal(t, []string{"0 tokens", "1 token", "2 tokens"}, []string{count(0, "token"), count(1, "token"), count(2, "token")})
 	require.Zero(t, perSecond(5, 0))
+	long := strings.Repeat("x", 40)
+	require.Equal(t, "  of "+long+", "+long+",\n    "+long+", a", wrapped("  of ", []string{long, long, long, "a"}, 4))
+	require.Equal(t, "  of ", wrapped("  of ", nil, 4))
 }
