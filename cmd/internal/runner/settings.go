@@ -213,6 +213,9 @@ func (s *settings) rope(b *Block, layers string, context int) {
 	}
 	r.Scaling, r.Factor, r.AttentionFactor = scaling, number("factor"), number("attention_factor")
 	r.BetaFast, r.BetaSlow = number("beta_fast"), number("beta_slow")
+	if r.BetaFast == r.BetaSlow { // as Kimi K2 has them: the ramp goes from the pair below to the one above, which are rounded
+		r.BetaFast *= 1 + 1e-9
+	}
 	r.LowFreqFactor, r.HighFreqFactor = number("low_freq_factor"), number("high_freq_factor")
 	r.OriginalContext = get(s, prefix+"original_max_position_embeddings", context)
 	if scaling == backend.YaRNScaling {
