@@ -59,7 +59,7 @@ replays serving traces through its prefix cache, and shows what this machine can
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newVersion())
+	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newProof(), newVersion())
 	return root
 }
 
