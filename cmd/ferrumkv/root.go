@@ -69,6 +69,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newVersion())
+	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newProof(), newVersion())
 	return root
 }
