@@ -154,6 +154,15 @@ bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runt
 	@mkdir -p build
 	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || { mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; }; exit $$status
 
+.PHONY: models-grid
+models-grid: ## docs/models-grid.md: texts of tiny models of each architecture and type of GGUF beside llama.cpp's (numpy, npm; 10 minutes)
+	@GO='$(GO)' scripts/models-grid
+
+.PHONY: proof
+proof: build ## build/proof.txt: what a model of yours computes on this machine, to be pasted (MODEL=PATH)
+	@mkdir -p build
+	@./$(BIN) proof $(if $(MODEL),--model '$(MODEL)') > build/proof.txt; status=$$?; cat build/proof.txt; exit $$status
+
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
 	cp build/bench-peers.txt docs/benchmarks/peers.txt

@@ -108,6 +108,9 @@ func asFlag(err error) error {
 	if flag := flagOf[field]; flag != "" {
 		return fmt.Errorf("%s %s: %s", flag, config.Value, flagsOf.Replace(config.Why))
 	}
+	if field == "Model.Groups" && strings.Contains(config.Why, "needs the paged layout") {
+		return fmt.Errorf("the contiguous layout does not hold this model, whose layers keep a %s; say --layout paged", config.Value)
+	}
 	if why := flagsOf.Replace(config.Why); why != config.Why { // of a variable
 		config.Why = why
 		return config

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,31 @@ func TestCommandsDocument(t *testing.T) {
 		require.Equal(t, taken.ReplaceAllString(s.out, "in …"), taken.ReplaceAllString(r.stdout+r.stderr, "in …"), s.args)
 	}
 	require.Equal(t, 4, shown, "samples of generate and tokenize")
+}
+
+// speed is what differs from run to run after an answer.
+var speed = regexp.MustCompile(`; [\d.]+ tokens/s;`)
+
+// So it is for chat: lines in brackets go to standard error, the others to standard output.
+func TestCommandsDocumentChat(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "commands.md"))
+	require.NoError(t, err)
+	m := regexp.MustCompile("(?s)\n\\$ cat story.jinja\n(.*?)\\$ printf '(.*?)' \\| ferrumkv (chat .*?)\n(.*?)```").FindStringSubmatch(strings.ReplaceAll(string(text), "\r\n", "\n"))
+	require.Len(t, m, 5)
+	says(t, strings.ReplaceAll(m[2], `\n`, "\n"))
+	args := words(m[3])
+	args[slices.Index(args, "story.jinja")] = file(t, "story.jinja", m[1])
+	r := succeeds(t, args...)
+	var stdout, stderr string
+	for line := range strings.Lines(m[4]) {
+		if strings.HasPrefix(line, "[") {
+			stderr += line
+		} else {
+			stdout += line
+		}
+	}
+	require.Equal(t, stdout, r.stdout)
+	require.Equal(t, speed.ReplaceAllString(stderr, ";"), speed.ReplaceAllString(r.stderr, ";"))
 }
 
 // So it is for replay, where the trace is at hand.

@@ -180,7 +180,7 @@ func (d diagnosis) write(out io.Writer) error {
 			fmt.Fprintf(&w, "  %-8s not available: %s\n", b.Name, b.Why)
 			continue
 		}
-		fmt.Fprintf(&w, "  %-8s %s, %d units, %s, keys and values in %s\n", b.Name, b.Device, b.Units, b.memory(), strings.Join(b.KVTypes, ", "))
+		fmt.Fprintln(&w, wrapped(fmt.Sprintf("  %-8s %s, %d units, %s, keys and values in ", b.Name, b.Device, b.Units, b.memory()), b.KVTypes, 11))
 		for _, more := range b.details() {
 			fmt.Fprintf(&w, "  %-8s %s\n", "", more)
 		}

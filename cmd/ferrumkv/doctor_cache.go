@@ -286,7 +286,7 @@ func (c cacheStatus) write(w *strings.Builder) {
 	for i, t := range c.ByType {
 		types[i] = fmt.Sprintf("%s %d", t.Type, t.BytesPerToken)
 	}
-	fmt.Fprintf(w, "  %-16s %s\n", "bytes by type", strings.Join(types, ", "))
+	fmt.Fprintln(w, wrapped(fmt.Sprintf("  %-16s ", "bytes by type"), types, 19))
 	if c.NoHostTier != "" {
 		fmt.Fprintf(w, "  %-16s none: %s\n", "host tier", c.NoHostTier)
 	}

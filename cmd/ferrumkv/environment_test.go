@@ -138,7 +138,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	} {
 		out, err := program(t, []string{c.env}, "doctor").Output()
 		require.Error(t, err)
-		require.Regexp(t, `\n  bytes by type .*\n  warning: `+c.want+`\n$`, string(out), "beside the settings")
+		require.Regexp(t, `\n  bytes by type .*\n  warning: `+c.want+`\n$`, unwrapped(string(out)), "beside the settings")
 		cmd := program(t, []string{c.env}, "doctor", "--json")
 		out, err = cmd.Output()
 		require.Error(t, err)

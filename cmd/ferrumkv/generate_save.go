@@ -83,6 +83,8 @@ func (s *saves) resumeError(err error) error {
 		case "keys":
 			here, _, _ := strings.Cut(m.Want, " ")
 			return fmt.Errorf("--resume %s: has keys in %s, and the cache of this run is to hold them in %s; resume with --kv-dtype %s", s.resume, dtype, here, dtype)
+		case "Memory.Capacity":
+			return fmt.Errorf("--resume %s: has %s, more than the room of %s; raise --context", s.resume, m.Have, m.Want)
 		case "model":
 			return fmt.Errorf("--resume %s: is of another model, or of other weights of it; resume with the --model that it was saved with", s.resume)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,6 +77,13 @@ func TestGenerateSaveErrors(t *testing.T) {
 	}
 	succeeds(t, "generate", "--max-tokens", "5", "--save", file)
 	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "has keys in f16, and the cache of this run is to hold them in int8; resume with --kv-dtype f16\n")
+	fails(t, []string{"generate", "--resume", file, "-c", "5"}, "--resume "+file+": has 21 tokens, more than the room of 5; raise --context\n")
+	for field, want := range map[string]string{
+		"model": "--resume x: is of another model, or of other weights of it; resume with the --model that it was saved with",
+		"flags": "--resume x: snapshot: mismatch: flags is a in the snapshot, and here b; resume with the flags that it was saved with",
+	} {
+		require.EqualError(t, (&saves{resume: "x"}).resumeError(snapshot.ErrMismatch{Field: field, Layer: -1, Have: "a", Want: "b"}), want)
+	}
 	stream, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(stream, 0), 0o600))

@@ -210,7 +210,7 @@ func TestReplayBadFlags(t *testing.T) {
 		{"--policy=", "--policy: names none"},
 		{"--requests 0", "--requests 0: accepts 1 to 1000000"},
 		{"--scans 101", "--scans 101: accepts 0 to 100"},
-		{"--seed -1", `"-1"`},
+		{"--seed -1", "--seed -1: accepts a whole number from 0 on"},
 		{"--trace no/such/file", "no/such/file: no such file or directory"},
 		{"--trace main.go", "main.go: neither a Mooncake trace"},
 		{"--trace . ", ".: the directory holds no .json or .jsonl file"},

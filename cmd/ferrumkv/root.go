@@ -51,6 +51,7 @@ func newRoot() *cobra.Command {
 measures the library's kernels and what its storage formats and eviction policies cost,
 replays serving traces through its prefix cache, and shows what this machine can run.`,
 		Example: `  ferrumkv generate                     # the embedded model tells a story
+  ferrumkv chat --model FOLDER          # a conversation whose cache stays between turns
   ferrumkv doctor                       # devices and configuration
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
@@ -68,6 +69,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newVersion())
+	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newProof(), newVersion())
 	return root
 }

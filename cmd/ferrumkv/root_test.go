@@ -11,7 +11,7 @@ import (
 func TestHelp(t *testing.T) {
 	root := succeeds(t).stdout
 	require.Equal(t, root, succeeds(t, "--help").stdout, "no command shows the help")
-	for _, name := range []string{"generate", "doctor", "bench", "replay", "quality"} {
+	for _, name := range []string{"generate", "chat", "doctor", "bench", "replay", "quality"} {
 		require.Contains(t, root, name)
 		require.Contains(t, succeeds(t, name, "--help").stdout, "Examples:\n")
 	}
@@ -20,7 +20,8 @@ func TestHelp(t *testing.T) {
 // The flags are a promise to scripts: a name that goes away is noticed here.
 func TestFlags(t *testing.T) {
 	for command, flags := range map[string]string{
-		"generate":    "model tokenizer prompt file context max-tokens temperature top-p seed backend layout block-size kv-dtype residual hadamard skip-layers threads json",
+		"generate":    "model tokenizer prompt file context max-tokens temperature top-k top-p min-p repeat-penalty repeat-last-n seed stop backend layout block-size kv-dtype residual hadamard skip-layers threads json",
+		"chat":        "model tokenizer template system max-tokens temperature seed stop context backend layout kv-dtype host-bytes disk save resume secret json",
 		"tokenize":    "model tokenizer ids json",
 		"cache list":  "disk json",
 		"cache clear": "disk unused keep",
@@ -104,4 +105,7 @@ func TestUnits(t *testing.T) {
 	}
 	require.Equal(t, []string{"0 tokens", "1 token", "2 tokens"}, []string{count(0, "token"), count(1, "token"), count(2, "token")})
 	require.Zero(t, perSecond(5, 0))
+	long := strings.Repeat("x", 40)
+	require.Equal(t, "  of "+long+", "+long+",\n    "+long+", a", wrapped("  of ", []string{long, long, long, "a"}, 4))
+	require.Equal(t, "  of ", wrapped("  of ", nil, 4))
 }

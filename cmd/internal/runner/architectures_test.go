@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -164,6 +165,12 @@ func TestKimi(t *testing.T) {
 		"quantization_config":{"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]}}`)})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{128, 128}, c.ScaleBlock)
+	turns, err := c.block(0).RoPE.Resolve(c.HeadDim)
+	require.NoError(t, err)
+	for pair := range 32 { // pair 19.2 turns once over the original context: those up to 19 stay, and those from 20 on are slower
+		by := map[bool]float64{true: 1, false: 32}[pair <= 19]
+		require.InEpsilon(t, math.Pow(50000, -float64(pair)/32)/by, turns.Frequency(pair), 1e-6, "pair %d", pair)
+	}
 	require.Equal(t, experts{}, c.block(0).Experts)
 	require.Equal(t, experts{Count: 384, Top: 8, Hidden: 2048, Sigmoid: true, Normed: true, Scale: 2.827, Groups: 1, TopGroups: 1, GroupBest: 2, Correction: true,
 		Shared: 2048, SharedName: "shared_experts", Router: "gate"}, c.block(60).Experts)

@@ -83,7 +83,7 @@ func (s *settings) config() Config {
 	s.only(everywhere)
 	s.only(f.only)
 	c := Config{
-		Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
+		Family: name, Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
 		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), FFN: "mlp.",
 		Tied: get(s, "tie_word_embeddings", false), BOS: append(s.tokens("bos_token_id"), NoToken)[0], EOS: s.tokens("eos_token_id"),
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
-	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 )
 
 const ggufString, ggufArray = 8, 9
@@ -165,13 +164,7 @@ func ggufConfig(meta *settings, a *archive) Config {
 			r.Pairing = backend.Interleaved
 		}
 	}
-	for _, key := range []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} { // what ends a turn
-		for _, token := range meta.tokens(key) {
-			if !slices.Contains(c.EOS, token) {
-				c.EOS = append(c.EOS, token)
-			}
-		}
-	}
+	meta.ends(&c)
 	if arch.adjust != nil {
 		arch.adjust(meta, a, &c)
 	}
@@ -190,59 +183,6 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	meta.check(&c)
 	return c
-}
-
-// specials are the tokens that begin and end a text where the file does not say so.
-func (s *settings) specials() {
-	if s.values["tokenizer.ggml.model"] != "gpt2" { // where 1 and 2 are characters
-		s.assume(map[string]any{"bos_token_id": 1.0, "eos_token_id": 2.0})
-	}
-}
-
-// ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
-func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_bos_token": 1.0, "tokenizer.ggml.add_eos_token": 0.0})
-	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
-	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
-	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
-	pieces := make([]tokenizer.Piece, vocab)
-	for i, text := range texts {
-		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
-	}
-	return tokenizer.SentencePiece(meta.name, pieces, bos, get(meta, "tokenizer.ggml.add_space_prefix", true))
-}
-
-// ggufByteLevel reads the embedded byte-level BPE vocabulary.
-func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
-	kinds := make([]tokenizer.PieceKind, vocab)
-	for i, kind := range ggufFloats(meta, "tokenizer.ggml.token_type", vocab) {
-		kinds[i] = tokenizer.PieceKind(kind)
-	}
-	var begin []uint32
-	pre := meta.words()
-	if get(meta, "tokenizer.ggml.add_bos_token", pre.Whole) && bos != NoToken {
-		begin = []uint32{bos}
-	}
-	merges := get[ggufList](meta, "tokenizer.ggml.merges")
-	return tokenizer.ByteLevel(meta.name, ggufStrings(meta, "tokenizer.ggml.tokens", vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), kinds, pre, begin)
-}
-
-// words is how the embedded vocabulary divides texts into words, if it is one that does. What it is not read of is refused.
-func (s *settings) words() (pre tokenizer.PreTokenizer) {
-	const remedy = "name the model's tokenizer.json with --tokenizer"
-	switch kind := get(s, "tokenizer.ggml.model", ""); kind {
-	case "gpt2":
-		name := get(s, "tokenizer.ggml.pre", "default")
-		known := false
-		if pre, known = tokenizer.NamedPreTokenizer(name); !known {
-			s.refuse(fmt.Sprintf("the pre-tokenizer %q of its vocabulary", name), remedy+"; of GGUF files it reads "+strings.Join(tokenizer.PreTokenizers(), ", "))
-		}
-	case "llama":
-	default:
-		s.refuse(fmt.Sprintf("a vocabulary of kind %q", kind), remedy+"; of GGUF files it reads llama and gpt2")
-	}
-	return pre
 }
 
 // llama3 is a rotary embedding whose frequencies are those of r divided by factors. They are Llama 3's for some length of the

@@ -12,7 +12,8 @@ import (
 
 // Config is the shape of a model, as its file describes it.
 type Config struct {
-	Dim        int // elements of a token's hidden state
+	Family     string // the architecture, as Hugging Face calls it; "": a file that says nothing, of Llama
+	Dim        int    // elements of a token's hidden state
 	Layers     int
 	Vocab      int
 	Context    int // tokens the model was made for
@@ -118,6 +119,7 @@ type Model struct {
 	Size   int             // bytes of the files of the weights
 	// Parameters is how many weights these files have.
 	Parameters int
+	Types      map[string]int // how many tensors of the files are in a type, by its name
 	// Digest is a SHA-256 of the configuration and of the files of the weights, which it reads when it is first called. The
 	// same weights in another format have another one. nil: there are no files.
 	Digest func() []byte

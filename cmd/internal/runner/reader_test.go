@@ -246,7 +246,7 @@ func TestHostileGGUF(t *testing.T) {
 	}
 	for key, value := range map[string][]byte{
 		"llama.rope.scaling.attn_factor": join(u32(ggufF32), u32(math.Float32bits(0.5))), "llama.attention.sliding_window": join(u32(ggufU32), u32(4096)),
-		"tokenizer.ggml.add_bos_token": join(u32(ggufBool), []byte{0}),
+		"tokenizer.ggml.add_eos_token": join(u32(ggufBool), []byte{1}),
 	} {
 		err := open(func(meta map[string][]byte, _ []array) { meta[key] = value })
 		require.ErrorIs(t, err, ErrUnsupported{}, key)

@@ -220,6 +220,9 @@ func (s *settings) rope(b *Block, layers string, context int) {
 			r.Factor = float64(context) / float64(r.OriginalContext)
 		}
 		r.NoTruncate = !get(s, prefix+"truncate", true)
+		if r.BetaFast == r.BetaSlow && !r.NoTruncate { // as of Kimi-K2: a ramp from the pair below to the one above, which any two betas this close have
+			r.BetaFast = math.Nextafter(r.BetaFast, 2*r.BetaFast)
+		}
 		if m, all := number("mscale"), number("mscale_all_dim"); m != 0 && all != 0 && r.AttentionFactor == 0 {
 			r.AttentionFactor = yarnFactor(r.Factor, m) / yarnFactor(r.Factor, all)
 		}

@@ -121,7 +121,7 @@ func (w *loader) attention(b *Block, out *Layer) {
 // the first one missing.
 func (a *archive) model(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
-	m := &Model{Config: cfg, Norm: w.norm("model.norm", cfg.Dim)}
+	m := &Model{Config: cfg, Types: map[string]int{}, Norm: w.norm("model.norm", cfg.Dim)}
 	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
 	if m.Output = m.Embed; !cfg.Tied {
 		m.Output = w.matrix("lm_head", cfg.Vocab, cfg.Dim, false).Matrix
@@ -148,6 +148,9 @@ func (a *archive) model(cfg Config) *Model {
 			l.FFN = w.feedForward(cfg.FFN, matrixNames{}, b.Hidden)
 		}
 		m.Layers = append(m.Layers, l)
+	}
+	for _, t := range a.tensors {
+		m.Types[t.encoding]++
 	}
 	for _, data := range a.files {
 		m.Size += len(data)

@@ -36,13 +36,16 @@ func Bytes(vocab int, bos uint32) *Tokenizer {
 }
 
 // SentencePiece indexes a vocabulary. With spaced a text begins with a space that
-// decoding takes away again. name is only that of the file in errors.
+// decoding takes away again. bos is the token that it begins with; math.MaxUint32: none. name is only that of the file in errors.
 func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Tokenizer, error) {
-	f := file(name)
-	t := &Tokenizer{begin: []uint32{bos}, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
+	f, begin := file(name), []uint32{bos}
+	if bos == math.MaxUint32 {
+		begin = nil
+	}
+	t := &Tokenizer{begin: begin, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
 		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
 	m := &t.model
-	if uint64(bos) >= uint64(len(pieces)) {
+	if begin != nil && uint64(bos) >= uint64(len(pieces)) {
 		return nil, f.bad("vocabulary", "BOS is token %d of %d", bos, len(pieces))
 	}
 	var users, control []addedToken
