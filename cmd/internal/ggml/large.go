@@ -10,7 +10,7 @@ func q2K(dst []float32, src []byte) {
 		half, at := i/128, i%128
 		c := codes[half*32+at%32] >> (at / 32 * 2) & 3
 		s := scales[i/16]
-		dst[i] = d*float32(s&15)*float32(c) - m*float32(s>>4)
+		dst[i] = float32(d*float32(s&15)*float32(c)) - float32(m*float32(s>>4))
 	}
 }
 
@@ -40,7 +40,7 @@ func q4K(dst []float32, src []byte) {
 	for i := range dst[:256] {
 		c := codes[i/64*32+i%32] >> (i / 32 % 2 * 4) & 15
 		scale, lowest := pair6(packed, i/32)
-		dst[i] = d*float32(scale)*float32(c) - m*float32(lowest)
+		dst[i] = float32(d*float32(scale)*float32(c)) - float32(m*float32(lowest))
 	}
 }
 
@@ -59,7 +59,7 @@ func q5K(dst []float32, src []byte) {
 	for i := range dst[:256] {
 		c := codes[i/64*32+i%32]>>(i/32%2*4)&15 | high[i%32]>>(i/32)&1<<4
 		scale, lowest := pair6(packed, i/32)
-		dst[i] = d*float32(scale)*float32(c) - m*float32(lowest)
+		dst[i] = float32(d*float32(scale)*float32(c)) - float32(m*float32(lowest))
 	}
 }
 

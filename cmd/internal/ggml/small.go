@@ -9,6 +9,8 @@ import (
 func f32(src []byte) float32 { return math.Float32frombits(le.Uint32(src)) }
 func f16(src []byte) float32 { return quant.FromF16(le.Uint16(src)) }
 
+// A product that something is added to is made a float32 first: else processors with such an instruction round both at once.
+//
 // Of a block of 32 elements of 4 bits the low halves of 16 bytes are the first ones, the high halves the others.
 
 // q4_0 is a scale, and codes less 8.
@@ -23,7 +25,7 @@ func q4_0(dst []float32, src []byte) {
 func q4_1(dst []float32, src []byte) {
 	d, m := f16(src), f16(src[2:])
 	for i, c := range src[4:20] {
-		dst[i], dst[i+16] = d*float32(c&15)+m, d*float32(c>>4)+m
+		dst[i], dst[i+16] = float32(d*float32(c&15))+m, float32(d*float32(c>>4))+m
 	}
 }
 
@@ -39,7 +41,7 @@ func q5_0(dst []float32, src []byte) {
 func q5_1(dst []float32, src []byte) {
 	d, m, high := f16(src), f16(src[2:]), le.Uint32(src[4:])
 	for i, c := range src[8:24] {
-		dst[i], dst[i+16] = d*float32(c&15|fifth(high, i))+m, d*float32(c>>4|fifth(high, i+16))+m
+		dst[i], dst[i+16] = float32(d*float32(c&15|fifth(high, i)))+m, float32(d*float32(c>>4|fifth(high, i+16)))+m
 	}
 }
 

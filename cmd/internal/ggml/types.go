@@ -54,4 +54,8 @@ var Types = map[uint32]Type{
 	39: {"MXFP4", 32, 17, mxfp4},
 }
 
+// Scales is where a block has numbers in binary16, for the types of which these alone can make an element infinite or not a number.
+var Scales = map[string][]int{"Q4_0": {0}, "Q4_1": {0, 2}, "Q5_0": {0}, "Q5_1": {0, 2}, "Q8_0": {0}, "Q2_K": {80, 82}, "Q3_K": {108},
+	"Q4_K": {0, 2}, "Q5_K": {0, 2}, "Q6_K": {208}, "IQ4_NL": {0}, "IQ4_XS": {0}}
+
 var le = binary.LittleEndian

@@ -198,3 +198,33 @@ func placesOf(t *testing.T, data []byte) map[string]int {
 	}
 	return places
 }
+
+// Of a type with Scales an element is infinite or not a number where one of these is, whatever else is in the block, and only there.
+func TestScalesDecideWhatIsFinite(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for _, typ := range Types {
+		for _, at := range Scales[typ.Name] {
+			src, dst := make([]byte, typ.Bytes), make([]float32, typ.Block)
+			for range 200 {
+				for i := range src {
+					src[i] = byte(rng.UintN(256))
+				}
+				for _, s := range Scales[typ.Name] {
+					src[s+1] &^= 0x04 // not the largest exponent
+				}
+				finite := func() bool {
+					typ.Decode(dst, src)
+					for _, v := range dst {
+						if v-v != 0 {
+							return false
+						}
+					}
+					return true
+				}
+				require.True(t, finite(), typ.Name)
+				le.PutUint16(src[at:], 0x7c01)
+				require.False(t, finite(), "%s: NaN at byte %d", typ.Name, at)
+			}
+		}
+	}
+}

@@ -36,10 +36,6 @@ func codesOf(t ggml.Type) Codes {
 	return Codes{Name: t.Name, Block: t.Block, Bytes: t.Bytes, Decode: t.Decode}
 }
 
-// scales is where a block has the numbers of 16 bits that its other ones are multiplied by.
-var scales = map[string][]int{"Q4_0": {0}, "Q4_1": {0, 2}, "Q5_0": {0}, "Q5_1": {0, 2}, "Q8_0": {0}, "Q2_K": {80, 82}, "Q3_K": {108},
-	"Q4_K": {0, 2}, "Q5_K": {0, 2}, "Q6_K": {208}, "IQ4_NL": {0}, "IQ4_XS": {0}}
-
 // stored is n random weights, all of them finite.
 func stored(rng *rand.Rand, t ggml.Type, n int) []byte {
 	data := make([]byte, n/t.Block*t.Bytes)
@@ -57,7 +53,7 @@ func stored(rng *rand.Rand, t ggml.Type, n int) []byte {
 		case "MXFP4":
 			b[0] = byte(120 + rng.UintN(8))
 		}
-		for _, at := range scales[t.Name] {
+		for _, at := range ggml.Scales[t.Name] {
 			le.PutUint16(b[at:], quant.F16(float32(rng.NormFloat64())/64))
 		}
 	}

@@ -94,11 +94,27 @@ func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
 	block := max(e.group, t.run)
 	codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
 	m, row := product.PackCodes(codes, rows, cols, t.data), make([]float32, cols)
+	if scales := ggml.Scales[t.encoding]; scales != nil {
+		a.finiteScales(t, e, scales, row[:e.group])
+		return m, true
+	}
 	for r := range rows {
 		m.Row(row, r)
 		a.finite(t, row, r*cols)
 	}
 	return m, true
+}
+
+// finiteScales is finite for a type whose scales alone can make an element infinite: others are not decoded, which takes seconds.
+func (a *archive) finiteScales(t tensor, e encoding, scales []int, values []float32) {
+	for at := 0; at < len(t.data); at += e.bytes {
+		for _, s := range scales {
+			if t.data[at+s+1]&0x7c == 0x7c { // the largest exponent
+				e.decode(values, t.data[at:at+e.bytes])
+				a.finite(t, values, at/e.bytes*e.group)
+			}
+		}
+	}
 }
 
 // finite gives the file up for an element of a tensor that is infinite or not a number, of those that begin with the first.
