@@ -18,3 +18,16 @@ func FuzzMul(f *testing.F) {
 		checkProduct(t, m, rng, int(n)%(2*band+2), 1+int(parts)%5, add)
 	})
 }
+
+// FuzzCodes is FuzzMul for codes.
+func FuzzCodes(f *testing.F) {
+	f.Add(uint64(1), uint16(70), uint16(33), uint8(7), uint8(3), uint8(0), true)
+	f.Add(uint64(2), uint16(33), uint16(columns+33), uint8(1), uint8(1), uint8(3), false)
+	f.Add(uint64(3), uint16(64), uint16(64), uint8(many+1), uint8(4), uint8(5), true)
+	f.Fuzz(func(t *testing.T, seed uint64, rows, width uint16, n, parts, which uint8, add bool) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		k, typ := available[int(which)/len(ggmlTypes)%len(available)], ggmlTypes[int(which)%len(ggmlTypes)]
+		m := matrix(rng, k, typ, 1+int(rows)%(2*unit+2), cols(typ, 1+int(width)%(2*columns)))
+		checkCodes(t, m, rng, int(n)%(many+2), 1+int(parts)%5, add)
+	})
+}

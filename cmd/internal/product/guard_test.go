@@ -56,6 +56,28 @@ func TestMulStaysInside(t *testing.T) {
 	}
 }
 
+// Nor does any with codes.
+func TestCodesStayInside(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 1))
+	for _, k := range available {
+		for _, typ := range ggmlTypes {
+			for _, size := range [][3]int{{1, 1, 1}, {4, 256, 1}, {7, 31, 1}, {8, 1024, 1}, {5, 3, 2}, {unit + 3, 33, 6}, {9, columns + 256, 7}} {
+				m := matrix(rng, k, typ, size[0], cols(typ, size[1]))
+				n := size[2]
+				input, want := randoms(rng, n*m.Cols), make([]float32, n*m.Rows)
+				m.Mul(want, input, n, false, 0, m.Units(n))
+				for _, end := range []bool{true, false} {
+					inside, x, out := *m, guarded(t, input, end), guarded(t, make([]float32, n*m.Rows), end)
+					inside.data = guarded(t, m.data, end)
+					inside.Mul(out, x, n, true, 0, m.Units(n))
+					inside.Mul(out, x, n, false, 0, m.Units(n))
+					require.Equal(t, want, out, "%s, %s, %v", k.name, typ.Name, size)
+				}
+			}
+		}
+	}
+}
+
 // Every code of 16 bits, subnormal, infinite or no number, is in all kernels what backend/quant says.
 func TestEveryCode(t *testing.T) {
 	for dt, decode := range map[backend.DType]func(uint16) float32{backend.F16: quant.FromF16, backend.BF16: quant.FromBF16} {

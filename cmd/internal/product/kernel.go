@@ -24,6 +24,13 @@ type kernel struct {
 	blocks      [backend.NumDTypes][]block // for panels of one step, of two, ...
 	// rows is for one row of a and four panels that follow each other, of the whole width; nil where blocks are as fast.
 	rows [backend.NumDTypes]func(c, shrink, a *float32, b *byte, depth int)
+
+	// What follows is for codes, whose sums have lanes, at most maxLanes. tile adds to sums, [rows, together, lanes], the products
+	// of rows of x with together rows of decoded weights, each lane those of its columns. cols is a multiple of lanes.
+	lanes   int
+	tile    func(sums, x *float32, xStride int, w *float32, wStride, rows, cols int)
+	fold    func(out, sums *float32, n int) // sets out, [n, together], to the sums of the lanes of sums
+	formats map[string]format               // by what ggml calls a type
 }
 
 // available is the kernels that this processor runs, the fastest first.
@@ -46,7 +53,7 @@ var portable = kernel{name: "go", speed: 2, step: goWidth, width: goWidth, block
 	backend.F16:  {blockOf(func(w uint16) float32 { return quant.FromF16(w) })},
 	backend.BF16: {blockOf(func(w uint16) float32 { return quant.FromBF16(w) })},
 	backend.Int8: {blockInt8},
-}}
+}, lanes: goLanes, tile: tileGo, fold: foldGo}
 
 const goWidth = 8
 

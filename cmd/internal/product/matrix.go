@@ -1,5 +1,6 @@
 // Package product multiplies by matrices of weights that are packed once: rows of activations, as float32, by weights
-// stored as f32, f16, bf16 or int8, which it reads as they are stored.
+// stored as f32, f16, bf16 or int8, which it reads as they are stored; or by weights in codes that stay where they are, such as a part
+// of a file that is mapped into memory (see PackCodes).
 //
 // Weights become float32 without rounding, but for int8 with a scale of more than 17 significant bits (GGUF's have 11), and
 // are then added up in float32, column after column. So a result has the same bits as that of the same weights stored as
@@ -27,7 +28,8 @@ type Matrix struct {
 	Type       backend.DType // F32, F16, BF16 or Int8
 	kernel     *kernel
 	data       []byte
-	codes      *Codes // of rows that are decoded as they are multiplied by; nil: there are panels
+	codes      *Codes // of rows as a file stores them; nil: there are panels
+	format     format // the kernel's functions for codes, if it has some
 }
 
 // Group is how many columns of int8 share a scale, as in GGUF's Q8_0.
@@ -87,7 +89,7 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data, scales []float32
 // Row sets dst [Cols] to a row's weights.
 func (m *Matrix) Row(dst []float32, r int) {
 	if m.codes != nil {
-		m.codes.row(dst[:m.Cols], m.data[r*m.codes.bytes(m.Cols):], r, 0)
+		m.decode(dst[:m.Cols], r, 0)
 		return
 	}
 	for i := range dst[:m.Cols] {
@@ -151,6 +153,9 @@ var ones = func() (all [band]float32) {
 
 // Units is how many parts the product with n rows can be divided into.
 func (m *Matrix) Units(n int) int {
+	if m.codes != nil {
+		return m.codesUnits(n)
+	}
 	return (m.Rows + m.kernel.width - 1) / m.kernel.width * ((n + band - 1) / band)
 }
 
@@ -161,11 +166,15 @@ func (m *Matrix) Nanoseconds(n int) int { return n * m.Rows * m.Cols / m.kernel.
 // units [from, to), which are disjoint parts of out. It retains nothing, and allocates nothing once it is warm.
 func (m *Matrix) Mul(out, x []float32, n int, add bool, from, to int) {
 	out, x = out[:n*m.Rows], x[:n*m.Cols]
+	if m.codes != nil {
+		m.mulCodes(out, x, n, add, from, to)
+		return
+	}
 	k, bands := m.kernel, (n+band-1)/band
 	for u := from; u < to; u++ {
 		row, first := u/bands*k.width, u%bands*band
 		_, width := m.panel(row)
-		if n == 1 && m.codes == nil && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
+		if n == 1 && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
 			width, u = 4*k.width, u+3
 		}
 		m.part(out[first*m.Rows+row:], x[first*m.Cols:], row, width, min(n-first, band), add)
@@ -203,10 +212,6 @@ func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
 
 // sums is part into rows that are stride apart and have room for the panel's whole width.
 func (m *Matrix) sums(out *float32, stride int, x []float32, row, width, rows int, add bool) {
-	if m.codes != nil {
-		m.decoded(out, stride, x, row, width, rows, add)
-		return
-	}
 	at, _ := m.panel(row)
 	if width > m.kernel.width {
 		m.kernel.rows[m.Type](out, factors(add), &x[0], &m.data[at], m.Cols)

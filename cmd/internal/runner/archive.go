@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
@@ -71,7 +70,7 @@ type encoding struct {
 
 // encodings is those that are decoded, which all are GGUF's, and some of them of safetensors as well.
 var encodings = func() map[string]encoding {
-	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16, "Q8_0": backend.Int8}
+	same := map[string]backend.DType{"F32": backend.F32, "F16": backend.F16, "BF16": backend.BF16}
 	all := map[string]encoding{}
 	for _, t := range ggml.Types {
 		if t.Decode != nil {
@@ -93,7 +92,7 @@ func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
 		return nil, true
 	}
 	block := max(e.group, t.run)
-	codes := product.Codes{Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
+	codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
 	m, row := product.PackCodes(codes, rows, cols, t.data), make([]float32, cols)
 	for r := range rows {
 		m.Row(row, r)
@@ -154,10 +153,9 @@ func (a *archive) disjoint() {
 
 // dense is a tensor, decoded.
 type dense struct {
-	shape  []int
-	data   []float32
-	dtype  backend.DType // that has the same elements
-	scales []float32     // of Int8
+	shape []int
+	data  []float32
+	dtype backend.DType // that has the same elements
 }
 
 // dense decodes a tensor that must have the given shape.
@@ -209,9 +207,7 @@ func (a *archive) decoded(t tensor) dense {
 	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:][:e.bytes]
-		if e.decode(out.data[i:i+e.group], group); e.dtype == backend.Int8 {
-			out.scales = append(out.scales, quant.FromF16(le.Uint16(group)))
-		}
+		e.decode(out.data[i:i+e.group], group)
 	}
 	if t.scale != nil {
 		cols := t.shape[len(t.shape)-1]

@@ -18,10 +18,10 @@ type Matrix struct {
 
 // pack is the matrix as the runner multiplies by it.
 func (m dense) pack(bias dense) Matrix {
-	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, m.scales), bias.data}
+	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, nil), bias.data}
 }
 
-// rows is the rows from one to another of each head of m, which has no scales.
+// rows is the rows from one to another of each head of m.
 func (m dense) rows(heads, from, to int) dense {
 	each, row := m.shape[0]/heads, len(m.data)/m.shape[0]
 	out := dense{shape: append([]int{heads * (to - from)}, m.shape[1:]...), dtype: m.dtype}
