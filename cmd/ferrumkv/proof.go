@@ -122,7 +122,7 @@ func (p *proof) shape(context.Context) error {
 		types = append(types, fmt.Sprintf("%d in %s", p.model.Types[name], name))
 	}
 	p.line("tensors", "%s", strings.Join(types, ", "))
-	p.line("model", "%s, %s of %d, a vocabulary of %d, made for %s", cmp.Or(p.model.Family, "llama"), count(p.model.Config.Layers, "layer"), p.model.Dim, p.model.Vocab, count(p.model.Context, "token"))
+	p.line("model", "%s, %s of %d, a vocabulary of %d, made for %s", p.model.Family, count(p.model.Config.Layers, "layer"), p.model.Dim, p.model.Vocab, count(p.model.Context, "token"))
 	for _, l := range layersOf(&cfg.Model) {
 		p.line("layers", "%s: %s", l.Layers, l.line())
 	}

@@ -4,47 +4,6 @@
 
 package product
 
-// tileAVX512 adds to sums, [rows, 4, 16], the products of rows of x with 4 of w, each lane those of its columns.
-// cols is a multiple of 16. Strides are in elements.
-//
-//go:noescape
-func tileAVX512(sums *float32, x *float32, xStride int, w *float32, wStride int, rows int, cols int)
-
-// foldAVX512 sets out, [n, 4], to the sums of the lanes of sums, [n, 4, 16].
-//
-//go:noescape
-func foldAVX512(out *float32, sums *float32, n int)
-
-// rowQ80AVX512 sets out, [4], to the products of x with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
-//
-//go:noescape
-func rowQ80AVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeQ80AVX512 sets out to the weights of blocks of 32 as Q80.
-//
-//go:noescape
-func decodeQ80AVX512(out *float32, w *byte, blocks int)
-
-// rowQ4KAVX512 sets out, [4], to the products of x with 4 rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
-//
-//go:noescape
-func rowQ4KAVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeQ4KAVX512 sets out to the weights of blocks of 256 as Q4K.
-//
-//go:noescape
-func decodeQ4KAVX512(out *float32, w *byte, blocks int)
-
-// rowQ6KAVX512 sets out, [4], to the products of x with 4 rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
-//
-//go:noescape
-func rowQ6KAVX512(out *float32, x *float32, w *byte, stride int, blocks int)
-
-// decodeQ6KAVX512 sets out to the weights of blocks of 256 as Q6K.
-//
-//go:noescape
-func decodeQ6KAVX512(out *float32, w *byte, blocks int)
-
 // tileAVX2 adds to sums, [rows, 4, 8], the products of rows of x with 4 of w, each lane those of its columns.
 // cols is a multiple of 8. Strides are in elements.
 //

@@ -7,6 +7,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
+// formatsAVX2 is what is fast for weights as files store them.
+var formatsAVX2 = map[string]format{
+	"Q8_0": {rowQ80AVX2, decodeQ80AVX2}, "Q4_K": {rowQ4KAVX2, decodeQ4KAVX2}, "Q6_K": {rowQ6KAVX2, decodeQ6KAVX2},
+}
+
 // native is the kernels of kernels/asm/amd64 that this processor runs.
 func native() (out []*kernel) {
 	x := &cpu.X86
@@ -19,15 +24,11 @@ func native() (out []*kernel) {
 			backend.F16:  {mul16F16AVX512, mul32F16AVX512, mul48F16AVX512, mul64F16AVX512},
 			backend.BF16: {mul16BF16AVX512, mul32BF16AVX512, mul48BF16AVX512, mul64BF16AVX512},
 			backend.Int8: {mul16Int8AVX512, mul32Int8AVX512, mul48Int8AVX512, mul64Int8AVX512},
-		}, lanes: 16, tile: tileAVX512, fold: foldAVX512, formats: map[string]format{
-			"Q8_0": {rowQ80AVX512, decodeQ80AVX512}, "Q4_K": {rowQ4KAVX512, decodeQ4KAVX512}, "Q6_K": {rowQ6KAVX512, decodeQ6KAVX512},
-		}})
+		}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2})
 	}
 	avx2 := &kernel{name: "avx2", speed: 40, step: 16, width: 16, blocks: [backend.NumDTypes][]block{
 		backend.F32: {mul16F32AVX2}, backend.F16: {mul16F16AVX2}, backend.BF16: {mul16BF16AVX2}, backend.Int8: {mul16Int8AVX2},
-	}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: map[string]format{
-		"Q8_0": {rowQ80AVX2, decodeQ80AVX2}, "Q4_K": {rowQ4KAVX2, decodeQ4KAVX2}, "Q6_K": {rowQ6KAVX2, decodeQ6KAVX2},
-	}}
+	}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2}
 	avx2.rows[backend.F32], avx2.rows[backend.F16], avx2.rows[backend.BF16] = row64F32AVX2, row64F16AVX2, row64BF16AVX2
 	avx2.rows[backend.Int8] = row64Int8AVX2
 	return append(out, avx2)

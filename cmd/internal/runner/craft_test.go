@@ -33,7 +33,7 @@ type array struct {
 }
 
 func craftConfig(dim int) Config {
-	return Config{Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, FFN: "mlp.",
+	return Config{Family: "llama", Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, FFN: "mlp.",
 		Block: Block{Hidden: dim, Heads: 2, KVHeads: 1, HeadDim: dim / 2, RoPE: backend.RoPE{Theta: 10000, Pairing: backend.Interleaved}, Act: "silu"}}
 }
 

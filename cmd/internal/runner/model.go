@@ -12,7 +12,7 @@ import (
 
 // Config is the shape of a model, as its file describes it.
 type Config struct {
-	Family     string // the architecture, as Hugging Face calls it; "": a file that says nothing, of Llama
+	Family     string // the architecture, as Hugging Face calls it
 	Dim        int    // elements of a token's hidden state
 	Layers     int
 	Vocab      int

@@ -51,7 +51,8 @@ var publishedSizes = []struct {
 		"quantization_config":{"quant_method":"mxfp4"}}`, 12, 12, 128, 8 * (64 + 64), 24576, 204472320, 49152},
 	{"DeepSeek-V2-Lite", `{"model_type":"deepseek_v2","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,"num_attention_heads":16,"num_key_value_heads":16,
 		"vocab_size":102400,"max_position_embeddings":163840,"q_lora_rank":null,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
-		"n_routed_experts":64,"first_k_dense_replace":1,"rope_scaling":{"type":"yarn","factor":40,"mscale":0.707,"mscale_all_dim":0.707,"original_max_position_embeddings":4096,
+		"n_routed_experts":64,"num_experts_per_tok":6,"moe_intermediate_size":1408,"n_shared_experts":2,"n_group":1,"topk_group":1,"topk_method":"greedy",
+		"norm_topk_prob":false,"routed_scaling_factor":1.0,"rms_norm_eps":1e-6,"first_k_dense_replace":1,"rope_scaling":{"type":"yarn","factor":40,"mscale":0.707,"mscale_all_dim":0.707,"original_max_position_embeddings":4096,
 		"beta_fast":32,"beta_slow":1}}`, 27, 0, 0, 512 + 64, 31104, 254803968, 31104},
 	{"DeepSeek-V3", `{"model_type":"deepseek_v3","hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,"num_attention_heads":128,"num_key_value_heads":128,
 		"vocab_size":129280,"max_position_embeddings":163840,"q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
@@ -63,7 +64,8 @@ var publishedSizes = []struct {
 		"rope_scaling":{"rope_type":"linear","factor":8.0}},"vision_config":{"hidden_size":1152}}`, 10, 52, 1024, 16 * (128 + 128), 81920, 1107296256, 507904},
 	{"Kimi-K2", `{"model_type":"kimi_k2","hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,"num_attention_heads":64,"num_key_value_heads":64,
 		"vocab_size":163840,"max_position_embeddings":131072,"q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
-		"n_routed_experts":384,"first_k_dense_replace":1,"rope_theta":50000.0,"rope_scaling":{"type":"yarn","factor":64.0,"mscale":1.0,"mscale_all_dim":1.0,
+		"n_routed_experts":384,"num_experts_per_tok":8,"moe_intermediate_size":2048,"n_shared_experts":1,"n_group":1,"topk_group":1,"topk_method":"noaux_tc",
+		"norm_topk_prob":true,"routed_scaling_factor":2.827,"rms_norm_eps":1e-6,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]},"first_k_dense_replace":1,"rope_theta":50000.0,"rope_scaling":{"type":"yarn","factor":64.0,"mscale":1.0,"mscale_all_dim":1.0,
 		"original_max_position_embeddings":4096,"beta_fast":1.0,"beta_slow":1.0}}`, 61, 0, 0, 512 + 64, 70272, 575668224, 70272},
 }
 
