@@ -52,6 +52,13 @@ func TestDoctorModel(t *testing.T) {
 		require.Regexp(t, says[0], r.stdout)
 		require.Regexp(t, says[1], r.stdout)
 	}
+	// A path that generate does not read is refused in its words, unless there is a config.json.
+	dir := t.TempDir()
+	fails(t, []string{"doctor", "--model", filepath.Join(dir, "none")}, "none: no such file or directory")
+	weights := filepath.Join(dir, "m-00001-of-00002.gguf")
+	require.NoError(t, os.WriteFile(weights, nil, 0o600))
+	fails(t, []string{"doctor", "--model", dir}, "a folder of GGUF files is not supported by this runner; name the first of them, "+weights)
+	fails(t, []string{"chat", "--model", dir}, "name the first of them, "+weights)
 	// Models of experts as they are published: DeepSeek-V3 in FP8, gpt-oss in MXFP4, Qwen3-30B-A3B and Mixtral.
 	for config, size := range map[string]string{
 		`{"model_type":"deepseek_v3","quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`: `68\.6 KiB`,

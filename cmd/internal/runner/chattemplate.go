@@ -15,17 +15,15 @@ func ChatTemplate(name string) (template, bos, eos string, err error) {
 	defer func() { err = cmp.Or(err, d.close()) }()
 	defer faulted(name, &err)()
 	defer caught(&err)
-	name = filepath.ToSlash(name)
-	switch path.Ext(name) {
+	switch name = find(d, filepath.ToSlash(name)); path.Ext(name) {
 	case ".gguf":
 		meta, _ := parseGGUF(openWeights(d, name))
 		meta.specials()
 		return get(meta, "tokenizer.chat_template", ""), meta.piece("bos_token_id"), meta.piece("eos_token_id"), nil
 	case ".bin":
 		return "", "", "", nil
-	case ".safetensors", ".json":
-		name = path.Dir(name)
 	}
+	name = path.Dir(name)
 	if file := path.Join(name, "chat_template.jinja"); there(d, file) {
 		template = string(open(d, file).data)
 	}

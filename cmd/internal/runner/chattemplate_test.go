@@ -48,6 +48,9 @@ func TestChatTemplate(t *testing.T) {
 			for name, data := range c.files {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 			}
+			if c.path == "" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), nil, 0o600))
+			}
 			template, bos, eos, err := ChatTemplate(filepath.Join(dir, c.path))
 			if c.fails != "" {
 				require.ErrorContains(t, err, c.fails)
@@ -58,6 +61,12 @@ func TestChatTemplate(t *testing.T) {
 			require.Equal(t, c.want, [3]string{template, bos, eos})
 		})
 	}
-	_, _, _, err := ChatTemplate(filepath.Join(t.TempDir(), "m.gguf"))
-	require.ErrorIs(t, err, os.ErrNotExist)
+	dir := t.TempDir()
+	for _, name := range []string{"m.gguf", "folder", filepath.Join("folder", "model.safetensors")} {
+		_, _, _, err := ChatTemplate(filepath.Join(dir, name))
+		require.ErrorIs(t, err, os.ErrNotExist, name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.gguf"), nil, 0o600))
+	_, _, _, err := ChatTemplate(dir)
+	require.ErrorContains(t, err, "a folder of GGUF files is not supported by this runner; name one of them")
 }

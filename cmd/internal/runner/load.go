@@ -91,9 +91,7 @@ func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 
 func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
 	defer caught(&err)
-	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
-		name = locate(fsys, name)
-	}
+	name = find(fsys, name)
 	f := openWeights(fsys, name)
 	var cfg Config
 	var a *archive
@@ -117,8 +115,6 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 		cfg = ggufConfig(meta, a)
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
-	default:
-		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
 	if a.judged(nil); meta != nil {
 		a.surveyed(cfg, nil)
@@ -140,27 +136,46 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	return a.model(cfg), t, nil
 }
 
+// find is the file of weights that a path stands for. It refuses one that stands for none that is read.
+func find(fsys fs.FS, name string) string {
+	f := file{name: name}
+	info, err := fs.Stat(fsys, name)
+	f.open(err)
+	if info.IsDir() {
+		return locate(fsys, name)
+	}
+	switch ext := path.Ext(name); ext {
+	case ".safetensors", ".json", ".gguf", ".bin":
+	default:
+		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
+	}
+	return name
+}
+
 func there(fsys fs.FS, name string) bool {
 	_, err := fs.Stat(fsys, name)
 	return err == nil
 }
 
 // LoadConfig reads what a model is, without its weights: the config.json of a folder, or beside a .safetensors file, or the header of a
-// .gguf file. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
+// .gguf or .bin file. A folder without config.json is judged as Load does that. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
 func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
 	d := &disk{}
 	defer func() { err = cmp.Or(err, d.close()) }()
 	defer faulted(name, &err)()
 	defer caught(&err)
 	name = filepath.ToSlash(name)
-	switch path.Ext(name) {
+	if file := path.Join(name, "config.json"); there(d, file) {
+		name = file
+	}
+	switch name = find(d, name); path.Ext(name) {
 	case ".gguf":
 		c = sizesOfGGUF(d, openWeights(d, name), &cannot)
-		return c, cannot, nil
-	case ".safetensors", ".json":
-		name = path.Dir(name)
+	case ".bin":
+		c, _ = parseCheckpoint(openWeights(d, name))
+	default:
+		c = readConfig(d, path.Dir(name), &cannot)
 	}
-	c = readConfig(d, name, &cannot)
 	return c, cannot, nil
 }
 
@@ -245,11 +260,16 @@ func opened(fsys fs.FS, name string, read func(fs.FS, string) ([]byte, error)) f
 		f.need(info.Mode().IsRegular(), "type", "is not a regular file")
 		f.data, err = read(fsys, name)
 	}
+	f.open(err)
+	return f
+}
+
+// open gives the file up for an error of the file system.
+func (f file) open(err error) {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok { // the system call that failed says nothing to a user
-		err = fmt.Errorf("%s: %w", name, failed.Err)
+		err = fmt.Errorf("%s: %w", f.name, failed.Err)
 	}
 	check(err)
-	return f
 }
 
 // reader reads little-endian fields one after another.
