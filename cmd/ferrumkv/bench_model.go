@@ -31,7 +31,7 @@ func (m *modelBench) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&m.model, "model", "m", "", "`PATH` of a model that is measured as a whole, in place of kernels: a folder, .safetensors, .gguf or llama2.c .bin")
 	cmd.Flags().IntSliceVarP(&m.prompts, "n-prompt", "p", []int{512}, "--model: tokens of a prompt to compute, 0 for none")
 	cmd.Flags().IntSliceVarP(&m.gens, "n-gen", "n", []int{128}, "--model: tokens to decode, one after the other, 0 for none")
-	cmd.Flags().IntVarP(&m.repetitions, "repetitions", "r", 5, "--model: `N` times that each test is measured, after once that is not")
+	cmd.Flags().IntVarP(&m.repetitions, "repetitions", "r", 5, "--model: `N` times that each test is measured, after one warm-up")
 }
 
 // check is an error for flags that are not for what is measured.
@@ -79,6 +79,9 @@ func (m *modelBench) tests(contextTokens int) (out []modelTest, most int, err er
 		out = append(out, modelTest{n, true})
 	}
 	out = slices.DeleteFunc(out, func(t modelTest) bool { return t.tokens == 0 })
+	if len(out) == 0 {
+		return nil, 0, errors.New("--n-prompt and --n-gen: are both 0, which leaves nothing to measure")
+	}
 	for _, t := range out {
 		if most = max(most, t.tokens); t.tokens > contextTokens {
 			return nil, 0, fmt.Errorf("%s: the model was made for %s", t.name(), count(contextTokens, "token"))

@@ -59,6 +59,7 @@ func TestBenchModelBadFlags(t *testing.T) {
 		"-m " + storyteller + " --kernel attend": "--kernel: is for kernels, and not for a --model\n",
 		"-m " + storyteller + " --batch 2":       "--batch: is for kernels",
 		"-m " + storyteller + " -r 0":            "--repetitions 0: need at least 1",
+		"-m " + storyteller + " -p 0 -n 0":       "--n-prompt and --n-gen: are both 0, which leaves nothing to measure\n",
 		"-m " + storyteller + " -p -1":           "--n-prompt and --n-gen: accept numbers from 0 on, and not -1",
 		"-m " + storyteller + " -n 1025":         "tg1025: the model was made for 1024 tokens",
 		"-m " + storyteller + " --kv-dtype foo":  "--kv-dtype foo: cpu holds keys and values in f32",

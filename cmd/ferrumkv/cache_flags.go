@@ -10,6 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/spf13/cobra"
 )
 
@@ -122,10 +123,12 @@ func asFlag(err error) error {
 const lowerSize = "lower " + config.EnvMaxSeqs + ", " + config.EnvMaxBlocks + " or " + config.EnvCapacity
 
 // asVariable says of a cache that is full, or too large for a device, which
-// variables change that.
+// variables change that, and of a disk in use that it is.
 func asVariable(err error, cfg kvcache.Config, device string) error {
 	full := errors.Is(err, kvcache.ErrOutOfBlocks{})
 	switch {
+	case errors.As(err, new(disk.ErrInUse)):
+		return fmt.Errorf("--disk %s: another ferrumkv has it open for this model and format; wait for that, or name another directory", cfg.Tiers.Disk.Dir) // a variable would be ignored
 	case full && cfg.Memory.Layout == kvcache.Contiguous:
 		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.MaxSeqs, "sequence"), count(cfg.Memory.Capacity, "token"), config.EnvMaxSeqs)
 	case full:
@@ -136,6 +139,10 @@ func asVariable(err error, cfg kvcache.Config, device string) error {
 		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.Blocks, "block"), count(cfg.Memory.BlockSize, "token"), raise)
 	case errors.Is(err, backend.ErrOutOfMemory{}):
 		return fmt.Errorf("the cache does not fit the memory of %s; lower --context or --max-tokens, or, where they are set, %s", device, strings.TrimPrefix(lowerSize, "lower "))
+	case err != nil:
+		if _, why, ok := strings.Cut(err.Error(), "tier: disk: "); ok { // as errors of the library's disk tier begin
+			return fmt.Errorf("--disk: %s", why)
+		}
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func (d *dialogue) show(a *chatAnswer) error {
 	if a.DecodePerSecond > 0 {
 		fmt.Fprintf(&w, "; %.1f tokens/s", a.DecodePerSecond)
 	}
-	ends := map[string]string{"end": "end of turn", "stop": "stop string", "length": fmt.Sprintf("--max-tokens %d", d.maxTokens), "capacity": "at " + d.limit, "interrupted": "interrupted"}
+	ends := map[string]string{"end": "end of turn", "stop": "at --stop", "length": fmt.Sprintf("at --max-tokens %d", d.maxTokens), "capacity": "at " + d.limit, "interrupted": "interrupted"}
 	fmt.Fprintf(&w, "; %s", ends[a.Stop])
 	_, err := fmt.Fprintln(d.out)
 	d.note("%s", w.String())

@@ -83,7 +83,7 @@ func TestChat(t *testing.T) {
 	r := succeeds(t, "chat", "--template", file(t, "t.jinja", storyTemplate), "--max-tokens", "30")
 	whole := succeeds(t, "generate", "--max-tokens", "30", "--prompt", "user: Once upon\na time\n").stdout
 	require.Equal(t, strings.TrimPrefix(whole, "user: Once upon\na time\n"), r.stdout)
-	require.Regexp(t, `^\[computed 24 of 24 tokens; 0 in the cache; \d+\.\d tokens/s; --max-tokens 30\]\n$`, r.stderr)
+	require.Regexp(t, `^\[computed 24 of 24 tokens; 0 in the cache; \d+\.\d tokens/s; at --max-tokens 30\]\n$`, r.stderr)
 }
 
 // A last line that was to go on is answered, and not lost.
@@ -151,9 +151,9 @@ func TestChatSaveAndResume(t *testing.T) {
 	} {
 		fails(t, append(strings.Fields(c.args), template...), c.want)
 	}
-	fails(t, []string{"generate", "--resume", snap}, "it was not written by generate --save")
+	fails(t, []string{"generate", "--resume", snap}, "it was written by chat --save; resume it with 'ferrumkv chat'")
 	succeeds(t, "generate", "--max-tokens", "5", "--save", snap)
-	fails(t, append([]string{"chat", "--resume", snap}, template...), "it was not written by chat --save")
+	fails(t, append([]string{"chat", "--resume", snap}, template...), "it was written by generate --save; resume it with 'ferrumkv generate'")
 
 	chats(t, "", "--system", "A story", "--save", snap)
 	require.NotEmpty(t, chats(t, "hello", "--resume", snap, "--max-tokens", "3"), "of a conversation without a cache")
@@ -178,7 +178,7 @@ func TestChatStops(t *testing.T) {
 	says(t, said[0])
 	r := succeeds(t, "chat", "--template", file(t, "t.jinja", storyTemplate), "--stop", stop)
 	require.Equal(t, whole[:strings.Index(whole, stop)]+"\n", r.stdout)
-	require.Contains(t, r.stderr, "; stop string]\n")
+	require.Contains(t, r.stderr, "; at --stop]\n")
 }
 
 // A model's own template is used; what the model chose stays as it is, however else its text could be encoded.

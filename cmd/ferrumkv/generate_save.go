@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,9 @@ func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
 	if len(f.turns) > 0 {
 		return errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
 	}
+	if s.save != "" && len(f.sampling.stop) > 0 {
+		return errors.New("--stop: cannot be used with --save: --resume would go on after tokens that are not shown; 'ferrumkv chat --save' keeps what is")
+	}
 	if s.resume != "" {
 		for _, name := range []string{"prompt", "file", "seed"} {
 			if cmd.Flags().Changed(name) {
@@ -87,6 +91,10 @@ func (s *saves) resumeError(err error) error {
 			return fmt.Errorf("--resume %s: has %s, more than the room of %s; raise --context", s.resume, m.Have, m.Want)
 		case "model":
 			return fmt.Errorf("--resume %s: is of another model, or of other weights of it; resume with the --model that it was saved with", s.resume)
+		case "secret":
+			why := map[string]string{"needed": "is sealed; name the secret that it was saved with by --secret",
+				"none": "is not sealed, so that anybody can have written it; leave --secret out if you trust where it comes from"}[m.Have]
+			return fmt.Errorf("--resume %s: %s", s.resume, cmp.Or(why, "was sealed with another secret than that of --secret"))
 		}
 		return fmt.Errorf("--resume %s: %w; resume with the flags that it was saved with", s.resume, m)
 	}
@@ -102,7 +110,7 @@ func (s *saves) lengths() (texts, longest int, err error) {
 	defer file.Close()
 	head, err := snapshot.NewReader(bufio.NewReader(file), snapshot.Options{Compressor: zstd.Compressor{}, Secret: s.secret}).Head()
 	if err != nil {
-		return 0, 0, fmt.Errorf("--resume %s: %w", s.resume, err)
+		return 0, 0, s.resumeError(err)
 	}
 	for _, sequence := range head.Sequences {
 		longest = max(longest, sequence.Len+1) // its last token is outside
@@ -122,6 +130,11 @@ func (s *saves) open(pool *kvcache.Pool[backend.AnyBuffer], command, name string
 		return nil, s.resumeError(err)
 	}
 	at := slices.IndexFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == name })
+	for other, its := range map[string]string{"generate": noteName, "chat": chatNoteName} {
+		if at < 0 && slices.ContainsFunc(saved.Notes, func(n snapshot.Note) bool { return n.Name == its }) {
+			return nil, fmt.Errorf("--resume %s: it was written by %s --save; resume it with 'ferrumkv %[2]s'", s.resume, other)
+		}
+	}
 	if at < 0 || json.Unmarshal(saved.Notes[at].Data, note) != nil {
 		return nil, fmt.Errorf("--resume %s: it was not written by %s --save", s.resume, command)
 	}

@@ -122,8 +122,9 @@ func TestGenerateSealed(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(stream), "ferrumkv")
 	require.Contains(t, succeeds(t, "inspect", file, "--secret", key).stdout, ", sealed, and whole\n")
-	for _, args := range [][]string{{}, {"--secret", other}} {
-		fails(t, append([]string{"generate", "--resume", file}, args...), "secret")
+	for i, args := range [][]string{{}, {"--secret", other}} {
+		why := []string{"is sealed; name the secret that it was saved with by --secret", "was sealed with another secret than that of --secret"}[i]
+		fails(t, append([]string{"generate", "--resume", file}, args...), "--resume "+file+": "+why+"\n")
 		fails(t, append([]string{"inspect", file}, args...), "secret")
 	}
 	tiers := filepath.Join(dir, "tiers")

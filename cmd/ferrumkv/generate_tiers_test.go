@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,7 +130,8 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 		{"", "--disk-bytes 10GiB", "--disk-bytes 10GiB: is for --disk"},
 		{"", "--disk-admission all", "--disk-admission all: is for --disk"},
 		{"", "--disk-admission some --disk " + dir, "--disk-admission some: accepts all and second-use"},
-		{"", "--disk " + file, "tier: disk: " + file + " is a file, not a directory"},
+		{"", "--disk " + file, "--disk: " + file + " is a file, not a directory"},
+		{"FERRUM_KV_HOST_BYTES=1000TiB", "", "FERRUM_KV_HOST_BYTES=1000TiB: this machine has "},
 	} {
 		t.Run(c.env+" "+c.args, func(t *testing.T) {
 			cmd := program(t, []string{c.env}, append([]string{"generate"}, strings.Fields(c.args)...)...)
@@ -142,6 +144,26 @@ func TestGenerateTiersBadFlags(t *testing.T) {
 			require.Equal(t, 1, strings.Count(stderr.String(), "\n"))
 		})
 	}
+}
+
+// A disk that another process has open is refused in the words of the program.
+func TestGenerateDiskInUse(t *testing.T) {
+	dir := t.TempDir()
+	cmd := program(t, nil, "chat", "--disk", dir, "--max-tokens", "1", "--template", file(t, "t.jinja", storyTemplate))
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(in, "hello\n")
+	require.NoError(t, err)
+	_, err = out.Read(make([]byte, 1)) // it has opened the disk
+	require.NoError(t, err)
+	fails(t, []string{"generate", "--disk", dir}, "ferrumkv: --disk "+dir+": another ferrumkv has it open for this model and format; wait for that, or name another directory\n")
+	require.NoError(t, in.Close())
+	_, err = io.Copy(io.Discard, out)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
 }
 
 // A variable that conflicts with the flags, or does not suit the machine, is ignored, and a line on stderr says so.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,16 @@ func TestProof(t *testing.T) {
 
 	fails(t, []string{"proof", "--model", "nowhere/else.gguf"}, "nowhere/else.gguf")
 	fails(t, []string{"proof", "more"}, "unknown argument")
+}
+
+// Hashing ends when it is interrupted, before it comes to the end of a file.
+func TestProofInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out strings.Builder
+	p := proof{out: &out}
+	require.ErrorIs(t, p.files(ctx, modelFlags{}), context.Canceled)
+	require.Empty(t, out.String())
 }
 
 // All parts of a model in several files are hashed, and of a folder what a model is read from.

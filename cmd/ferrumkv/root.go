@@ -26,6 +26,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	stdout, stderr = &screen{to: stdout}, &screen{to: stderr}
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd, err, args) })
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -68,7 +69,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newProof(), newVersion())
 	return root
 }

@@ -12,14 +12,23 @@ import (
 
 // foreignFlags are what other programs call a flag.
 var foreignFlags = map[string]string{"ctx-size": "context", "max-model-len": "context", "n-predict": "max-tokens", "predict": "max-tokens",
-	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype"}
+	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype", "ngl": "backend", "n-gpu-layers": "backend"}
 
-// flagError says what is wrong with a flag in terms of what it accepts, and which flag may have been meant.
-func flagError(cmd *cobra.Command, err error) error {
+// flagError says what is wrong with a flag in terms of what it accepts, and which flag may have been meant. args are those of the program.
+func flagError(cmd *cobra.Command, err error, args []string) error {
 	text := err.Error()
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
+	word := ""
 	switch {
+	case errors.As(err, &unknown):
+		word = unknown.GetSpecifiedShortnames()
+	case errors.As(err, &invalid):
+		word = invalid.GetFlag().Shorthand + invalid.GetValue()
+	}
+	switch {
+	case len(word) > 1 && slices.Contains(args, "-"+word): // as other programs have it
+		text = fmt.Sprintf("-%s: a flag of more than one letter has two dashes%s", word, didYouMean(flagLike(cmd, word)))
 	case errors.As(err, &unknown):
 		text += didYouMean(flagLike(cmd, unknown.GetSpecifiedName()))
 	case errors.As(err, &invalid) && accepts[invalid.GetFlag().Value.Type()] != "":

@@ -44,8 +44,13 @@ func (f *tierFlags) config(cfg *kvcache.Config) (err error) {
 	if cfg.Tiers.HostBytes, err = parseBytes("host-bytes", f.hostBytes, "64MiB, auto", config.HostAuto); err != nil {
 		return err
 	}
-	if most := hostmemory.Physical(); most > 0 && cfg.Tiers.HostBytes > most {
-		return fmt.Errorf("--host-bytes %s: this machine has %s of memory; name less, or auto", f.hostBytes, byteSize(most))
+	origin, text := "--host-bytes ", f.hostBytes
+	if text == "" {
+		origin, text = config.EnvHostBytes+"=", os.Getenv(config.EnvHostBytes)
+	}
+	n, _ := config.ParseBytes(text) // what is none in the variable is refused with all variables
+	if most := hostmemory.Physical(); most > 0 && n > most {
+		return fmt.Errorf("%s%s: this machine has %s of memory; name less, or auto", origin, text, byteSize(most))
 	}
 	if d.Bytes, err = parseBytes("disk-bytes", f.diskBytes, "10GiB", 1); err != nil {
 		return err

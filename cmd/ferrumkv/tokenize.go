@@ -78,7 +78,7 @@ const mostTokens = 1 << 21
 func (f tokenizeFlags) vocabulary() (*tokenizer.Tokenizer, error) {
 	name := f.model.tokenizer
 	if f.model.model == "" && name != "" {
-		if filepath.Ext(name) != ".json" {
+		if ext := filepath.Ext(name); ext != ".json" && ext != ".model" { // which no model helps to read
 			return nil, fmt.Errorf("--tokenizer %s: how many tokens are in it the model says; name its --model too", name)
 		}
 		data, err := os.ReadFile(name)
