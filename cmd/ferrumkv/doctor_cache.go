@@ -25,6 +25,7 @@ type cacheStatus struct {
 	Settings      []settingStatus `json:"settings,omitempty"`
 	BytesPerToken int64           `json:"bytes_per_token,omitempty"`
 	Bytes         int64           `json:"bytes,omitempty"`
+	Room          *roomStatus     `json:"room,omitempty"` // nil: the device does not say what memory it has
 	// ByType is the bytes of a token in the types that the device has, all scales included;
 	// those of int4channel, one for each channel of a block, as a share.
 	ByType []typeStatus `json:"bytes_by_type,omitempty"`
@@ -39,6 +40,13 @@ type cacheStatus struct {
 
 	blockTokens int // of blocks of the paged layout
 	blockBytes  int64
+}
+
+// roomStatus is what a device's free memory holds, without a model's weights.
+type roomStatus struct {
+	Sequences int   `json:"sequences"` // of full capacity
+	Capacity  int   `json:"capacity"`  // tokens of each
+	Bytes     int64 `json:"bytes"`
 }
 
 type typeStatus struct {
@@ -172,6 +180,11 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 	if s.Groups, err = cfg.GroupSizes(); err != nil {
 		return nil, err
 	}
+	if free := be.Info().FreeMemory; free > 0 {
+		if s.Room, err = roomFor(cfg, s.Groups, free); err != nil {
+			return nil, err
+		}
+	}
 	var none backend.ErrUnsupported
 	if errors.As(kvcache.HostTier(be.Info()), &none) {
 		if s.NoHostTier = none.Why; cfg.Tiers.HostBytes != 0 {
@@ -183,6 +196,19 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 		problems = append(problems, tooLarge(size, info.Name))
 	}
 	return problems, nil
+}
+
+// roomFor is how many sequences of full capacity fit free bytes.
+func roomFor(cfg kvcache.Config, groups []config.GroupSize, free int64) (*roomStatus, error) {
+	blocks, err := cfg.BlocksFor(free)
+	each := 0 // blocks of a sequence
+	for _, g := range groups {
+		each += g.Blocks
+	}
+	if each == 0 && cfg.Memory.Layout == kvcache.Paged {
+		each = (cfg.Memory.Capacity-1)/cfg.Memory.BlockSize + 1
+	}
+	return &roomStatus{blocks / max(each, 1), cfg.Memory.Capacity, free}, err
 }
 
 // byType is what a token takes in each type, of those that go with the rest of cfg.
@@ -282,6 +308,9 @@ func (c cacheStatus) write(w *strings.Builder) {
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintf(w, "  %-16s %s\n  %-16s %s\n", "bytes of a token", byteSize(c.BytesPerToken), "bytes of all", byteSize(c.Bytes))
+	if r := c.Room; r != nil {
+		fmt.Fprintf(w, "  %-16s %s of %s in %s of free memory, less the model's weights\n", "room", count(r.Sequences, "sequence"), count(r.Capacity, "token"), byteSize(r.Bytes))
+	}
 	types := make([]string, len(c.ByType))
 	for i, t := range c.ByType {
 		types[i] = fmt.Sprintf("%s %d", t.Type, t.BytesPerToken)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,6 +28,16 @@ func TestDoctorModel(t *testing.T) {
 	require.Contains(t, r.stdout, "layers 0-4,6-10,12-16,18-22,24-25 a window of 512 tokens, 4 query heads on 1 KV head of 256, scale 0.0625, theta 10000\n")
 	require.Contains(t, r.stdout, "layers 5,11,17,23 everything, 4 query heads on 1 KV head of 256, scale 0.0625, theta 1e+06\n")
 
+	require.Regexp(t, `room +\d+ sequences of 4096 tokens in .* of free memory, less the model's weights\n`, r.stdout)
+	for _, layout := range []string{"contiguous", "paged"} {
+		room := jsonLines(t, succeeds(t, "doctor", "--json", "--layout", layout, "--layers", "1", "--q-heads", "1", "--kv-heads", "1", "--head-dim", "64").stdout)[0]["cache"].(map[string]any)["room"].(map[string]any)
+		each := room["capacity"].(float64) * 2 * 64 * 2 // the keys and values of a sequence, in 16 bits
+		require.InEpsilon(t, room["bytes"].(float64), room["sequences"].(float64)*each, 0.05, layout)
+	}
+	room, err := roomFor(kvcache.Config{Model: kvcache.Model{Layers: 2, QHeads: 1, KVHeads: 1, HeadDim: 64}, Storage: kvcache.Storage{K: backend.F16},
+		Memory: kvcache.Memory{Layout: kvcache.Paged, Capacity: 40, BlockSize: 16, MaxSeqs: 1}}, nil, 1000)
+	require.NoError(t, err)
+	require.Equal(t, &roomStatus{0, 40, 1000}, room)
 	r = succeeds(t, "doctor", "--json", "--model", folder(`{"model_type":"qwen3_next","num_hidden_layers":4}`))
 	cache := jsonLines(t, r.stdout)[0]["cache"].(map[string]any)
 	layers := cache["layers"].([]any)
