@@ -113,7 +113,7 @@ func readRegular(name string, most int64) ([]byte, error) {
 
 var errNoRegularFile = errors.New("is no regular file")
 
-// blocksOfTable counts the entries of a table that have a block, of at most so many slots.
+// blocksOfTable counts the entries of a table that have a block, among the first slots.
 func blocksOfTable(name string, slots int64) (n int) {
 	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return 0

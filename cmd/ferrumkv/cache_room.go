@@ -24,7 +24,7 @@ func (f roomFlags) check() error {
 	return nil
 }
 
-// size makes room for sequences of at most so many tokens, as far as the flag and the environment leave that open. context is the model's.
+// size makes room for a number of sequences of at most tokens each, as far as the flag and the environment leave that open. context is the model's.
 func (f roomFlags) size(cfg *kvcache.Config, sequences, tokens, context int) {
 	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
 		cfg.Memory.MaxSeqs = max(sequences, 1)

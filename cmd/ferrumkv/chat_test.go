@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/internal/testutil/external"
+	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
 
@@ -181,7 +182,22 @@ func TestChatStops(t *testing.T) {
 	require.Contains(t, r.stderr, "; at --stop]\n")
 }
 
-// A model's own template is used; what the model chose stays as it is, however else its text could be encoded.
+// A model's own template is used.
+func TestChatFolder(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		data, err := modeldata.Files.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	fails(t, []string{"chat", "--model", dir}, "--model "+dir+": brings no chat template")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(storyTemplate), 0o600))
+	want := chats(t, said[0], "--max-tokens", "10")[0]["text"].(string)
+	says(t, said[0])
+	require.Equal(t, want+"\n", succeeds(t, "chat", "--model", dir, "--max-tokens", "10").stdout)
+}
+
+// What the model chose stays as it is, however else its text could be encoded.
 func TestChatGGUF(t *testing.T) {
 	for _, name := range []string{"qwen2-f16", "llama-q8_0", "gpt-oss-mxfp4"} {
 		model := external.Path(t, "gguf", name, name+".gguf")

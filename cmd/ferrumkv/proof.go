@@ -42,7 +42,7 @@ func newProof() *cobra.Command {
 		Long: `proof runs a model for at most a minute or two and writes what it found as text: the machine,
 the model's files with their SHA-256, how their tensors are stored, what its layers see,
 the largest logits of the first and the last position of a fixed prompt, a text of 32
-greedy tokens, the bytes of the cache, and how fast it was. Of paths it has names alone.
+greedy tokens, the bytes of the cache, and how fast it was. Of each path it has only the last name.
 
 Logits are also written in hexadecimal, to the last bit. Two machines with the same kernels
 have the same bits; with others the last digits differ.`,

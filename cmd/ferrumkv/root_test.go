@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,6 +76,24 @@ func TestUnknownVariables(t *testing.T) {
 		require.Error(t, cmd.Run())
 		require.True(t, strings.HasPrefix(stderr.String(), "note: FERRUM_KV_DTYP is not a variable of this program (did you mean FERRUM_KV_DTYPE?)\n"), &stderr)
 	}
+}
+
+// The variables that the program knows are those that are documented.
+func TestVariablesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "environment.md"))
+	require.NoError(t, err)
+	library, tests, found := strings.Cut(string(text), "\n## Of tests\n")
+	require.True(t, found)
+	row := regexp.MustCompile("(?m)^\\| `(FERRUM_[A-Z0-9_]+)`")
+	names := func(text string) (out []string) {
+		for _, match := range row.FindAllStringSubmatch(text, -1) {
+			out = append(out, match[1])
+		}
+		return out
+	}
+	require.ElementsMatch(t, variables, names(library))
+	require.NotEmpty(t, names(tests))
+	require.Empty(t, unknownVariables(names(tests)))
 }
 
 func TestProgressIsForTerminals(t *testing.T) {

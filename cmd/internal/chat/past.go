@@ -43,7 +43,7 @@ func (p *Past) Add(token uint32, text string, whole bool) {
 	}
 }
 
-// End ends the answer, of which so many bytes count: the past keeps the tokens that are whole within them.
+// End ends the answer, of which the given number of bytes counts: the past keeps the tokens that are whole within them.
 func (p *Past) End(bytes int) {
 	most := p.Marks[p.answer-1].Text + bytes
 	n := len(p.Marks)

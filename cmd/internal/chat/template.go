@@ -27,7 +27,7 @@ type Template struct {
 type ErrTemplate struct{ Why string }
 
 func (e ErrTemplate) Error() string        { return "the chat template: " + e.Why }
-func (e ErrTemplate) Is(target error) bool { return target == e || target == ErrTemplate{} }
+func (e ErrTemplate) Is(target error) bool { return target == ErrTemplate{} }
 
 // maxSource is the most bytes of a template; those of models have up to a few tens of KiB.
 const maxSource = 1 << 20
