@@ -126,5 +126,13 @@ func TestChatThoughts(t *testing.T) {
 	require.Equal(t, "\n", r.stdout)
 	require.Regexp(t, `^\[thinks: .{1,5}\]\n\[computed .*; --max-tokens 5\]\n$`, r.stderr)
 
+	// A template that repeats thoughts finds all of them in the cache.
+	keeps := file(t, "keeps.jinja", `{% for m in messages %}{% if m.role == "user" %}{{ m.content }}: <think>{% else %}{{ m.content + "\n" }}{% endif %}{% endfor %}`)
+	says(t, said[0]+"\n"+said[1])
+	answers = jsonLines(t, succeeds(t, "chat", "--json", "--model", model, "--template", keeps, "--max-tokens", "30").stdout)
+	require.NotEmpty(t, answers[0]["thinking"])
+	require.NotEmpty(t, answers[0]["text"])
+	require.Equal(t, answers[0]["prompt_tokens"].(float64)+29, answers[1]["reused_tokens"])
+
 	fails(t, []string{"chat", "--model", storyGGUF(t, "", nil)}, "story.gguf: brings no chat template", "name one with --template FILE", "'ferrumkv generate'")
 }
