@@ -140,13 +140,21 @@ func (f *chatFlags) readTemplate() (t chat.Template, err error) {
 // try renders a conversation, so that a template that cannot be used is known before the model is read.
 func (f *chatFlags) try(ctx context.Context, t chat.Template) error {
 	hello := []chat.Message{{Role: "user", Content: "hello"}}
-	if _, err := t.Render(ctx, hello, true); err != nil {
+	without, err := t.Render(ctx, hello, true)
+	if err == nil && without == "" {
+		err = chat.ErrTemplate{Why: "makes no text of a message"}
+	}
+	if err != nil {
 		return fmt.Errorf("%w; name another one with --template FILE", err)
 	}
 	if f.system == "" {
 		return nil
 	}
-	if _, err := t.Render(ctx, append([]chat.Message{{Role: "system", Content: f.system}}, hello...), true); err != nil {
+	with, err := t.Render(ctx, append([]chat.Message{{Role: "system", Content: f.system}}, hello...), true)
+	if err == nil && with == without {
+		err = chat.ErrTemplate{Why: "leaves system prompts out"}
+	}
+	if err != nil {
 		return fmt.Errorf("--system: %w; say it in the first message instead", err)
 	}
 	return nil

@@ -100,8 +100,10 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// Serve renders the one conversation that Render sends, in a process that ends when that takes too much memory.
+// Serve renders the one conversation that Render sends, in a process that ends when that takes too much memory. One that takes too long is
+// ended by Render, and ends by itself where the process that runs Render is gone.
 func Serve(in io.Reader, out io.Writer) error {
+	time.AfterFunc(most.time+time.Second, func() { os.Exit(1) })
 	var o order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return err
