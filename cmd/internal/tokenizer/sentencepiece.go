@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Piece is a token of a SentencePiece vocabulary.
+// Piece is a token of a vocabulary of SentencePiece or GGUF.
 type Piece struct {
-	Text  string // ▁ is a space here
+	Text  string // of SentencePiece, in which ▁ is a space here
 	Score float32
 	Kind  PieceKind
+	Strip bool // takes the white space after it, where it is found in the text
 }
 
 // PieceKind is numbered as in SentencePiece and GGUF. Others stand for no text.
@@ -56,14 +57,14 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 		m.scores[i] = p.Score
 		switch p.Kind {
 		case ControlPiece:
-			control = append(control, addedToken{ID: uint32(i), find: p.Text})
+			control = append(control, addedToken{ID: uint32(i), find: p.Text, RStrip: p.Strip})
 			t.names[uint32(i)] = p.Text
 		case NormalPiece, UserPiece:
 			t.pieces[i] = p.Text
 			if _, twice := m.vocab[p.Text]; !twice { // of equal pieces the first counts
 				m.vocab[p.Text] = uint32(i)
 				if p.Kind == UserPiece {
-					users = append(users, addedToken{ID: uint32(i), find: p.Text})
+					users = append(users, addedToken{ID: uint32(i), find: p.Text, RStrip: p.Strip})
 				}
 			}
 		case BytePiece:
