@@ -103,12 +103,7 @@ func readRegular(name string, most int64) ([]byte, error) {
 	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, errNoRegularFile)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
+	return beginning(name, most)
 }
 
 var errNoRegularFile = errors.New("is no regular file")

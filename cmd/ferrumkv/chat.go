@@ -42,6 +42,9 @@ func newChat() *cobra.Command {
 answers. A line that ends in \ goes on in the next one. The model's chat template makes the
 prompt; a model without one needs --template, or 'ferrumkv generate'.
 
+What a model thinks before it answers, between <think> and </think> or in the channels of
+gpt-oss, is printed to standard error as [thinks: ...], and the answer to standard output.
+
 The cache stays between turns: of each prompt, which is the whole conversation, only what is
 new is computed, and a line on standard error says how much that was. Where a template takes
 something out of earlier answers, such as what a model thought, the conversation is computed

@@ -36,11 +36,11 @@ func checkSave(file string) error {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("--save %s: is no file that could be replaced", file)
 		}
-		begins, err := beginning(file, len(snapshotMagic))
+		begins, err := beginning(file, int64(len(snapshotMagic)))
 		if err != nil {
 			return fmt.Errorf("--save: %w", err)
 		}
-		if info.Size() > 0 && begins != snapshotMagic {
+		if info.Size() > 0 && string(begins) != snapshotMagic {
 			return fmt.Errorf("--save %s: is there and no snapshot; name another file, or remove it", file)
 		}
 	}
@@ -59,12 +59,11 @@ func checkSave(file string) error {
 }
 
 // beginning is the first n bytes of a file, or all if it has fewer.
-func beginning(file string, n int) (string, error) {
+func beginning(file string, n int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, int64(n)))
-	return string(b), err
+	return io.ReadAll(io.LimitReader(f, n))
 }
