@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -219,7 +220,9 @@ type rows struct {
 // decoded is a tensor that is there.
 func (a *archive) decoded(t tensor) dense {
 	e := encodings[t.encoding]
-	a.support(t.known(), "tensor type %s (of %s)", t.encoding, t.name)
+	if !t.known() {
+		a.refuse(fmt.Sprintf("tensor type %s (of %s)", t.encoding, t.name), a.reads())
+	}
 	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:][:e.bytes]

@@ -211,10 +211,10 @@ func (f file) need(right bool, field, format string, a ...any) {
 	}
 }
 
-// support gives a sound file up unless the runner has what it asks for.
-func (f file) support(has bool, format string, a ...any) {
+// support gives a sound file up unless the runner has what it asks for, and says what to do.
+func (f file) support(has bool, remedy, format string, a ...any) {
 	if !has {
-		check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+		f.refuse(fmt.Sprintf(format, a...), remedy)
 	}
 }
 

@@ -60,7 +60,8 @@ func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
 	err := header.fits(cfg)
 	if broken, ok := errors.AsType[modelfile.ErrFile](err); ok && cannot != nil { // the size of a cache does not depend on weights
-		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why)})
+		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why),
+			Remedy: "a whole file has them: download it again, or another one of the same model"})
 		return
 	}
 	check(err)
