@@ -18,14 +18,14 @@ import (
 type archive struct {
 	*reader
 	tensors map[string]tensor
-	files   [][]byte // that the tensors are in
+	files   [][]byte // whose parts the tensors are
 	names   *strings.Replacer
 	gguf    bool
-	found   map[string]bool // tensors that were looked up
+	found   map[string]bool // the tensors that find has returned
 	header  bool            // no tensor is decoded
 }
 
-// huggingFace is what most files call weights: as Hugging Face's Llama does.
+// huggingFace leaves names as they are: in most files weights have the names of Hugging Face's Llama.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {

@@ -44,6 +44,7 @@ func parseGGUF(f file) (*settings, *archive) {
 	r := a.reader
 	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
 	version := r.u32("version")
+	f.support(version != 2<<24 && version != 3<<24, "it reads little-endian files, which almost all are: llama.cpp's gguf_convert_endian.py FILE LITTLE makes one of this one", "a big-endian GGUF file")
 	f.support(version == 2 || version == 3, "it reads versions 2 and 3: files of the same model that were made since October 2023 have them", "GGUF version %d", version)
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
 	r.need(keys <= maxGGUFKeys, "metadata count", "is %d, at most %d are accepted", keys, maxGGUFKeys)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -249,6 +250,7 @@ func opened(fsys fs.FS, name string, read func(fs.FS, string) ([]byte, error)) f
 		err = fmt.Errorf("%s: %w", name, failed.Err)
 	}
 	check(err)
+	f.need(!bytes.HasPrefix(f.data, []byte("version https://git-lfs")), "contents", "are a pointer of Git LFS in place of the file: run git lfs pull in its folder, or download the file itself")
 	return f
 }
 

@@ -142,7 +142,7 @@ func (s *settings) flatten(key string) {
 }
 
 // inherited are settings of a larger model that count for its text model, too.
-var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
+var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config", "quantization"}
 
 // larger are the models whose text models are those of a family, which may have their names.
 var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
