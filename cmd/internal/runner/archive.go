@@ -82,48 +82,30 @@ var encodings = func() map[string]encoding {
 	return all
 }()
 
-// codes is a matrix of a tensor whose type no product reads as it is, of which the codes are kept; false: it is none.
-func (a *archive) codes(t tensor, rows, cols int) (*product.Matrix, bool) {
-	e := encodings[t.encoding]
-	if !t.known() || t.scale == nil && (e.group == 1 || e.dtype != backend.F32) {
-		return nil, false
-	}
+// matrix is a tensor [rows, cols] as the runner multiplies by it: numbers are copied as they are, of codes the file's own are read.
+func (a *archive) matrix(t tensor, rows, cols int) *product.Matrix {
 	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
 	if a.header {
-		return nil, true
+		return nil
 	}
-	block := max(e.group, t.run)
-	codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
-	m, row := product.PackCodes(codes, rows, cols, t.data), make([]float32, cols)
-	if scales := ggml.Scales[t.encoding]; scales != nil {
-		a.finiteScales(t, e, scales, row[:e.group])
-		return m, true
+	e := encodings[t.encoding]
+	a.support(t.known(), "tensor type %s (of %s)", t.encoding, t.name)
+	var m *product.Matrix
+	if _, number := exponents[t.encoding]; number && t.scale == nil {
+		m = product.PackBytes(e.dtype, rows, cols, t.data, func(panels int, f func(from, to int)) { a.share(len(t.data), panels, f) })
+	} else {
+		block := max(e.group, t.run)
+		codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
+		m = product.PackCodes(codes, rows, cols, t.data)
 	}
-	for r := range rows {
-		m.Row(row, r)
-		a.finite(t, row, r*cols)
-	}
-	return m, true
+	a.allFinite(t, m)
+	return m
 }
 
-// finiteScales is finite for a type whose scales alone can make an element infinite: others are not decoded, which takes seconds.
-func (a *archive) finiteScales(t tensor, e encoding, scales []int, values []float32) {
-	for at := 0; at < len(t.data); at += e.bytes {
-		for _, s := range scales {
-			if t.data[at+s+1]&0x7c == 0x7c { // the largest exponent
-				e.decode(values, t.data[at:at+e.bytes])
-				a.finite(t, values, at/e.bytes*e.group)
-			}
-		}
-	}
-}
-
-// finite gives the file up for an element of a tensor that is infinite or not a number, of those that begin with the first.
-func (a *archive) finite(t tensor, values []float32, first int) {
-	for i, v := range values {
-		if v-v != 0 {
-			a.need(false, "tensor "+t.name, "element %d is %v", first+i, v)
-		}
+// finite gives the file up for an element of a tensor that is infinite or not a number, decoded.
+func (a *archive) finite(t tensor, values []float32) {
+	if i := slices.IndexFunc(values, infinite); i >= 0 {
+		a.need(false, "tensor "+t.name, "element %d is %v", i, values[i])
 	}
 }
 
@@ -234,6 +216,6 @@ func (a *archive) decoded(t tensor) dense {
 			out.data[i] *= t.scale(i/cols, i%cols)
 		}
 	}
-	a.finite(t, out.data, 0)
+	a.finite(t, out.data)
 	return out
 }

@@ -100,12 +100,7 @@ func (w *loader) stacked(part string, e *experts, rows, cols int) []Matrix {
 		if w.header {
 			break
 		}
-		one := t.part(i*rows, rows)
-		if m, ok := w.codes(one, rows, cols); ok {
-			all[i].Matrix = m
-		} else {
-			all[i] = w.decoded(one).pack(dense{shape: []int{rows}})
-		}
+		all[i].Matrix = w.archive.matrix(t.part(i*rows, rows), rows, cols)
 		if biases != nil {
 			all[i].Bias = biases[i*rows : (i+1)*rows : (i+1)*rows]
 		}

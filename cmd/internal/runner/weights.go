@@ -73,20 +73,13 @@ func (w *loader) linear(part string, rows, cols int, biased bool) (m, bias dense
 	return m, bias
 }
 
+// matrix is linear as the runner multiplies by it.
 func (w *loader) matrix(part string, rows, cols int, biased bool) Matrix {
-	if w.header {
-		w.linear(part, rows, cols, biased)
-		return Matrix{}
+	m := Matrix{Matrix: w.archive.matrix(w.find(w.layer+part+".weight", rows, cols), rows, cols)}
+	if biased {
+		m.Bias = w.raw(part+".bias", rows).data
 	}
-	if m, ok := w.codes(w.find(w.layer+part+".weight", rows, cols), rows, cols); ok {
-		out := Matrix{Matrix: m}
-		if biased {
-			out.Bias = w.raw(part+".bias", rows).data
-		}
-		return out
-	}
-	m, bias := w.linear(part, rows, cols, biased)
-	return m.pack(bias)
+	return m
 }
 
 // feedForward is a gated block of hidden inner elements, whose names begin with part and, unless others are given, end as in Llama.

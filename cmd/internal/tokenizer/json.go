@@ -109,7 +109,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 
 // tokenizer is that of a file, which was read with an error or without.
 func (f *jsonFile) tokenizer(name string, vocab int, err error) (*Tokenizer, error) {
-	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
+	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone, names: map[uint32]string{}}, taken: make([]bool, vocab)}
 	switch m := &f.Model; {
 	case m.Type != "" && m.Type != "BPE":
 		return nil, r.unsupported("model.type %q", m.Type)

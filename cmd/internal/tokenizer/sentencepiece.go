@@ -44,7 +44,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 		begin = nil
 	}
 	t := &Tokenizer{begin: begin, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
-		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
+		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}, names: map[uint32]string{}}
 	m := &t.model
 	if begin != nil && uint64(bos) >= uint64(len(pieces)) {
 		return nil, f.bad("vocabulary", "BOS is token %d of %d", bos, len(pieces))
@@ -58,6 +58,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 		switch p.Kind {
 		case ControlPiece:
 			control = append(control, addedToken{ID: uint32(i), find: p.Text, RStrip: p.Strip})
+			t.names[uint32(i)] = p.Text
 		case NormalPiece, UserPiece:
 			t.pieces[i] = p.Text
 			if _, twice := m.vocab[p.Text]; !twice { // of equal pieces the first counts

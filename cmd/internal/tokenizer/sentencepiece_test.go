@@ -163,6 +163,13 @@ func TestSpoken(t *testing.T) {
 	require.Equal(t, []uint32{1, 4, 6, 2, 6}, tok.Spoken().Encode("<|user|>a<|end|>a"))
 	require.Len(t, tok.Encode("<|user|>a<|end|>a"), 1+1+1+7+1)
 	require.Equal(t, []uint32{2, 4}, tok.Spoken().EncodeMore("<|end|><|user|>"))
+	require.Equal(t, []string{"", "<|end|>", "", ""}, []string{tok.Control(0), tok.Spoken().Control(2), tok.Control(4), tok.Control(99)})
+	pieces = normalPieces(byteTokens("<|end|>", "<think>", "ab"))
+	pieces[256].Kind, pieces[257].Kind = ControlPiece, UserPiece
+	tok, err = ByteLevel("x.gguf", pieces, []string{"a b"}, PreTokenizer{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"<|end|>", "", ""}, []string{tok.Control(256), tok.Control(257), tok.Control(258)})
+	require.Equal(t, []string{"", "<think>"}, []string{tok.Piece(256), tok.Piece(257)})
 }
 
 // Some tokens take the white space after them; text that follows begins as any does.
