@@ -56,7 +56,7 @@ func (a *archive) exponents(stem string, t tensor) {
 
 // factors gives a matrix in F8_E4M3 its scales.
 func (a *archive) factors(t, scales tensor, block [2]int) {
-	a.support(len(t.shape) == 2, "tensor type %s of shape %v (%s)", float8, t.shape, t.name)
+	a.support(len(t.shape) == 2, "it reads matrices of that type", "tensor type %s of shape %v (%s)", float8, t.shape, t.name)
 	factors, want := a.decoded(scales), []int{}
 	for i, n := range t.shape {
 		if block[i] == 0 { // one for the whole matrix

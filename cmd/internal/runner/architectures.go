@@ -134,14 +134,15 @@ func deepSeek(s *settings, c *Config) {
 // deepSeekExperts has n experts, of which a token has those of its best groups.
 func deepSeekExperts(s *settings, n int) experts {
 	method := get(s, "topk_method", "noaux_tc")
-	best, known := map[string]int{"greedy": 0, "group_limited_greedy": 1, "noaux_tc": 2}[method]
-	s.support(known, "topk_method %s", method)
+	methods := map[string]int{"greedy": 0, "group_limited_greedy": 1, "noaux_tc": 2}
+	best, known := methods[method]
+	s.support(known, "it runs "+listed(methods), "topk_method %s", method)
 	e := experts{Count: n, Top: s.size("num_experts_per_tok", n), Hidden: s.size("moe_intermediate_size", 1<<20), GroupBest: best, Correction: method == "noaux_tc",
 		Normed: get(s, "norm_topk_prob", false), Scale: float32(get(s, "routed_scaling_factor", 1.0)), SharedName: "shared_experts", Router: "gate"}
 	e.Shared = s.size("n_shared_experts", 1<<10, 0) * e.Hidden
 	scores := get(s, "scoring_func", map[bool]string{true: "sigmoid", false: "softmax"}[e.Correction])
 	e.Sigmoid = scores == "sigmoid"
-	s.support(e.Sigmoid || scores == "softmax", "scoring_func %s", scores)
+	s.support(e.Sigmoid || scores == "softmax", "it runs sigmoid and softmax", "scoring_func %s", scores)
 	field, _ := s.lookup("routed_scaling_factor")
 	s.need(e.Scale > 0 && !math.IsInf(float64(e.Scale), 0), field, "have %v, need a positive number", e.Scale)
 	if best > 0 {

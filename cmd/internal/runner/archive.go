@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,14 +18,14 @@ import (
 type archive struct {
 	*reader
 	tensors map[string]tensor
-	files   [][]byte // that the tensors are in
+	files   [][]byte // whose parts the tensors are
 	names   *strings.Replacer
 	gguf    bool
-	found   map[string]bool // tensors that were looked up
+	found   map[string]bool // the tensors that find has returned
 	header  bool            // no tensor is decoded
 }
 
-// huggingFace is what most files call weights: as Hugging Face's Llama does.
+// huggingFace leaves names as they are: in most files weights have the names of Hugging Face's Llama.
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
@@ -201,7 +202,9 @@ type rows struct {
 // decoded is a tensor that is there.
 func (a *archive) decoded(t tensor) dense {
 	e := encodings[t.encoding]
-	a.support(t.known(), "tensor type %s (of %s)", t.encoding, t.name)
+	if !t.known() {
+		a.refuse(fmt.Sprintf("tensor type %s (of %s)", t.encoding, t.name), a.reads())
+	}
 	out := dense{shape: t.shape, dtype: e.dtype, data: make([]float32, len(t.data)/e.bytes*e.group)}
 	for i := 0; i < len(out.data); i += e.group {
 		group := t.data[i/e.group*e.bytes:][:e.bytes]

@@ -128,7 +128,7 @@ func (a *archive) entry(name, kind string, shape, offsets []int) {
 	field, o := "tensor "+name, offsets
 	within := len(o) == 2 && o[0] >= 0 && o[1] >= o[0] && o[1] <= a.left()
 	a.need(within, field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
-	a.support(encodings[kind].group <= 1, "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
+	a.support(encodings[kind].group <= 1, readsOther, "tensor type %s in safetensors (of %s)", kind, name) // which is GGUF's
 	a.add(tensor{name: name, encoding: kind, shape: shape, begin: a.at + o[0]})
 	data := a.tensors[name].data
 	a.need(data == nil || len(data) == o[1]-o[0], field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(data), o)
@@ -139,7 +139,7 @@ func (a *archive) entry(name, kind string, shape, offsets []int) {
 func parseCheckpoint(f file) (Config, *archive) {
 	a := newArchive(f)
 	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
-		f.support(false, "version %d of the llama2.c checkpoint", a.u32("version"))
+		f.support(false, "it reads version 0, which llama2.c's export.py writes with --version 0", "version %d of the llama2.c checkpoint", a.u32("version"))
 	}
 	a.at = 0
 	s := &settings{file: f, section: "header", values: map[string]any{"model_type": "llama", "rms_norm_eps": 1e-5}}

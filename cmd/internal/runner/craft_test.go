@@ -253,6 +253,7 @@ func typed(t testing.TB, err error) {
 	case ErrUnsupported:
 		u = e
 		require.NotEmpty(t, u.File)
+		require.NotEmpty(t, u.Remedy, u.Feature)
 	default:
 		require.Fail(t, "untyped error", "%T %v", err, err)
 	}
@@ -264,6 +265,7 @@ func unsupported(t testing.TB, err error, file, feature string) {
 	var u ErrUnsupported
 	require.ErrorAs(t, err, &u)
 	require.Equal(t, ErrUnsupported{File: file, Feature: feature, Remedy: u.Remedy}, u)
+	require.NotEmpty(t, u.Remedy, "what to do")
 }
 
 // failed is what a reader gives up a file for.

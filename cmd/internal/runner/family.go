@@ -5,9 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -68,8 +66,8 @@ func (s *settings) config() Config {
 	name = cmp.Or(larger[name], name)
 	f, known := families[name]
 	if !known {
-		s.refuse("model_type "+name, "it runs "+strings.Join(slices.Sorted(maps.Keys(families)), ", "))
-		s.support(s.values["layer_types"] != nil, "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
+		s.refuse("model_type "+name, "it runs "+listed(families))
+		s.support(s.values["layer_types"] != nil, "with layer_types in its configuration it is known", "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
 		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
 	}
 	if s.names == nil { // a GGUF file has all that it needs
@@ -98,7 +96,7 @@ func (s *settings) config() Config {
 		act = "hidden_act"
 	}
 	b.Act = get(s, act, "silu")
-	s.support(activations[b.Act] != nil && b.Act != clampedSwiGLU, "%s %s", act, b.Act)
+	s.support(activations[b.Act] != nil && b.Act != clampedSwiGLU, "it runs "+listed(activations, clampedSwiGLU), "%s %s", act, b.Act)
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
@@ -151,8 +149,10 @@ func (s *settings) see(b *Block, kind, field string) {
 	if t.span != "" && get(s, "use_sliding_window", !asks) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
-	s.support(known, "%s %s", field, kind)
-	s.support(t.kind != group.State || b.Delta != (delta{}), "%s %s in this family", field, kind)
+	if !known {
+		s.refuse(fmt.Sprintf("%s %s", field, kind), "it runs "+listed(layerTypes))
+	}
+	s.support(t.kind != group.State || b.Delta != (delta{}), "it runs such layers in qwen3_next", "%s %s in this family", field, kind)
 	if t.kind == group.State || b.Span != 0 {
 		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}

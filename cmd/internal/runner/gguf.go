@@ -44,7 +44,8 @@ func parseGGUF(f file) (*settings, *archive) {
 	r := a.reader
 	r.need(string(r.bytes("magic", 4)) == "GGUF", "magic", "is not that of a GGUF file")
 	version := r.u32("version")
-	f.support(version == 2 || version == 3, "GGUF version %d", version)
+	f.support(version != 2<<24 && version != 3<<24, "it reads little-endian files, which almost all are: llama.cpp's gguf_convert_endian.py FILE LITTLE makes one of this one", "a big-endian GGUF file")
+	f.support(version == 2 || version == 3, "it reads versions 2 and 3: files of the same model that were made since October 2023 have them", "GGUF version %d", version)
 	tensors, keys := r.u64("tensor count"), r.u64("metadata count")
 	r.need(keys <= maxGGUFKeys, "metadata count", "is %d, at most %d are accepted", keys, maxGGUFKeys)
 	r.need(tensors <= maxGGUFTensors, "tensor count", "is %d, at most %d are accepted", tensors, maxGGUFTensors)
@@ -171,15 +172,16 @@ func ggufConfig(meta *settings, a *archive) Config {
 	if arch.adjust != nil {
 		arch.adjust(meta, a, &c)
 	}
-	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "a value length other than the key length")
+	meta.support(get(meta, "llama.attention.value_length", c.HeadDim) == c.HeadDim || c.Latent != (latent{}), "it runs models where both are the same", "a value length other than the key length")
 	meta.only(map[string]any{"llama.rope.scaling.attn_factor": 1.0, "llama.rope.scaling.yarn_log_multiplier": 0.0, "llama.attention.causal": 1.0, "llama.rope.scale_linear": 1.0,
 		"llama.rope.scaling.yarn_ext_factor": 1.0, "llama.rope.scaling.yarn_attn_factor": 1.0, "llama.attention.max_alibi_bias": 0.0, "llama.attention.clamp_kqv": 0.0, "llama.use_parallel_residual": 0.0,
 		"llama.embedding_scale": 1.0, "llama.residual_scale": 1.0, "llama.logit_scale": 1.0, "llama.expert_weights_scale": 1.0, "llama.expert_group_count": 1.0})
 	usual := cmp.Or(float64(c.block(0).Scale), 1/math.Sqrt(float64(c.HeadDim)))
 	scale := get(meta, "llama.attention.scale", usual)
-	meta.support(math.Abs(scale-usual) < 1e-6*usual, "llama.attention.scale %v, where its architecture has %.6g,", scale, usual)
+	meta.support(math.Abs(scale-usual) < 1e-6*usual, "a file that llama.cpp's convert_hf_to_gguf.py makes of the original model has that scale, or none",
+		"%s %v, where its architecture has %.6g,", meta.own("llama.attention.scale"), scale, usual)
 	if _, scaled := a.tensors["rope_freqs.weight"]; scaled { // how GGUF stores Llama 3's scaling
-		meta.support(c.Blocks == nil, "rope_freqs.weight of layers that are not alike")
+		meta.support(c.Blocks == nil, "it runs models where all layers are alike", "rope_freqs.weight of layers that are not alike")
 		factors := a.dense("rope_freqs.weight", c.RoPE.Dims/2).data
 		meta.need(len(factors) > 0, "tensor rope_freqs.weight", "has no factors")
 		c.RoPE = meta.llama3(c.RoPE, c.HeadDim, factors)
@@ -207,6 +209,6 @@ func (s *settings) llama3(r backend.RoPE, headDim int, factors []float32) backen
 			return scaled
 		}
 	}
-	s.support(false, "rope_freqs.weight with other factors than Llama 3's")
+	s.refuse("rope_freqs.weight with other factors than Llama 3's", "it reads the factors of Llama 3.1 and later; the folder of the original model names its scaling in config.json, of which it runs "+listed(scalings))
 	return r
 }

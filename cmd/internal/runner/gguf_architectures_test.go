@@ -336,6 +336,25 @@ func TestGGUFIsSurveyed(t *testing.T) {
 	}
 }
 
+// A refusal has the file's own name of a setting, and says what is run.
+func TestGGUFSettingsAreNamed(t *testing.T) {
+	for key, want := range map[string]struct {
+		value        any
+		says, remedy string
+	}{
+		"attention.scale":   {0.25, "qwen3moe.attention.scale 0.25, where its architecture has 0.353553,", "convert_hf_to_gguf.py"},
+		"residual_scale":    {2.0, "qwen3moe.residual_scale 2", "it runs models where that is 1 or not there"},
+		"rope.scaling.type": {"longrope", "qwen3moe.rope.scaling.type longrope", "it runs default, linear, llama3, none, yarn"},
+	} {
+		tw := twins["qwen3moe"]
+		tw.meta = maps.Clone(tw.meta)
+		tw.meta[key] = want.value
+		_, _, err := LoadFS(folder(map[string][]byte{"m.gguf": tw.gguf("F32")}), "m.gguf")
+		unsupported(t, err, "m.gguf", want.says)
+		require.ErrorContains(t, err, want.remedy)
+	}
+}
+
 // No byte of a weight is looked at before all that is wrong with names and shapes is known.
 func TestSurveyReadsNoWeights(t *testing.T) {
 	c := craftConfig(256)

@@ -73,7 +73,7 @@ func (s *settings) perLayer() map[string][]float64 {
 			continue
 		}
 		if s.values[s.own(key)] = slices.Max(all); slices.Min(all) != slices.Max(all) {
-			s.refuse(fmt.Sprintf("%s %v, layers that are not alike,", field, list), "")
+			s.refuse(fmt.Sprintf("%s %v, layers that are not alike,", field, list), "it runs models where all layers have the same number")
 			differ[key] = all
 		}
 	}

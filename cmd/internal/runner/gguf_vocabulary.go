@@ -83,7 +83,7 @@ func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer,
 	return tokenizer.ByteLevel(meta.name, ggufPieces(meta, vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), pre, begin)
 }
 
-// words is how the embedded vocabulary divides texts into words, if it is one that does. One of which that is not known is refused.
+// words is how the embedded vocabulary divides texts into words, if it is one that does. A kind of vocabulary or a pre-tokenizer that is not known is refused.
 func (s *settings) words() (pre tokenizer.PreTokenizer) {
 	const remedy = "name the model's tokenizer.json with --tokenizer"
 	switch kind := get(s, "tokenizer.ggml.model", ""); kind {

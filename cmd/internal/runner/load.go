@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -226,10 +227,10 @@ func (f file) need(right bool, field, format string, a ...any) {
 	}
 }
 
-// support gives a sound file up unless the runner has what it asks for.
-func (f file) support(has bool, format string, a ...any) {
+// support gives a sound file up unless the runner has what it asks for, and says what to do.
+func (f file) support(has bool, remedy, format string, a ...any) {
 	if !has {
-		check(modelfile.ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)})
+		f.refuse(fmt.Sprintf(format, a...), remedy)
 	}
 }
 
@@ -261,6 +262,7 @@ func opened(fsys fs.FS, name string, read func(fs.FS, string) ([]byte, error)) f
 		f.data, err = read(fsys, name)
 	}
 	f.open(err)
+	f.need(!bytes.HasPrefix(f.data, []byte("version https://git-lfs")), "contents", "are a pointer of Git LFS in place of the file: run git lfs pull in its folder, or download the file itself")
 	return f
 }
 

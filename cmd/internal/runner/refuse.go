@@ -15,7 +15,7 @@ import (
 
 // What to do with weights that are not read. Nothing but a file's header is looked at before it is said.
 const (
-	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize makes one of them of others (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), with what they have lost"
+	readsGGUF  = "of a GGUF file it reads %s: llama.cpp's llama-quantize converts other types into one of these (llama-quantize --allow-requantize IN.gguf OUT.gguf Q4_K_M), and loses some precision once more"
 	readsOther = "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv, and the experts of gpt-oss in MXFP4: most models are published in BF16, too, often under the same name without the quantization in it"
 )
 
@@ -37,7 +37,11 @@ func (a *archive) reads() string {
 // judged refuses an archive with weights in types that are not decoded, all of which it names. Integers are no weights.
 func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
-	for _, t := range a.tensors {
+	for name, t := range a.tensors {
+		if strings.HasSuffix(name, ".qweight") { // of AutoGPTQ and AutoAWQ, which early on said so in a file of their own
+			(&settings{file: a.file, cannot: cannot}).refuse("weights quantized by gptq or awq (tensor "+name+")", without("GPTQ or AWQ"))
+			return
+		}
 		if !t.known() && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
 			count[t.encoding]++
 		}
@@ -60,7 +64,8 @@ func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
 	err := header.fits(cfg)
 	if broken, ok := errors.AsType[modelfile.ErrFile](err); ok && cannot != nil { // the size of a cache does not depend on weights
-		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why)})
+		*cannot = append(*cannot, modelfile.ErrUnsupported{File: broken.File, Feature: fmt.Sprintf("a file whose weights are not those of its header (%s: %s)", broken.Field, broken.Why),
+			Remedy: "a whole file has them: download it again, or another one of the same model"})
 		return
 	}
 	check(err)
@@ -72,7 +77,7 @@ func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	}
 	if len(rest) > 0 {
 		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)),
-			"without it the model would write other texts: it reads files that llama.cpp's convert_hf_to_gguf.py makes of the architectures that it runs, which have no such tensor")
+			"the model would write other texts without that tensor. llama.cpp's convert_hf_to_gguf.py writes none for the architectures that run here: convert the original model with it, or take another GGUF file of the same model")
 	}
 }
 
@@ -116,16 +121,25 @@ func locate(fsys fs.FS, folder string) string {
 	return ""
 }
 
+// without is what to do with a model that was quantized, as the end of its name says.
+func without(ending string) string {
+	return "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + ending + ", as a rule"
+}
+
 // named puts a name where a text has a place for it.
 func named(text, name string) string { return strings.ReplaceAll(text, "%s", name) }
 
-// quantized reads how a method has stored the weights, or refuses it.
+// quantized reads how the weights were quantized, or refuses the method.
 func (s *settings) quantized(c *Config) {
 	field, value := s.lookup("quantization_config")
+	config, _ := value.(map[string]any)
+	if mlx, _ := s.values["quantization"].(map[string]any); mlx["bits"] != nil { // beside quantization_config, or alone
+		s.refuse("weights quantized by MLX (configuration quantization)", without("-4bit or the like"))
+		return
+	}
 	if value == nil {
 		return
 	}
-	config, _ := value.(map[string]any)
 	method, known := config["quant_method"].(string)
 	switch {
 	case method == "mxfp4" && c.Experts.ByTurns: // of its experts alone
@@ -148,7 +162,7 @@ func (s *settings) quantized(c *Config) {
 	remedy := readsOther
 	switch method {
 	case "gptq", "awq", "bitsandbytes", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
-		remedy = "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + strings.ToUpper(method) + ", as a rule"
+		remedy = without(strings.ToUpper(method))
 	}
 	s.refuse(fmt.Sprintf("weights quantized by %s (%s)", method, field), remedy)
 }

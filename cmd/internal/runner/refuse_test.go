@@ -24,6 +24,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		return map[string][]byte{"config.json": craftJSON(craftConfig(8), `,"quantization_config":`+settings), "model.safetensors": craftSafetensors(craftArrays(craftConfig(8), huggingFace), "F32")}
 	}
 	fp8 := withHeader(`{"model.norm.weight":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}`, make([]byte, 8))
+	qweight := withHeader(`{"model.layers.0.mlp.up_proj.qweight":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}`, make([]byte, 8))
 	bytes := withHeader(`{"model.norm.weight":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}}`, make([]byte, 8))
 	for name, c := range map[string]struct {
 		files      map[string][]byte
@@ -32,16 +33,19 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		"shards without index": {map[string][]byte{"config.json": config, "model-00001-of-00002.safetensors": nil},
 			"a folder with model-00001-of-00002.safetensors and without model.safetensors.index.json", "download it", "."},
-		"GGUF":           {map[string][]byte{"m.Q4_K_M.gguf": nil}, "a folder of GGUF files", "name one of them, such as m.Q4_K_M.gguf", "."},
-		"split GGUF":     {map[string][]byte{"m-00001-of-00003.gguf": nil, "m-00002-of-00003.gguf": nil}, "a folder of GGUF files", "name the first of them, m-00001-of-00003.gguf", "."},
-		"pickle":         {map[string][]byte{"config.json": config, "pytorch_model-00001-of-00002.bin": nil}, "PyTorch's pickle format (pytorch_model-00001-of-00002.bin)", "save_pretrained", "."},
-		"Mistral's":      {map[string][]byte{"consolidated.safetensors": nil, "params.json": nil}, "Mistral's own releases (consolidated.safetensors)", "Hugging Face", "."},
-		"Meta's":         {map[string][]byte{"consolidated.00.pth": nil}, "pickle format (consolidated.00.pth)", "Hugging Face", "."},
-		"another name":   {map[string][]byte{"config.json": config, "weights.safetensors": nil}, "a folder whose weights are in weights.safetensors", "name that file", "."},
-		"nothing":        {map[string][]byte{"config.json": config}, "a folder without weights", "model.safetensors.index.json", "."},
-		"GPTQ":           {quantized(`{"quant_method":"gptq","bits":4}`), "weights quantized by gptq (configuration quantization_config)", "without GPTQ", "config.json"},
-		"AWQ":            {quantized(`{"quant_method":"awq","bits":4}`), "weights quantized by awq (configuration quantization_config)", "without AWQ", "config.json"},
-		"MXFP4":          {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv", "config.json"},
+		"GGUF":         {map[string][]byte{"m.Q4_K_M.gguf": nil}, "a folder of GGUF files", "name one of them, such as m.Q4_K_M.gguf", "."},
+		"split GGUF":   {map[string][]byte{"m-00001-of-00003.gguf": nil, "m-00002-of-00003.gguf": nil}, "a folder of GGUF files", "name the first of them, m-00001-of-00003.gguf", "."},
+		"pickle":       {map[string][]byte{"config.json": config, "pytorch_model-00001-of-00002.bin": nil}, "PyTorch's pickle format (pytorch_model-00001-of-00002.bin)", "save_pretrained", "."},
+		"Mistral's":    {map[string][]byte{"consolidated.safetensors": nil, "params.json": nil}, "Mistral's own releases (consolidated.safetensors)", "Hugging Face", "."},
+		"Meta's":       {map[string][]byte{"consolidated.00.pth": nil}, "pickle format (consolidated.00.pth)", "Hugging Face", "."},
+		"another name": {map[string][]byte{"config.json": config, "weights.safetensors": nil}, "a folder whose weights are in weights.safetensors", "name that file", "."},
+		"nothing":      {map[string][]byte{"config.json": config}, "a folder without weights", "model.safetensors.index.json", "."},
+		"GPTQ":         {quantized(`{"quant_method":"gptq","bits":4}`), "weights quantized by gptq (configuration quantization_config)", "without GPTQ", "config.json"},
+		"AWQ":          {quantized(`{"quant_method":"awq","bits":4}`), "weights quantized by awq (configuration quantization_config)", "without AWQ", "config.json"},
+		"MXFP4":        {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv", "config.json"},
+		"MLX": {map[string][]byte{"config.json": craftJSON(craftConfig(8), `,"quantization":{"group_size":64,"bits":4},"quantization_config":{"group_size":64,"bits":4}`), "model.safetensors": fp8},
+			"weights quantized by MLX (configuration quantization)", "without -4bit", "config.json"},
+		"AutoGPTQ":       {map[string][]byte{"config.json": config, "quantize_config.json": []byte(`{"bits":4}`), "model.safetensors": qweight}, "weights quantized by gptq or awq (tensor model.layers.0.mlp.up_proj.qweight)", "without GPTQ or AWQ", "model.safetensors"},
 		"no method":      {quantized(`7`), "weights quantized by an unknown method", "BF16", "config.json"},
 		"FP8":            {map[string][]byte{"config.json": config, "model.safetensors": fp8}, "tensor type F8_E4M3 (1 of 1 tensors)", "F8_E4M3 with a weight_scale_inv", "model.safetensors"},
 		"bytes":          {map[string][]byte{"config.json": config, "model.safetensors": bytes}, "tensor type U8 (1 of 1 tensors)", "it reads F32, F16, BF16", "model.safetensors"},
@@ -60,6 +64,15 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 	_, _, err := LoadFS(folder(map[string][]byte{"m.onnx": nil}), "m.onnx")
 	require.ErrorContains(t, err, "m.onnx: a name that ends in .onnx is not supported by this runner; it reads folders")
+	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+	for name, files := range map[string]map[string][]byte{"model.safetensors": {"model.safetensors": pointer, "config.json": config}, "m.gguf": {"m.gguf": pointer}} {
+		_, _, err = LoadFS(folder(files), name)
+		refused(t, err, name, "contents", "are a pointer of Git LFS in place of the file: run git lfs pull", name)
+	}
+	for _, version := range []byte{2, 3} {
+		_, _, err = LoadFS(folder(map[string][]byte{"m.gguf": {'G', 'G', 'U', 'F', 0, 0, 0, version}}), "m.gguf")
+		unsupported(t, err, "m.gguf", "a big-endian GGUF file")
+	}
 	_, err = tokenizer.Read("tokenizer.model", nil, 5)
 	require.ErrorContains(t, err, "tokenizer.model: SentencePiece's own file is not supported by this runner; it reads tokenizer.json")
 }

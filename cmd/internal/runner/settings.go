@@ -35,10 +35,16 @@ func (s *settings) refuse(feature, remedy string) {
 	*s.cannot = append(*s.cannot, modelfile.ErrUnsupported{File: s.name, Feature: feature, Remedy: remedy})
 }
 
-func (s *settings) support(has bool, format string, a ...any) {
+func (s *settings) support(has bool, remedy, format string, a ...any) {
 	if !has {
-		s.refuse(fmt.Sprintf(format, a...), "")
+		s.refuse(fmt.Sprintf(format, a...), remedy)
 	}
+}
+
+// listed is the keys of a table but some, for a remedy.
+func listed[V any](table map[string]V, but ...string) string {
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(key string) bool { return key == "" || slices.Contains(but, key) })
+	return strings.Join(keys, ", ")
 }
 
 func (s *settings) lookup(key string) (field string, value any) {
@@ -86,7 +92,7 @@ func as[T any](s *settings, field string, value any) (v T) {
 func (s *settings) only(plain map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(plain)) {
 		_, v := s.lookup(key)
-		s.support(v == nil || v == plain[key], "%s %v", key, v)
+		s.support(v == nil || v == plain[key], fmt.Sprintf("it runs models where that is %v or not there", plain[key]), "%s %v", s.own(key), v)
 	}
 }
 
@@ -136,7 +142,7 @@ func (s *settings) flatten(key string) {
 }
 
 // inherited are settings of a larger model that count for its text model, too.
-var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
+var inherited = []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config", "quantization"}
 
 // larger are the models whose text models are those of a family, which may have their names.
 var larger = map[string]string{"gemma3": "gemma3_text", "llama4": "llama4_text"}
@@ -162,7 +168,7 @@ func parseConfig(f file, cannot *[]modelfile.ErrUnsupported) Config {
 		outer := s.values
 		name := get(s, "model_type", "")
 		// The text of others may see in other ways, such as PaliGemma's.
-		s.support(larger[name] != "", "model_type %s with a text_config", name)
+		s.support(larger[name] != "", "of larger models it runs the text model of "+listed(larger), "model_type %s with a text_config", name)
 		s.section, s.values = "configuration text_config", text
 		maps.DeleteFunc(outer, func(key string, _ any) bool { return !slices.Contains(inherited, key) })
 		s.assume(outer)
@@ -209,7 +215,9 @@ func (s *settings) rope(b *Block, layers string, context int) {
 	}
 	kind := get(s, prefix+key, "")
 	scaling, known := scalings[kind]
-	s.support(known, "%s%s %s", prefix, key, kind)
+	if !known {
+		s.refuse(s.own(prefix+key)+" "+kind, "it runs "+listed(scalings))
+	}
 	if scaling == backend.NoScaling {
 		return
 	}
