@@ -104,7 +104,9 @@ type modelRow struct {
 
 // run measures a model on all combinations of threads, layouts and types.
 func (m *modelBench) run(cmd *cobra.Command, f benchFlags) (err error) {
-	model, _, err := runner.Load(m.model, "")
+	bar := &loadBar{line: newProgress(cmd.ErrOrStderr()), begin: time.Now()}
+	model, err := runner.LoadWeights(m.model, bar.show)
+	bar.line.clear()
 	if err != nil {
 		return err
 	}

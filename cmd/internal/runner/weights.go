@@ -16,8 +16,11 @@ type Matrix struct {
 	Bias []float32
 }
 
-// pack is the matrix as the runner multiplies by it.
+// pack is the matrix as the runner multiplies by it; of a matrix that is not decoded it is none.
 func (m dense) pack(bias dense) Matrix {
+	if m.data == nil {
+		return Matrix{}
+	}
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, nil), bias.data}
 }
 
@@ -145,9 +148,7 @@ func (a *archive) model(cfg Config) *Model {
 	for _, t := range a.tensors {
 		m.Types[t.encoding]++
 	}
-	for _, data := range a.files {
-		m.Size += len(data)
-	}
+	m.Size = a.size()
 	for _, t := range a.tensors {
 		n := 1
 		for _, size := range t.shape {
