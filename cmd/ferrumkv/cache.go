@@ -162,11 +162,12 @@ func (f *clearFlags) run(cmd *cobra.Command) error {
 			open++
 			continue
 		}
-		if failed := c.remove(); failed != nil {
+		bytes, failed := c.remove()
+		if removed, left = removed+bytes, left-bytes; failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
-		n, removed, left = n+1, removed+c.Bytes, left-c.Bytes
+		n++
 	}
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "removed %s, %s; %s left\n", count(n, "folder"), byteSize(removed), byteSize(left)); err != nil {
 		return err

@@ -147,22 +147,25 @@ func isOpen(path string) bool {
 	return errors.As(err, new(disk.ErrInUse))
 }
 
-// remove removes the files of a cache and its folder, if nothing else is in there. A process that opens it meanwhile finds out, and computes.
-func (c *diskCache) remove() error {
+// remove removes the files of a cache, and its folder if nothing else is in there. It returns the bytes of what it removed, also with an error.
+// A process that opens the cache meanwhile finds out, and computes.
+func (c *diskCache) remove() (bytes int64, err error) {
 	for _, name := range filesOfDisk {
 		name = filepath.Join(c.path, name)
-		if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		info, err := os.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
 			continue // what is a folder or a link is nobody's but its owner's
 		}
 		if err := os.Remove(name); err != nil {
-			return err
+			return bytes, err
 		}
+		bytes += info.Size()
 	}
 	others, err := os.ReadDir(c.path)
 	if err == nil && len(others) > 0 {
-		return fmt.Errorf("%s: has files of others, such as %s, and stays with them", c.path, others[0].Name())
+		return bytes, fmt.Errorf("%s: has files of others, such as %s, and stays with them", c.path, others[0].Name())
 	}
-	return errors.Join(err, os.Remove(c.path))
+	return bytes, errors.Join(err, os.Remove(c.path))
 }
 
 // format is how the blocks are stored: "K f16, V f16, blocks of 16".

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -144,6 +145,24 @@ func TestCacheClearLeavesOthers(t *testing.T) {
 		require.FileExists(t, file)
 	}
 	require.DirExists(t, target)
+}
+
+// What is removed beside a file of others counts: no more than asked is removed elsewhere.
+func TestCacheKeepCountsWhatIsRemoved(t *testing.T) {
+	dir, folders := leave(t)
+	other := filepath.Join(folders[2], "notes.txt")
+	require.NoError(t, os.WriteFile(other, []byte("mine"), 0o600))
+	caches, err := diskCaches(dir)
+	require.NoError(t, err)
+	require.Equal(t, folders[2], caches[0].path)
+	keep := bytesOf(caches[1:])
+	r := fails(t, []string{"cache", "clear", "--disk", dir, "--keep", fmt.Sprint(keep)}, "has files of others, such as notes.txt")
+	require.Equal(t, fmt.Sprintf("removed 0 folders, %s; %s left\n", byteSize(caches[0].Bytes), byteSize(keep)), r.stdout)
+	require.FileExists(t, other)
+	left, err := diskCaches(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	require.Equal(t, keep, bytesOf(left))
 }
 
 func TestCacheBadFlags(t *testing.T) {

@@ -42,6 +42,9 @@ func newChat() *cobra.Command {
 answers. A line that ends in \ goes on in the next one. The model's chat template makes the
 prompt; a model without one needs --template, or 'ferrumkv generate'.
 
+What a model thinks before it answers, between <think> and </think> or in the channels of
+gpt-oss, is printed to standard error as [thinks: ...], and the answer to standard output.
+
 The cache stays between turns: of each prompt, which is the whole conversation, only what is
 new is computed, and a line on standard error says how much that was. Where a template takes
 something out of earlier answers, such as what a model thought, the conversation is computed
@@ -137,13 +140,21 @@ func (f *chatFlags) readTemplate() (t chat.Template, err error) {
 // try renders a conversation, so that a template that cannot be used is known before the model is read.
 func (f *chatFlags) try(ctx context.Context, t chat.Template) error {
 	hello := []chat.Message{{Role: "user", Content: "hello"}}
-	if _, err := t.Render(ctx, hello, true); err != nil {
+	without, err := t.Render(ctx, hello, true)
+	if err == nil && without == "" {
+		err = chat.ErrTemplate{Why: "makes no text of a message"}
+	}
+	if err != nil {
 		return fmt.Errorf("%w; name another one with --template FILE", err)
 	}
 	if f.system == "" {
 		return nil
 	}
-	if _, err := t.Render(ctx, append([]chat.Message{{Role: "system", Content: f.system}}, hello...), true); err != nil {
+	with, err := t.Render(ctx, append([]chat.Message{{Role: "system", Content: f.system}}, hello...), true)
+	if err == nil && with == without {
+		err = chat.ErrTemplate{Why: "leaves system prompts out"}
+	}
+	if err != nil {
 		return fmt.Errorf("--system: %w; say it in the first message instead", err)
 	}
 	return nil

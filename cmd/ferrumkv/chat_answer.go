@@ -10,11 +10,12 @@ import (
 // chatAnswer is an answer and what it cost, as --json prints it.
 type chatAnswer struct {
 	User            string  `json:"user"`
-	Text            string  `json:"text"`
-	PromptTokens    int     `json:"prompt_tokens"`   // the whole conversation's
-	ReusedTokens    int     `json:"reused_tokens"`   // that were in the cache
-	ComputedTokens  int     `json:"computed_tokens"` // that were not
-	Tokens          int     `json:"tokens"`          // of the answer
+	Text            string  `json:"text"`               // what the model says
+	Thinking        string  `json:"thinking,omitempty"` // what it thought before
+	PromptTokens    int     `json:"prompt_tokens"`      // the whole conversation's
+	ReusedTokens    int     `json:"reused_tokens"`      // that were in the cache
+	ComputedTokens  int     `json:"computed_tokens"`    // that were not
+	Tokens          int     `json:"tokens"`             // of the answer
 	PrefillSeconds  float64 `json:"prefill_seconds"`
 	DecodePerSecond float64 `json:"decode_tokens_per_second"`
 	Stop            string  `json:"stop"`            // end (of the turn), stop (string), length (max tokens), capacity (of the cache), interrupted

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,26 +43,16 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 		return fmt.Errorf("the conversation has %s with this message, more than %s; begin a new one, or give it more room with --context", count(len(past.Tokens), "token"), d.limit)
 	}
 	a := &chatAnswer{User: said, PromptTokens: len(past.Tokens), Stop: "end"}
-	var answer strings.Builder
-	decoder, stops := d.tokenizer.Decoder(past.Tokens...), chat.NewStops(d.sampling.stop)
-	say := func(piece string) error {
-		answer.WriteString(piece)
-		if d.json {
-			return nil
-		}
-		_, err := io.WriteString(d.out, piece)
-		return err
-	}
+	decoder, answer := d.tokenizer.Decoder(past.Tokens...), d.listen(text)
 	emit := func(_ int, token uint32) error {
-		piece := decoder.Add(token)
-		past.Add(token, piece, decoder.Whole())
+		piece, name := decoder.Add(token), d.tokenizer.Control(token)
+		past.Add(token, piece+name, decoder.Whole())
 		a.Tokens++
-		shown, over := stops.Add(piece)
-		if err := say(shown); err != nil {
+		if err := answer.hear(answer.parts.Add(cmp.Or(name, piece), name != "")); err != nil {
 			return err
 		}
 		switch {
-		case over:
+		case answer.over:
 			a.Stop = "stop"
 		case ctx.Err() != nil:
 			a.Stop = "interrupted"
@@ -75,15 +66,15 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 		err, a.Stop = nil, "interrupted"
 	}
 	if err != nil || a.Tokens == 0 && a.Stop == "interrupted" {
+		answer.endThought()
 		d.note("the message was not answered, and is not in the conversation")
 		return err
 	}
-	rest, over := stops.Add(decoder.Rest())
-	if err := say(rest + stops.Rest()); err != nil {
+	if err := answer.end(decoder.Rest()); err != nil {
 		return err
 	}
 	switch {
-	case over:
+	case answer.over:
 		a.Stop = "stop"
 	case a.Stop != "end":
 	case a.Tokens == d.maxTokens:
@@ -91,9 +82,9 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 	case a.PromptTokens+a.Tokens > d.capacity:
 		a.Stop = "capacity"
 	}
-	past.End(answer.Len())
-	d.past, d.messages = past, append(messages, chat.Message{Role: "assistant", Content: answer.String()})
-	a.Text = answer.String()
+	past.End(len(past.Text) - len(text) - answer.cut())
+	d.past, d.messages = past, append(messages, chat.Message{Role: "assistant", Content: answer.parts.Content(answer.cut())})
+	a.Text, a.Thinking = answer.said.String(), answer.thought.String()
 	a.measure(report)
 	return d.show(a)
 }

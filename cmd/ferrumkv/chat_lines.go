@@ -25,6 +25,9 @@ func (d *dialogue) talk(cmd *cobra.Command) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	if ended := cmd.Context(); ended.Err() != nil { // by a signal that came before this, which nothing else looks at
+		return context.Cause(ended)
+	}
 	in := cmd.InOrStdin()
 	file, _ := in.(*os.File)
 	lines, ask := make(chan line), func() {}
@@ -95,7 +98,8 @@ func endedBy(s os.Signal) error {
 func read(in io.Reader, lines chan<- line) {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, longestPrompt)
-	for said := ""; scanner.Scan(); {
+	said := ""
+	for scanner.Scan() {
 		text, more := strings.CutSuffix(scanner.Text(), `\`)
 		said += text
 		if more && len(said) < longestPrompt {
@@ -107,7 +111,9 @@ func read(in io.Reader, lines chan<- line) {
 	}
 	err := scanner.Err()
 	if err == nil {
-		err = io.EOF
+		if err = io.EOF; said != "" { // its last line was to go on
+			lines <- line{text: strings.TrimSuffix(said, "\n")}
+		}
 	} else if errors.Is(err, bufio.ErrTooLong) {
 		err = fmt.Errorf("a line is longer than %s", byteSize(longestPrompt))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,25 @@ func TestChat(t *testing.T) {
 	whole := succeeds(t, "generate", "--max-tokens", "30", "--prompt", "user: Once upon\na time\n").stdout
 	require.Equal(t, strings.TrimPrefix(whole, "user: Once upon\na time\n"), r.stdout)
 	require.Regexp(t, `^\[computed 24 of 24 tokens; 0 in the cache; \d+\.\d tokens/s; --max-tokens 30\]\n$`, r.stderr)
+}
+
+// A last line that was to go on is answered, and not lost.
+func TestChatLastLine(t *testing.T) {
+	for _, input := range []string{"Once upon\\", "Once upon\\\n"} {
+		answers := chats(t, input, "--max-tokens", "2")
+		require.Len(t, answers, 1)
+		require.Equal(t, "Once upon", answers[0]["user"])
+	}
+}
+
+// A signal that came while the model was loaded ends the conversation before it begins.
+func TestChatInterruptedBefore(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errTerminated)
+	cmd := newChat()
+	cmd.SetContext(ctx)
+	cmd.SetIn(strings.NewReader(""))
+	require.ErrorIs(t, new(dialogue).talk(cmd), errTerminated)
 }
 
 // A template that takes something out of earlier answers is followed, and what is before that stays in the cache.
@@ -178,6 +198,8 @@ func TestChatRefusals(t *testing.T) {
 	template := func(source string) []string { return []string{"chat", "--template", file(t, "t.jinja", source)} }
 	fails(t, template("{% include '/etc/hostname' %}"), "the chat template: ", `unknown statement "include"`, "name another one with --template FILE")
 	fails(t, append(template(`{% if messages[0].role == 'system' %}{{ raise_exception('No system role') }}{% endif %}x`), "--system", "y"), "--system: the chat template: No system role; say it in the first message instead")
+	fails(t, append(template("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"), "--system", "y"), "--system: the chat template: leaves system prompts out; say it in the first message instead")
+	fails(t, template("{% if false %}x{% endif %}"), "the chat template: makes no text of a message; name another one with --template FILE")
 	fails(t, append(template("x"), "--max-tokens", "-1"), "--max-tokens -1: need at least 1")
 	fails(t, append(template("x"), "--stop", ""), "--stop: is empty")
 	fails(t, append(template("x"), "--context", "-1"), "--context -1")

@@ -142,7 +142,7 @@ func withoutLastEnd(text string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
-// isPiped reports whether somebody has put a text into standard input: it is a pipe or a file, and neither a
+// isPiped reports whether somebody has put a text into standard input: it is a pipe, a socket or a file, and neither a
 // terminal nor the null device.
 func isPiped(in io.Reader) bool {
 	f, ok := in.(*os.File)
@@ -150,5 +150,5 @@ func isPiped(in io.Reader) bool {
 		return true
 	}
 	info, err := f.Stat() // an error where it is closed
-	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0)
 }

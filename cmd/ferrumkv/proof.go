@@ -79,7 +79,7 @@ func (f proofFlags) run(cmd *cobra.Command) (err error) {
 	p.line("date", "%s", begin.UTC().Format(time.RFC3339))
 	p.machine(be.Info())
 	p.line("ready", "after %s", seconds(time.Since(begin).Seconds()))
-	files := func(context.Context) error { return p.files(f.model) } // last: hashing reads all of them
+	files := func(ctx context.Context) error { return p.files(ctx, f.model) } // last: hashing reads all of them
 	for _, part := range []func(context.Context) error{p.shape, p.logits, p.text, p.speed, files} {
 		if err := cmp.Or(part(cmd.Context()), p.err); err != nil {
 			return err

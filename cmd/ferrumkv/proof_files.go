@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,27 +15,43 @@ import (
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 )
 
-// files writes the files of a model with their sizes and SHA-256. Of a folder these are the ones that a model is read from.
-func (p *proof) files(model modelFlags) error {
+// files writes the files of a model with their sizes and SHA-256. Of a folder these are all in JSON and safetensors, of which a model is read.
+func (p *proof) files(ctx context.Context, model modelFlags) error {
 	folder, names, err := model.files()
 	for _, name := range names {
 		if err == nil {
-			err = p.file(folder, name)
+			err = p.file(ctx, folder, name)
 		}
 	}
 	return err
 }
 
-func (p *proof) file(folder fs.FS, name string) error {
+func (p *proof) file(ctx context.Context, folder fs.FS, name string) error {
 	f, err := folder.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, f)
+	n, err := io.Copy(h, until{ctx, f})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	p.line("file", "%s, %d bytes, SHA-256 %x", name, n, h.Sum(nil))
-	return err
+	return nil
+}
+
+// until reads as long as nobody interrupts that.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
 }
 
 var firstPart = regexp.MustCompile(`-00001-of-(\d{5}\.gguf)$`)

@@ -31,7 +31,7 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // accepts is what the values of flags are, by their types.
 var accepts = map[string]string{"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
-	"intSlice": "whole numbers with commas between them", "duration": "a time such as 500ms, 2s or 1h", "bool": "true and false"}
+	"intSlice": "whole numbers with commas between them", "duration": "a time such as 500ms, 2s or 1h", "bool": "true or false"}
 
 // flagLike is the flag of a command that name may stand for; "": none.
 func flagLike(cmd *cobra.Command, name string) string {
@@ -102,7 +102,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		var names []string
 		for _, sub := range cmd.Commands() {
-			names = append(names, sub.Name())
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
 		}
 		what, like = "command", closest(args[0], names)
 	case cmd.Flags().Lookup("prompt") != nil:

@@ -19,18 +19,26 @@ const (
 	// Apart is the argument that makes the program render what Serve reads.
 	Apart = "render-chat-template"
 
-	maxTime   = 10 * time.Second
-	maxMemory = 512 << 20
-	maxText   = 64 << 20
-	// overMemory is the exit code of a process that has more than maxMemory.
+	maxText = 64 << 20
+	// overMemory is the exit code of a process that takes more memory than it may.
 	overMemory = 3
 )
+
+// limits are what a process may take.
+type limits struct {
+	time   time.Duration
+	memory uint64 // bytes
+}
+
+// most is more than any model's template takes.
+var most = limits{10 * time.Second, 512 << 20}
 
 // order is what the process is asked for, and outcome what it answers.
 type order struct {
 	Template Template
 	Messages []Message
 	Answer   bool
+	Memory   uint64 // bytes that it may take
 }
 
 type outcome struct{ Text, Refused string }
@@ -38,7 +46,11 @@ type outcome struct{ Text, Refused string }
 // Render is the text of a conversation; with answer it ends where the model's next answer begins. It fails with ErrTemplate where the
 // template refuses the conversation, cannot be read, or takes more time or memory than any model's does.
 func (t *Template) Render(ctx context.Context, messages []Message, answer bool) (string, error) {
-	in, err := json.Marshal(order{*t, messages, answer})
+	return t.renderWithin(ctx, messages, answer, most)
+}
+
+func (t *Template) renderWithin(ctx context.Context, messages []Message, answer bool, most limits) (string, error) {
+	in, err := json.Marshal(order{*t, messages, answer, most.memory})
 	if err != nil {
 		return "", err
 	}
@@ -46,7 +58,7 @@ func (t *Template) Render(ctx context.Context, messages []Message, answer bool) 
 	if err != nil {
 		return "", err
 	}
-	limited, cancel := context.WithTimeout(ctx, maxTime)
+	limited, cancel := context.WithTimeout(ctx, most.time)
 	defer cancel()
 	cmd := exec.CommandContext(limited, program, Apart)
 	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(in), time.Second
@@ -58,9 +70,9 @@ func (t *Template) Render(ctx context.Context, messages []Message, answer bool) 
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case limited.Err() != nil:
-		return "", ErrTemplate{fmt.Sprintf("takes longer than %v", maxTime)}
+		return "", ErrTemplate{fmt.Sprintf("takes longer than %v", most.time)}
 	case ended != nil && ended.ExitCode() == overMemory:
-		return "", ErrTemplate{fmt.Sprintf("takes more than %d MiB of memory", maxMemory>>20)}
+		return "", ErrTemplate{fmt.Sprintf("takes more than %d MiB of memory", most.memory>>20)}
 	case ended != nil:
 		return "", ErrTemplate{fmt.Sprintf("cannot be rendered: the process that does it ended with %v", ended)}
 	case err != nil:
@@ -88,13 +100,15 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// Serve renders the one conversation that Render sends, in a process that ends when that takes too much memory.
+// Serve renders the one conversation that Render sends, in a process that ends when that takes too much memory. One that takes too long is
+// ended by Render, and ends by itself where the process that runs Render is gone.
 func Serve(in io.Reader, out io.Writer) error {
-	go watch()
+	time.AfterFunc(most.time+time.Second, func() { os.Exit(1) })
 	var o order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return err
 	}
+	go watch(o.Memory)
 	text, err := o.Template.render(o.Messages, o.Answer)
 	answer := outcome{Text: text}
 	if err != nil {
@@ -103,11 +117,11 @@ func Serve(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(answer)
 }
 
-// watch ends the process when it has too much memory. Memory grows by no more than a copy of what there is between two looks.
-func watch() {
+// watch ends the process when it has more memory than it may. Memory grows by no more than a copy of what there is between two looks.
+func watch(most uint64) {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	for range time.Tick(2 * time.Millisecond) {
-		if metrics.Read(sample); sample[0].Value.Uint64()-sample[1].Value.Uint64() > maxMemory {
+		if metrics.Read(sample); sample[0].Value.Uint64()-sample[1].Value.Uint64() > most {
 			os.Exit(overMemory)
 		}
 	}

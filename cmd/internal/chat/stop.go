@@ -31,13 +31,13 @@ func (s *Stops) Add(piece string) (text string, over bool) {
 		s.held = ""
 		return text[:first], true
 	}
-	s.held = text[len(text)-s.begun(text):]
+	s.held = text[len(text)-begun(text, s.of...):]
 	return strings.TrimSuffix(text, s.held), false
 }
 
-// begun is how much of the end of a text one of the strings begins with.
-func (s *Stops) begun(text string) (n int) {
-	for _, stop := range s.of {
+// begun is how much of the end of a text one of some strings begins with.
+func begun(text string, of ...string) (n int) {
+	for _, stop := range of {
 		for k := min(len(stop)-1, len(text)); k > n; k-- {
 			if strings.HasSuffix(text, stop[:k]) {
 				n = k

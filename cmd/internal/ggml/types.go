@@ -24,6 +24,8 @@ var Types = map[uint32]Type{
 	1:  {"F16", 1, 2, func(dst []float32, src []byte) { dst[0] = f16(src) }},
 	2:  {"Q4_0", 32, 18, q4_0},
 	3:  {"Q4_1", 32, 20, q4_1},
+	4:  {Name: "Q4_2"},
+	5:  {Name: "Q4_3"},
 	6:  {"Q5_0", 32, 22, q5_0},
 	7:  {"Q5_1", 32, 24, q5_1},
 	8:  {"Q8_0", 32, 34, q8_0},
@@ -49,9 +51,16 @@ var Types = map[uint32]Type{
 	28: {Name: "F64"},
 	29: {Name: "IQ1_M"},
 	30: {"BF16", 1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
+	31: {Name: "Q4_0_4_4"},
+	32: {Name: "Q4_0_4_8"},
+	33: {Name: "Q4_0_8_8"},
 	34: {Name: "TQ1_0"},
 	35: {Name: "TQ2_0"},
+	36: {Name: "IQ4_NL_4_4"},
+	37: {Name: "IQ4_NL_4_8"},
+	38: {Name: "IQ4_NL_8_8"},
 	39: {"MXFP4", 32, 17, mxfp4},
+	40: {Name: "NVFP4"},
 }
 
 // Scales is where a block has numbers in binary16, for the types of which these alone can make an element infinite or not a number.

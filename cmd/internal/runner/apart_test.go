@@ -176,3 +176,11 @@ func TestScalesTakeLittleMemory(t *testing.T) {
 		})
 	}
 }
+
+// Scales are no parameters: a matrix has as many as it has elements.
+func TestScalesAreNotCounted(t *testing.T) {
+	a := crafted([2]int{2, 2}, part{"x.weight", "F8_E4M3", []int{4, 4}, counting(16)}, part{"x.weight_scale_inv", "F32", []int{2, 2}, words(1, 2, 3, 4)}, part{"y.weight", "F32", []int{2}, words(1, 2)})
+	types, parameters := a.count()
+	require.Equal(t, map[string]int{"F8_E4M3": 1, "F32": 1}, types)
+	require.Equal(t, 18, parameters)
+}

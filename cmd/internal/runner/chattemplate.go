@@ -45,10 +45,10 @@ func (s *settings) piece(key string) string {
 	if id == NoToken || s.values[tokens] == nil {
 		return ""
 	}
-	all := ggufStrings(s, tokens, get[ggufList](s, tokens).n)
+	all := s.vocabulary()
 	field, _ := s.lookup(key)
 	s.need(uint64(id) < uint64(len(all)), field, "is %d in a vocabulary of %d", id, len(all))
-	return all[id]
+	return all[id].Text
 }
 
 // chat is what files of a folder say of conversations.

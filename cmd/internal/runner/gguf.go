@@ -157,6 +157,9 @@ func ggufConfig(meta *settings, a *archive) Config {
 	}
 	differ := meta.perLayer()
 	c := meta.config()
+	for l := range max(len(c.Blocks), 1) {
+		_, c.block(l).OBias = a.tensors["blk.0.attn_output.bias"]
+	}
 	c.differ(differ)
 	for l := range max(len(c.Blocks), 1) {
 		r := &c.block(l).RoPE

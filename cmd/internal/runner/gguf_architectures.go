@@ -136,6 +136,9 @@ func (s *settings) familiar(family string) {
 			s.assume(map[string]any{key: value})
 		}
 	}
+	if key := s.own("rope_scaling.rope_type"); s.arch == "phi3" && s.values[key] == "longrope" { // see ggufLongRoPE
+		delete(s.values, key)
+	}
 	if s.arch == "llama4" {
 		s.assume(map[string]any{"intermediate_size_mlp": s.values[s.own("intermediate_size")]})
 	}

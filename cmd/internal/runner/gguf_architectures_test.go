@@ -124,14 +124,14 @@ func stack(list []array) (out []array) {
 // permute puts rows of queries and keys in the order of llama's files: the two halves of a head in turns.
 func permute(list []array) []array {
 	for i, a := range list {
-		if !strings.Contains(a.name, "q_proj.w") && !strings.Contains(a.name, "k_proj.w") {
+		if !strings.Contains(a.name, "q_proj.") && !strings.Contains(a.name, "k_proj.") {
 			continue
 		}
-		data := slices.Clone(a.data)
+		data, cols := slices.Clone(a.data), len(a.data)/a.shape[0]
 		for row := range a.shape[0] {
 			head, r := row/8*8, row%8
 			from := head + r%2*4 + r/2
-			copy(data[row*twinDim:(row+1)*twinDim], a.data[from*twinDim:])
+			copy(data[row*cols:(row+1)*cols], a.data[from*cols:])
 		}
 		list[i].data = data
 	}
@@ -140,7 +140,7 @@ func permute(list []array) []array {
 
 var ggufTwinNames = []string{"model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output", "model.layers", "blk", "input_layernorm", "attn_norm",
 	"post_attention_layernorm", "ffn_norm", "self_attn.o_proj", "attn_output", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "mlp.gate.", "ffn_gate_inp.",
-	"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj", "ffn_down_exps", "mlp.down_proj", "ffn_down"}
+	"mlp.experts.gate_proj", "ffn_gate_exps", "mlp.experts.up_proj", "ffn_up_exps", "mlp.experts.down_proj", "ffn_down_exps", "mlp.down_proj", "ffn_down", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up"}
 
 var twins = map[string]twin{
 	"qwen3moe": {config: map[string]any{"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": true, "head_dim": 8},
@@ -167,21 +167,26 @@ var twins = map[string]twin{
 		arrays: biases(twinArrays(expertArrays(3)...), 0), change: func(list []array) []array {
 			return permute(slices.DeleteFunc(stack(list), func(a array) bool { return strings.HasSuffix(a.name, "bias") }))
 		}},
+	// A Llama that was made of Qwen2 has no bias of its outputs.
+	"llama-biased": {config: map[string]any{"model_type": "qwen2"}, arch: "llama", arrays: biases(twinArrays(append(projections(), gatedBlock("mlp.", twinHidden)...)...), 1), change: permute},
 	"phi3": {config: map[string]any{"model_type": "phi3", "sliding_window": 5, "partial_rotary_factor": 0.75},
 		arch: "phi3", meta: map[string]any{"attention.sliding_window": 5, "rope.dimension_count": 6, "rope.scaling.attn_factor": 1.0},
 		arrays: twinArrays(shape("self_attn.qkv_proj", (twinHeads+2*twinKV)*8, twinDim), shape("mlp.gate_up_proj", 2*twinHidden, twinDim), shape("mlp.down_proj", twinDim, twinHidden)),
 		names:  []string{"self_attn.qkv_proj", "attn_qkv", "mlp.gate_up_proj", "ffn_up"}},
 	"phi3-long": {config: map[string]any{"model_type": "phi3", "original_max_position_embeddings": 48, "max_position_embeddings": 96, "rope_scaling": map[string]any{"type": "longrope",
 		"short_factor": []float64{1, 1, 1, 1}, "long_factor": []float64{1, 2, 3, 4}}},
-		arch: "phi3", meta: map[string]any{"rope.dimension_count": 8, "context_length": 96, "rope.scaling.original_context_length": 48, "rope.scaling.attn_factor": math.Sqrt(1 + math.Log(2)/math.Log(48))},
+		arch: "phi3", meta: map[string]any{"rope.dimension_count": 8, "context_length": 96, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": 48, "rope.scaling.attn_factor": math.Sqrt(1 + math.Log(2)/math.Log(48))},
 		arrays: twinArrays(shape("self_attn.qkv_proj", (twinHeads+2*twinKV)*8, twinDim), shape("mlp.gate_up_proj", 2*twinHidden, twinDim), shape("mlp.down_proj", twinDim, twinHidden)),
 		names:  []string{"self_attn.qkv_proj", "attn_qkv", "mlp.gate_up_proj", "ffn_up"}, change: func(list []array) []array {
 			return append(list, array{"rope_factors_short.weight", []int{4}, []float32{1, 1, 1, 1}}, array{"rope_factors_long.weight", []int{4}, []float32{1, 2, 3, 4}})
 		}},
 }
 
-// metaNumber is a value of GGUF's metadata.
+// metaNumber is a value of GGUF's metadata, a number or a text.
 func metaNumber(v any) []byte {
+	if s, ok := v.(string); ok {
+		return join(u32(ggufString), text(s))
+	}
 	if f, ok := v.(float64); ok {
 		return join(u32(ggufF32), u32(math.Float32bits(float32(f))))
 	}
@@ -244,6 +249,14 @@ func TestGGUFArchitectures(t *testing.T) {
 				g, _, err := LoadFS(folder(map[string][]byte{"m.gguf": tw.gguf(kind)}), "m.gguf")
 				require.NoError(t, err, kind)
 				require.Equal(t, m.Context, g.Context)
+				elements := 0
+				for _, a := range tw.arrays {
+					elements += len(a.data)
+				}
+				if name == "phi3" { // whose tensors are divided when they are loaded
+					require.Equal(t, []int{elements, elements}, []int{m.Parameters, g.Parameters})
+					require.Equal(t, len(tw.arrays), m.Types["F32"])
+				}
 				got := logits(g)
 				for i := range want {
 					require.InDelta(t, want[i], got[i], 2e-6*largest, "%s, logit %d", kind, i)

@@ -15,39 +15,75 @@ func (s *settings) specials() {
 	}
 }
 
+// vocabulary is the pieces of the embedded vocabulary, which are decoded once. They are normal ones where the file has no types.
+func (s *settings) vocabulary() []tokenizer.Piece {
+	const tokens, types = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
+	if s.pieces != nil {
+		return s.pieces
+	}
+	texts := ggufStrings(s, tokens, get[ggufList](s, tokens).n)
+	s.pieces = make([]tokenizer.Piece, len(texts))
+	for i, text := range texts {
+		s.pieces[i] = tokenizer.Piece{Text: text, Kind: tokenizer.NormalPiece}
+	}
+	if s.values[types] != nil {
+		for i, kind := range ggufFloats(s, types, len(texts)) {
+			s.pieces[i].Kind = tokenizer.PieceKind(kind)
+		}
+	}
+	for i, p := range s.pieces {
+		if slices.Contains(endNames, p.Text) { // whatever type the file has for it
+			s.pieces[i].Kind = tokenizer.ControlPiece
+		}
+	}
+	return s.pieces
+}
+
+// ggufPieces is the vocabulary of a model with vocab tokens, to make a tokenizer of.
+func ggufPieces(meta *settings, vocab int) []tokenizer.Piece {
+	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
+	pieces := meta.vocabulary()
+	meta.need(len(pieces) == vocab, "metadata tokenizer.ggml.tokens", "has %d values, need %d", len(pieces), vocab)
+	return pieces
+}
+
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
 func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
 	if !get(meta, "tokenizer.ggml.add_bos_token", true) {
 		bos = NoToken
 	}
-	texts := ggufStrings(meta, "tokenizer.ggml.tokens", vocab)
-	scores := ggufFloats(meta, "tokenizer.ggml.scores", vocab)
-	kinds := ggufFloats(meta, "tokenizer.ggml.token_type", vocab)
-	pieces := make([]tokenizer.Piece, vocab)
-	for i, text := range texts {
-		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
+	pieces := slices.Clone(ggufPieces(meta, vocab))
+	if meta.values["tokenizer.ggml.scores"] != nil {
+		for i, score := range ggufFloats(meta, "tokenizer.ggml.scores", vocab) {
+			pieces[i].Score = float32(score)
+		}
+	}
+	strips := meta.isPhi3()
+	for i, p := range pieces {
+		pieces[i].Text = strings.ReplaceAll(p.Text, "▁", " ")
+		pieces[i].Strip = strips && !slices.Contains([]string{"<unk>", "<s>", "<|endoftext|>"}, p.Text)
 	}
 	return tokenizer.SentencePiece(meta.name, pieces, bos, get(meta, "tokenizer.ggml.add_space_prefix", true))
 }
 
+// isPhi3 reports whether a SentencePiece vocabulary is that of Phi-3, whose control tokens take the white space after them. GGUF does not say that they do.
+func (s *settings) isPhi3() bool {
+	name := strings.ToLower(get(s, "general.name", ""))
+	return s.arch == "phi3" || strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
+}
+
 // ggufByteLevel reads the embedded byte-level BPE vocabulary.
 func ggufByteLevel(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
-	meta.only(map[string]any{"tokenizer.ggml.add_eos_token": 0.0})
-	kinds := make([]tokenizer.PieceKind, vocab)
-	for i, kind := range ggufFloats(meta, "tokenizer.ggml.token_type", vocab) {
-		kinds[i] = tokenizer.PieceKind(kind)
-	}
 	var begin []uint32
 	pre := meta.words()
 	if get(meta, "tokenizer.ggml.add_bos_token", pre.Whole) && bos != NoToken {
 		begin = []uint32{bos}
 	}
 	merges := get[ggufList](meta, "tokenizer.ggml.merges")
-	return tokenizer.ByteLevel(meta.name, ggufStrings(meta, "tokenizer.ggml.tokens", vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), kinds, pre, begin)
+	return tokenizer.ByteLevel(meta.name, ggufPieces(meta, vocab), ggufStrings(meta, "tokenizer.ggml.merges", merges.n), pre, begin)
 }
 
-// words is how the embedded vocabulary divides texts into words, if it is one that does. What it is not read of is refused.
+// words is how the embedded vocabulary divides texts into words, if it is one that does. One of which that is not known is refused.
 func (s *settings) words() (pre tokenizer.PreTokenizer) {
 	const remedy = "name the model's tokenizer.json with --tokenizer"
 	switch kind := get(s, "tokenizer.ggml.model", ""); kind {
@@ -64,34 +100,32 @@ func (s *settings) words() (pre tokenizer.PreTokenizer) {
 	return pre
 }
 
+// endNames are the names of tokens that end a turn or a text, in the vocabularies that have them. As in llama.cpp these are control tokens.
+var endNames = []string{"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "[EOT]"}
+
 // ends adds what ends a turn or a text to what ends a text. Many files do not say it, so tokens count whose names are known for it.
 func (s *settings) ends(c *Config) {
-	add := func(token uint32) {
-		if !slices.Contains(c.EOS, token) {
-			c.EOS = append(c.EOS, token)
-		}
-	}
 	for _, key := range []string{"tokenizer.ggml.eos_token_ids", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"} {
-		for _, token := range s.tokens(key) {
-			add(token)
+		c.EOS = append(c.EOS, s.tokens(key)...)
+	}
+	var messages []uint32 // the end of a message, after which a turn goes on, in the vocabulary of gpt-oss
+	harmony := false
+	if _, ok := s.values["tokenizer.ggml.tokens"].(ggufList); ok {
+		pieces := s.vocabulary()
+		for i, p := range pieces[:min(len(pieces), c.Vocab)] {
+			if slices.Contains(endNames, p.Text) {
+				c.EOS = append(c.EOS, uint32(i))
+			}
+			if harmony = harmony || p.Text == "<|return|>"; p.Text == "<|end|>" {
+				messages = append(messages, uint32(i))
+			}
 		}
 	}
-	const tokens, kinds = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
-	if _, ok := s.values[tokens].(ggufList); !ok || s.values[kinds] == nil {
-		return
-	}
-	n := get[ggufList](s, tokens).n
-	found := map[string]uint32{}
-	texts := ggufStrings(s, tokens, n)
-	for i, kind := range ggufFloats(s, kinds, n) {
-		if kind := tokenizer.PieceKind(kind); kind == tokenizer.ControlPiece || kind == tokenizer.UserPiece {
-			found[texts[i]] = uint32(i)
+	var all []uint32
+	for _, token := range c.EOS {
+		if !slices.Contains(all, token) && !(harmony && slices.Contains(messages, token)) {
+			all = append(all, token)
 		}
 	}
-	_, harmony := found["<|return|>"] // in which <|end|> ends but a message
-	for _, name := range []string{"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "[EOT]"} {
-		if token, there := found[name]; there && int(token) < c.Vocab && !(harmony && name == "<|end|>") {
-			add(token)
-		}
-	}
+	c.EOS = all
 }

@@ -68,7 +68,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 
 // Types of GGUF are refused by their names, each once, however large the file is: of that only the header is looked at.
 func TestTypesAreRefusedByTheHeader(t *testing.T) {
-	for number, name := range map[uint32]string{16: "IQ2_XXS", 19: "IQ1_S", 22: "IQ2_S", 29: "IQ1_M", 34: "TQ1_0", 1000: "number 1000"} {
+	for number, name := range map[uint32]string{16: "IQ2_XXS", 19: "IQ1_S", 22: "IQ2_S", 29: "IQ1_M", 31: "Q4_0_4_4", 34: "TQ1_0", 38: "IQ4_NL_8_8", 40: "NVFP4", 1000: "number 1000"} {
 		c := craftConfig(8)
 		arrays := craftArrays(c, ggufWeights)
 		data := craftGGUF(craftMeta(c), arrays, "F32")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 )
 
 // settings are what a file says of its model: config.json, or the metadata of a GGUF file. Values are as encoding/json makes
@@ -21,6 +22,7 @@ type settings struct {
 	values  map[string]any    // by the file's own names
 	names   map[string]string // the file's names of settings of config.json; absent: the same
 	arch    string            // what such a name has in the place of llama.
+	pieces  []tokenizer.Piece // see vocabulary
 	// cannot is what the runner cannot do of what they ask for, where only the shape of the model is wanted; nil: it is an error.
 	cannot *[]modelfile.ErrUnsupported
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
@@ -113,11 +115,26 @@ func (w *loader) attention(b *Block, out *Layer) {
 	}
 }
 
+// count is the types of the tensors and the number of their elements, before any is divided. Scales are a part of what they scale.
+func (a *archive) count() (types map[string]int, parameters int) {
+	types = map[string]int{}
+	for name, t := range a.tensors {
+		if of, is := strings.CutSuffix(name, "_scale_inv"); is && a.tensors[of].scale != nil {
+			continue
+		}
+		types[t.encoding]++
+		n, _ := backend.Mul(t.shape...)
+		parameters += n
+	}
+	return types, parameters
+}
+
 // model decodes the weights that cfg needs. Layers are reserved one by one, so a file that claims more than it holds fails at
 // the first one missing.
 func (a *archive) model(cfg Config) *Model {
 	w := &loader{archive: a, cfg: &cfg}
-	m := &Model{Config: cfg, Types: map[string]int{}, Norm: w.norm("model.norm", cfg.Dim)}
+	types, parameters := a.count()
+	m := &Model{Config: cfg, Types: types, Parameters: parameters, Norm: w.norm("model.norm", cfg.Dim)}
 	m.Embed = w.matrix("model.embed_tokens", cfg.Vocab, cfg.Dim, false).Matrix
 	if m.Output = m.Embed; !cfg.Tied {
 		m.Output = w.matrix("lm_head", cfg.Vocab, cfg.Dim, false).Matrix
@@ -145,17 +162,7 @@ func (a *archive) model(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	for _, t := range a.tensors {
-		m.Types[t.encoding]++
-	}
 	m.Size = a.size()
-	for _, t := range a.tensors {
-		n := 1
-		for _, size := range t.shape {
-			n *= size
-		}
-		m.Parameters += n
-	}
 	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }

@@ -99,7 +99,7 @@ func (r *jsonReader) added(tokens []addedToken, normalizers, decoders []step) (r
 			}
 			*list = append(*list, t)
 			if r.pieces[t.ID] = edited(t.find, decoders); t.Special {
-				r.pieces[t.ID] = ""
+				r.pieces[t.ID], r.names[t.ID] = "", t.Content
 			}
 		}
 	}

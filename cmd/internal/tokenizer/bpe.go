@@ -19,6 +19,18 @@ type bpe struct {
 
 type merged struct{ token, rank int }
 
+// pair adds a merge, which comes after those of lower ranks.
+func (m *bpe) pair(f file, a, b string, rank int) error {
+	left, ok := m.vocab[a]
+	right, ok2 := m.vocab[b]
+	token, ok3 := m.vocab[a+b]
+	if !ok || !ok2 || !ok3 {
+		return f.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", a, b, rank)
+	}
+	m.merges[[2]int{int(left), int(right)}] = merged{int(token), rank}
+	return nil
+}
+
 // encode appends the tokens of a word.
 func (m *bpe) encode(word string, tokens []uint32) []uint32 {
 	if id, ok := m.vocab[word]; ok && m.whole {

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -62,28 +61,23 @@ func NamedPreTokenizer(name string) (PreTokenizer, bool) {
 	return pre, known
 }
 
-// ByteLevel makes a tokenizer of a byte-level BPE vocabulary as GGUF has it: tokens whose characters stand for bytes, pairs of them that become
-// one, with a space between, in order, and the kinds of tokens. begin is what texts begin with. name is only that of the file in errors.
-func ByteLevel(name string, tokens, merges []string, kinds []PieceKind, pre PreTokenizer, begin []uint32) (*Tokenizer, error) {
+// ByteLevel makes a tokenizer of a byte-level BPE vocabulary as GGUF has it: tokens whose characters stand for bytes, and pairs of them that become
+// one, with a space between, in order. begin is what texts begin with. name is only that of the file in errors.
+func ByteLevel(name string, pieces []Piece, merges []string, pre PreTokenizer, begin []uint32) (*Tokenizer, error) {
 	var f jsonFile
-	f.Model.Vocab = make(map[string]uint32, len(tokens))
+	f.Model.Vocab = make(map[string]uint32, len(pieces))
 	f.Model.IgnoreMerges = pre.Whole
-	for i, text := range tokens {
-		switch kinds[i] {
-		case ControlPiece, UserPiece:
-			f.AddedTokens = append(f.AddedTokens, addedToken{ID: uint32(i), Content: text, Special: kinds[i] == ControlPiece})
-		case NormalPiece:
-			if _, twice := f.Model.Vocab[text]; twice {
-				return nil, file(name).bad("vocabulary", "token %d, %q, is there twice", i, text)
-			}
-			f.Model.Vocab[text] = uint32(i)
+	apart := map[string]bool{} // tokens that nothing is merged to
+	for i, p := range pieces {
+		if _, twice := f.Model.Vocab[p.Text]; p.Kind == NormalPiece && !twice { // of equal tokens the first counts
+			f.Model.Vocab[p.Text] = uint32(i)
+		} else if p.Kind != NormalPiece {
+			apart[p.Text] = true
+		}
+		if p.Kind == ControlPiece || p.Kind == UserPiece {
+			f.AddedTokens = append(f.AddedTokens, addedToken{ID: uint32(i), Content: p.Text, Special: p.Kind == ControlPiece})
 		}
 	}
-	pairs, err := json.Marshal(slices.Concat([]string{}, merges))
-	if err != nil {
-		return nil, err
-	}
-	f.Model.Merges = pairs
 	var parts []part
 	for _, expression := range pre.expressions {
 		parts = append(parts, part{Type: "Split", Pattern: pattern{Regex: &expression}, Behavior: "Isolated"})
@@ -92,9 +86,31 @@ func ByteLevel(name string, tokens, merges []string, kinds []PieceKind, pre PreT
 	parts = append(parts, part{Type: "ByteLevel", AddPrefixSpace: &no, UseRegex: &no})
 	f.PreTokenizer.part = &part{Type: "Sequence", Pretokenizers: parts}
 	f.Decoder.part = &part{Type: "ByteLevel"}
-	t, err := f.tokenizer(name, len(tokens), nil)
-	if err == nil {
-		t.begin = begin
+	t, err := f.tokenizer(name, len(pieces), nil)
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	t.begin = begin
+	for i, p := range pieces {
+		if p.Kind == NormalPiece {
+			t.pieces[i] = t.pieces[f.Model.Vocab[p.Text]]
+		}
+	}
+	return t, t.model.merge(file(name), merges, apart)
+}
+
+// merge adds merges, but those of tokens apart, which are found in the text before.
+func (m *bpe) merge(f file, merges []string, apart map[string]bool) error {
+	for i, text := range merges {
+		left, right, two := strings.Cut(text, " ")
+		if !two || strings.Contains(right, " ") {
+			return f.bad("model.merges", "merge %d, %q, is not two tokens with a space between", i, text)
+		}
+		if !apart[left] && !apart[right] && !apart[left+right] {
+			if err := m.pair(f, left, right, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

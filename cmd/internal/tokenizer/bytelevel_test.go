@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // What GGUF names divides a text into the words that Hugging Face's library (npm tokenizers 0.23.2) makes with the expressions of the models' own tokenizer.json.
@@ -37,7 +39,7 @@ func TestPreTokenizers(t *testing.T) {
 			require.Equal(t, want, parts(t, sequence("pretokenizers", steps...), text), name)
 			seen = append(seen, name)
 
-			tok, err := ByteLevel("m.gguf", byteTokens("ab", "<s>"), []string{"a b"}, append(slices.Repeat([]PieceKind{NormalPiece}, 257), ControlPiece), pre, []uint32{257})
+			tok, err := ByteLevel("m.gguf", append(normalPieces(byteTokens("ab")), Piece{Text: "<s>", Kind: ControlPiece}), []string{"a b"}, pre, []uint32{257})
 			require.NoError(t, err, name)
 			require.Equal(t, text, decode(tok, tok.Encode(text)), name)
 			require.Equal(t, []uint32{257, 256, 257, 256}, tok.Encode("ab<s>ab"), name)
@@ -47,4 +49,26 @@ func TestPreTokenizers(t *testing.T) {
 	require.Equal(t, PreTokenizers(), seen, "all of them")
 	_, known := NamedPreTokenizer("default")
 	require.False(t, known)
+}
+
+func normalPieces(texts []string) (pieces []Piece) {
+	for _, text := range texts {
+		pieces = append(pieces, Piece{Text: text, Kind: NormalPiece})
+	}
+	return pieces
+}
+
+// As in llama.cpp a token that is there twice and merges of tokens that are found before merging are no errors, as in files that others converted.
+func TestByteLevelIsTolerant(t *testing.T) {
+	pre, _ := NamedPreTokenizer("gpt-2")
+	pieces := append(normalPieces(byteTokens("ab", "ab", "abc")), Piece{Text: "bc", Kind: UserPiece}, Piece{Text: "aa", Kind: ControlPiece}, Piece{Text: "cc", Kind: 5})
+	tok, err := ByteLevel("m.gguf", pieces, []string{"a b", "b c", "a bc", "a a", "ab c", "cc a"}, pre, nil)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{256, 'a', 259, 260, 259}, tok.Encode("ababcaabc"))
+	require.Equal(t, "abab", decode(tok, []uint32{256, 257}), "both have the text")
+	for _, merge := range []string{"ab", "a b c", "a x", "b a", ""} {
+		_, err = ByteLevel("m.gguf", pieces, []string{"a b", merge}, pre, nil)
+		require.ErrorIs(t, err, modelfile.ErrFile{}, merge)
+		require.ErrorContains(t, err, "merge 1", merge)
+	}
 }

@@ -109,7 +109,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 
 // tokenizer is that of a file, which was read with an error or without.
 func (f *jsonFile) tokenizer(name string, vocab int, err error) (*Tokenizer, error) {
-	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone}, taken: make([]bool, vocab)}
+	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone, names: map[uint32]string{}}, taken: make([]bool, vocab)}
 	switch m := &f.Model; {
 	case m.Type != "" && m.Type != "BPE":
 		return nil, r.unsupported("model.type %q", m.Type)
@@ -158,13 +158,9 @@ func (r *jsonReader) readModel(f *jsonFile, decoders []step) error {
 		if err := merges.Decode(&pair); err != nil {
 			return r.bad("model.merges", "%v", err)
 		}
-		left, ok := m.Vocab[pair[0]]
-		right, ok2 := m.Vocab[pair[1]]
-		token, ok3 := m.Vocab[pair[0]+pair[1]]
-		if !ok || !ok2 || !ok3 {
-			return r.bad("model.merges", "%q and %q of merge %d, or what they become, are no tokens", pair[0], pair[1], i)
+		if err := r.model.pair(r.file, pair[0], pair[1], i); err != nil {
+			return err
 		}
-		r.model.merges[[2]int{int(left), int(right)}] = merged{int(token), i}
 	}
 	if m.UnkToken != nil {
 		id, ok := m.Vocab[*m.UnkToken]

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Piece is a token of a SentencePiece vocabulary.
+// Piece is a token of a vocabulary of SentencePiece or GGUF.
 type Piece struct {
-	Text  string // ▁ is a space here
+	Text  string // of SentencePiece, in which ▁ is a space here
 	Score float32
 	Kind  PieceKind
+	Strip bool // takes the white space after it, where it is found in the text
 }
 
 // PieceKind is numbered as in SentencePiece and GGUF. Others stand for no text.
@@ -43,7 +44,7 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 		begin = nil
 	}
 	t := &Tokenizer{begin: begin, pieces: make([]string, len(pieces)), lead: func(piece string) string { return strings.TrimPrefix(piece, " ") },
-		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}}
+		model: bpe{vocab: map[string]uint32{}, scores: make([]float32, len(pieces)), bytes: map[byte]int{}}, names: map[uint32]string{}}
 	m := &t.model
 	if begin != nil && uint64(bos) >= uint64(len(pieces)) {
 		return nil, f.bad("vocabulary", "BOS is token %d of %d", bos, len(pieces))
@@ -56,13 +57,14 @@ func SentencePiece(name string, pieces []Piece, bos uint32, spaced bool) (*Token
 		m.scores[i] = p.Score
 		switch p.Kind {
 		case ControlPiece:
-			control = append(control, addedToken{ID: uint32(i), find: p.Text})
+			control = append(control, addedToken{ID: uint32(i), find: p.Text, RStrip: p.Strip})
+			t.names[uint32(i)] = p.Text
 		case NormalPiece, UserPiece:
 			t.pieces[i] = p.Text
 			if _, twice := m.vocab[p.Text]; !twice { // of equal pieces the first counts
 				m.vocab[p.Text] = uint32(i)
 				if p.Kind == UserPiece {
-					users = append(users, addedToken{ID: uint32(i), find: p.Text})
+					users = append(users, addedToken{ID: uint32(i), find: p.Text, RStrip: p.Strip})
 				}
 			}
 		case BytePiece:

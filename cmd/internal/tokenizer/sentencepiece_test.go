@@ -103,8 +103,8 @@ func TestTokenizerMerges(t *testing.T) {
 
 // Pieces that users defined are found where no merge gets, the longest first, and text after them begins as any does.
 func TestUserPieces(t *testing.T) {
-	tok, err := SentencePiece("t", []Piece{{"<s>", 0, ControlPiece}, {" ", 0, NormalPiece}, {"a", 0, NormalPiece}, {" a", 1, NormalPiece},
-		{"<|im|>", 0, UserPiece}, {"<|im|>a", 0, UserPiece}, {"", 0, UserPiece}, {"aa", 2, NormalPiece}, {"aaa", 0, UserPiece}}, 0, true)
+	tok, err := SentencePiece("t", []Piece{{"<s>", 0, ControlPiece, false}, {" ", 0, NormalPiece, false}, {"a", 0, NormalPiece, false}, {" a", 1, NormalPiece, false},
+		{"<|im|>", 0, UserPiece, false}, {"<|im|>a", 0, UserPiece, false}, {"", 0, UserPiece, false}, {"aa", 2, NormalPiece, false}, {"aaa", 0, UserPiece, false}}, 0, true)
 	require.NoError(t, err)
 	require.Equal(t, []uint32{0, 3, 4, 1, 3, 4}, tok.Encode("a<|im|> a<|im|>"))
 	require.Equal(t, []uint32{0, 5, 8}, tok.Encode("<|im|>aaaa"))
@@ -163,4 +163,26 @@ func TestSpoken(t *testing.T) {
 	require.Equal(t, []uint32{1, 4, 6, 2, 6}, tok.Spoken().Encode("<|user|>a<|end|>a"))
 	require.Len(t, tok.Encode("<|user|>a<|end|>a"), 1+1+1+7+1)
 	require.Equal(t, []uint32{2, 4}, tok.Spoken().EncodeMore("<|end|><|user|>"))
+	require.Equal(t, []string{"", "<|end|>", "", ""}, []string{tok.Control(0), tok.Spoken().Control(2), tok.Control(4), tok.Control(99)})
+	pieces = normalPieces(byteTokens("<|end|>", "<think>", "ab"))
+	pieces[256].Kind, pieces[257].Kind = ControlPiece, UserPiece
+	tok, err = ByteLevel("x.gguf", pieces, []string{"a b"}, PreTokenizer{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"<|end|>", "", ""}, []string{tok.Control(256), tok.Control(257), tok.Control(258)})
+	require.Equal(t, []string{"", "<think>"}, []string{tok.Piece(256), tok.Piece(257)})
+}
+
+// Some tokens take the white space after them; text that follows begins as any does.
+func TestPiecesThatStrip(t *testing.T) {
+	pieces := []Piece{{Text: "<s>", Kind: ControlPiece}, {Text: "<|user|>", Kind: ControlPiece}, {Text: "<|end|>", Kind: ControlPiece}, {Text: "</s>", Kind: UserPiece},
+		{Text: "\n", Kind: NormalPiece}, {Text: " ", Kind: NormalPiece}, {Text: "a", Kind: NormalPiece}, {Text: " a", Score: 1, Kind: NormalPiece}}
+	const text = "<|user|>\n a<|end|>\n</s> \na</s>"
+	tok, err := SentencePiece("x.gguf", pieces, 0, true)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{0, 1, 5, 4, 7, 2, 5, 4, 3, 5, 5, 4, 6, 3}, tok.Spoken().Encode(text))
+	pieces[1].Strip, pieces[2].Strip, pieces[3].Strip = true, true, true
+	tok, err = SentencePiece("x.gguf", pieces, 0, true)
+	require.NoError(t, err)
+	require.Equal(t, []uint32{0, 1, 7, 2, 3, 7, 3}, tok.Spoken().Encode(text))
+	require.Equal(t, []uint32{0, 7, 3, 7}, tok.Encode("a</s>\n\na"))
 }

@@ -18,7 +18,8 @@ type Tokenizer struct {
 	lead   func(piece string) string // takes from the first piece of a text what encoding put there
 	steps  []step                    // what a text goes through, in order, before the model makes tokens of it
 	model  bpe
-	spoken step // in place of the first step, finds control tokens, too; nil: that one does
+	spoken step              // in place of the first step, finds control tokens, too; nil: that one does
+	names  map[uint32]string // of control tokens
 }
 
 // Spoken is the tokenizer of texts in which the names of control tokens stand for these, as in what chat templates make.
@@ -75,6 +76,9 @@ func (t *Tokenizer) Piece(token uint32) string {
 	}
 	return t.pieces[token]
 }
+
+// Control is the name of a control token, such as "<|end|>"; "" for other tokens.
+func (t *Tokenizer) Control(token uint32) string { return t.names[token] }
 
 // Decoder turns tokens into text as they come. It gives whole characters, and U+FFFD for every byte that is a part of none.
 type Decoder struct {
