@@ -90,7 +90,9 @@ func (m *modelBench) tests(contextTokens int) (out []modelTest, most int, err er
 
 // run measures a model on all combinations of threads, layouts and types.
 func (m *modelBench) run(cmd *cobra.Command, f benchFlags) (err error) {
-	model, _, err := runner.Load(m.model, "")
+	bar := &loadBar{line: newProgress(cmd.ErrOrStderr()), begin: time.Now()}
+	model, err := runner.LoadWeights(m.model, bar.show)
+	bar.line.clear()
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (f chatFlags) run(cmd *cobra.Command) (err error) {
 	if cfg.Storage.K, err = f.cache.kvType(be); err != nil {
 		return err
 	}
-	model, tokenizer, err := f.model.load()
+	model, tokenizer, err := f.model.load(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,5 +122,5 @@ func TestGenerateFindsTokenizer(t *testing.T) {
 	fails(t, []string{"generate", "--model", broken}, filepath.Join(broken, "tokenizer.json"), `model.type "Unigram"`)
 	m.Configs["5"]["bos_token_id"] = 1 // so that tokens are no bytes
 	none := folderOf(t, m, nil)
-	fails(t, []string{"generate", "--model", none}, fmt.Sprintf("--model %s: its 259 tokens are not bytes", none), "put its tokenizer.json into the folder", "--tokenizer")
+	fails(t, []string{"generate", "--model", none}, none, "a model without a vocabulary, whose 259 tokens are not bytes, is not supported", "put its tokenizer.json into the folder", "--tokenizer")
 }

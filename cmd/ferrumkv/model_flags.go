@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
@@ -27,17 +29,29 @@ func (f modelFlags) name() string {
 	return f.model
 }
 
-// load reads the model that was asked for.
-func (f modelFlags) load() (*runner.Model, *tokenizer.Tokenizer, error) {
+// load reads the model that was asked for, and shows how far it is where that takes long.
+func (f modelFlags) load(errs io.Writer) (*runner.Model, *tokenizer.Tokenizer, error) {
 	switch {
 	case f.model != "":
-		model, tokenizer, err := runner.Load(f.model, f.tokenizer)
-		if err == nil && tokenizer == nil {
-			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary; put its tokenizer.json into the folder, or name its tokenizer file with --tokenizer", f.model, model.Vocab)
-		}
-		return model, tokenizer, err
+		bar := &loadBar{line: newProgress(errs), begin: time.Now()}
+		defer bar.line.clear()
+		return runner.Load(f.model, f.tokenizer, bar.show)
 	case f.tokenizer != "":
 		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
 	}
 	return runner.LoadFS(modeldata.Files, ".")
+}
+
+// loadBar shows how much of a model's weights is ready, after half a second.
+type loadBar struct {
+	line    *progress
+	begin   time.Time
+	percent int // that is shown
+}
+
+func (b *loadBar) show(done, total int) {
+	if percent := 100 * done / total; percent != b.percent && time.Since(b.begin) > time.Second/2 {
+		b.percent = percent
+		b.line.show("loading %s of %s %s", byteSize(int64(done)), byteSize(int64(total)), barOf(percent))
+	}
 }

@@ -63,7 +63,7 @@ func (f proofFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	model, words, err := f.model.load()
+	model, words, err := f.model.load(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

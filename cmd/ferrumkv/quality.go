@@ -123,7 +123,7 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 	if err := p.on(be); err != nil {
 		return err
 	}
-	model, tokenizer, err := f.model.load()
+	model, tokenizer, err := f.model.load(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -57,10 +57,15 @@ func (b *progressBar) step(n int) {
 	b.done += n
 	if percent := 100 * b.done / b.total; percent != b.percent {
 		b.percent = percent
-		const width = 30
-		full := width * percent / 100
-		b.line.show("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
+		b.line.show("%s", barOf(percent))
 	}
+}
+
+// barOf is a bar that is full at 100 percent, which it says too.
+func barOf(percent int) string {
+	const width = 30
+	full := width * percent / 100
+	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
 }
 
 // isTerminal reports whether w is a character device other than the null device,

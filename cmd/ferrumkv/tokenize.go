@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,7 @@ func (f tokenizeFlags) run(cmd *cobra.Command, args []string) error {
 	if f.ids && f.json {
 		return errors.New("--ids cannot be used with --json, which has them")
 	}
-	vocabulary, err := f.vocabulary()
+	vocabulary, err := f.vocabulary(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (f tokenizeFlags) run(cmd *cobra.Command, args []string) error {
 const mostTokens = 1 << 21
 
 // vocabulary is that of a model, or of a file that needs none.
-func (f tokenizeFlags) vocabulary() (*tokenizer.Tokenizer, error) {
+func (f tokenizeFlags) vocabulary(errs io.Writer) (*tokenizer.Tokenizer, error) {
 	name := f.model.tokenizer
 	if f.model.model == "" && name != "" {
 		if ext := filepath.Ext(name); ext != ".json" && ext != ".model" { // which no model helps to read
@@ -87,7 +88,7 @@ func (f tokenizeFlags) vocabulary() (*tokenizer.Tokenizer, error) {
 		}
 		return tokenizer.Read(name, data, mostTokens)
 	}
-	model, vocabulary, err := f.model.load()
+	model, vocabulary, err := f.model.load(errs)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func openCPU(t testing.TB) anyBackend {
 
 // stories260K is the model that reference points were published for, with its texts.
 func stories260K(t testing.TB) *Meter[backend.AnyBuffer] {
-	m, tok, err := runner.Load(external.Path(t, "model", "stories260K.bin"), external.Path(t, "model", "tok512.bin"))
+	m, tok, err := runner.Load(external.Path(t, "model", "stories260K.bin"), external.Path(t, "model", "tok512.bin"), nil)
 	require.NoError(t, err)
 	text, err := os.ReadFile(external.Path(t, "text", "tinystories_sample.txt"))
 	require.NoError(t, err)

@@ -108,7 +108,7 @@ func TestArchitecturesGenerate(t *testing.T) {
 	for _, f := range figures(t) {
 		dir := t.TempDir()
 		require.NoError(t, os.CopyFS(dir, f.Folder("5")))
-		m, tok, err := Load(dir, "")
+		m, tok, err := Load(dir, "", nil)
 		require.NoError(t, err)
 		want := []string{}
 		for _, layout := range slices.Backward(layouts) {

@@ -23,6 +23,9 @@ type archive struct {
 	gguf    bool
 	found   map[string]bool // the tensors that find has returned
 	header  bool            // no tensor is decoded
+
+	progress func(done, total int) // receives bytes of tensors; nil: nobody asks
+	done     int
 }
 
 // huggingFace leaves names as they are: in most files weights have the names of Hugging Face's Llama.
@@ -99,7 +102,23 @@ func (a *archive) matrix(t tensor, rows, cols int) *product.Matrix {
 		m = product.PackCodes(codes, rows, cols, t.data)
 	}
 	a.allFinite(t, m)
+	a.ready(t)
 	return m
+}
+
+// ready reports the bytes of a tensor as done.
+func (a *archive) ready(t tensor) {
+	if a.done += len(t.data); a.progress != nil {
+		a.progress(a.done, max(a.done, a.size()))
+	}
+}
+
+// size is how many bytes the files have.
+func (a *archive) size() (n int) {
+	for _, data := range a.files {
+		n += len(data)
+	}
+	return n
 }
 
 // finite gives the file up for an element of a tensor that is infinite or not a number, decoded.
@@ -217,5 +236,6 @@ func (a *archive) decoded(t tensor) dense {
 		}
 	}
 	a.finite(t, out.data)
+	a.ready(t)
 	return out
 }

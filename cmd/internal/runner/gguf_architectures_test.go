@@ -309,7 +309,7 @@ func TestGGUFIsSurveyed(t *testing.T) {
 			arrays := slices.DeleteFunc(append(craftArrays(c, ggufWeights), tc.arrays...), func(a array) bool { return a.name == tc.without })
 			path := filepath.Join(t.TempDir(), "m.gguf")
 			require.NoError(t, os.WriteFile(path, craftGGUF(meta, arrays, "F32"), 0o600))
-			m, _, err := Load(path, "")
+			m, _, err := Load(path, "", nil)
 			_, cannot, lenient := LoadConfig(path)
 			switch {
 			case tc.feature != "":

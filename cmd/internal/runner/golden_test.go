@@ -29,7 +29,7 @@ func loadStories(t testing.TB, ext string) (*Model, *tokenizer.Tokenizer) {
 	if ext == ".bin" {
 		tokenizer = stories(t, "tok512.bin")
 	}
-	m, tok, err := Load(stories(t, "stories260K"+ext), tokenizer)
+	m, tok, err := Load(stories(t, "stories260K"+ext), tokenizer, nil)
 	require.NoError(t, err)
 	return m, tok
 }

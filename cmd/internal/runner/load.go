@@ -20,12 +20,31 @@ import (
 // Load reads a model from disk. path is a folder with config.json and model.safetensors or the files of
 // model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a .bin checkpoint of llama2.c.
 // vocabulary is a file that tokenizer.Read takes; "" is what the model brings: tokenizer.json, or else tokenizer.bin, beside
-// config.json, the vocabulary inside of a GGUF file, or bytes. The tokenizer is nil if the model brings none that can be used.
+// config.json, the vocabulary inside of a GGUF file, or bytes. A model that brings none that can be used is refused.
+//
+// Unless it is nil, progress receives how many bytes of weights are ready, and of how many, as they are packed or looked at.
 //
 // Errors are ErrFile and ErrUnsupported of modelfile, or those of the file system. Each begins with the path of the file
 // that it is about. The model's weights are read from its files when they are first multiplied by, so the files must not change until
 // Model.Close, which the caller owes.
-func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+func Load(path, vocabulary string, progress func(done, total int)) (*Model, *tokenizer.Tokenizer, error) {
+	return loadDisk(path, request{vocabulary, true, progress})
+}
+
+// LoadWeights is Load of a model without its tokenizer, for texts of token numbers.
+func LoadWeights(path string, progress func(done, total int)) (*Model, error) {
+	m, _, err := loadDisk(path, request{progress: progress})
+	return m, err
+}
+
+// request is what to load besides weights.
+type request struct {
+	vocabulary string // the file of it; "": what the model brings
+	needed     bool   // a model without a vocabulary is refused
+	progress   func(done, total int)
+}
+
+func loadDisk(path string, want request) (m *Model, t *tokenizer.Tokenizer, err error) {
 	d := &disk{}
 	defer func() {
 		if m == nil {
@@ -33,7 +52,7 @@ func Load(path, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error)
 		}
 	}()
 	defer faulted(path, &err)()
-	if m, t, err = load(d, filepath.ToSlash(path), vocabulary); err == nil {
+	if m, t, err = load(d, filepath.ToSlash(path), want); err == nil {
 		m.path, m.end = path, d.close
 	}
 	return m, t, err
@@ -85,15 +104,16 @@ func (d *disk) close() (err error) {
 	return err
 }
 
-// LoadFS is Load from any file system, such as that of a model that is embedded in the program.
+// LoadFS is Load from any file system, such as that of a model that is embedded in the program. The tokenizer is nil where the model brings
+// none that can be used.
 func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
-	return load(fsys, name, "")
+	return load(fsys, name, request{})
 }
 
-func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer, err error) {
+func load(fsys fs.FS, name string, want request) (m *Model, t *tokenizer.Tokenizer, err error) {
 	defer caught(&err)
 	name = find(fsys, name)
-	f := openWeights(fsys, name)
+	f, vocabulary := openWeights(fsys, name), want.vocabulary
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
@@ -117,9 +137,8 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	case ".bin":
 		cfg, a = parseCheckpoint(f)
 	}
-	if a.judged(nil); meta != nil {
-		a.surveyed(cfg, nil)
-	}
+	a.judged(nil)
+	a.surveyed(cfg, nil)
 	switch {
 	case vocabulary != "":
 		f := open(fsys, vocabulary)
@@ -134,6 +153,10 @@ func load(fsys fs.FS, name, vocabulary string) (m *Model, t *tokenizer.Tokenizer
 	if err != nil { // before the weights are read, which takes longer
 		return nil, nil, err
 	}
+	if t == nil && want.needed {
+		noVocabulary(fsys, name, cfg.Vocab)
+	}
+	a.progress = want.progress
 	return a.model(cfg), t, nil
 }
 

@@ -428,7 +428,7 @@ func TestLoadErrors(t *testing.T) {
 		return path
 	}
 	bin := write("m.bin", craftCheckpoint(cfg))
-	_, _, err := Load(filepath.Join(dir, "absent.gguf"), "")
+	_, _, err := Load(filepath.Join(dir, "absent.gguf"), "", nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	begins := func(path string) {
 		t.Helper()
@@ -436,21 +436,23 @@ func TestLoadErrors(t *testing.T) {
 		require.NotContains(t, err.Error(), "stat ")
 	}
 	begins(filepath.Join(dir, "absent.gguf"))
-	_, _, err = Load(dir, "")
+	_, _, err = Load(dir, "", nil)
 	begins(dir)
-	_, _, err = Load(write("m.onnx", nil), "")
+	_, _, err = Load(write("m.onnx", nil), "", nil)
 	require.ErrorIs(t, err, ErrUnsupported{})
-	_, tok, err := Load(bin, "")
+	_, _, err = Load(bin, "", nil)
+	unsupported(t, err, bin, "a model without a vocabulary, whose 5 tokens are not bytes,")
+	m, err := LoadWeights(bin, nil)
 	require.NoError(t, err)
-	require.Nil(t, tok, "neither bytes nor a vocabulary inside")
-	_, _, err = Load(bin, filepath.Join(dir, "absent"))
+	require.NoError(t, m.Close())
+	_, _, err = Load(bin, filepath.Join(dir, "absent"), nil)
 	begins(filepath.Join(dir, "absent"))
-	_, _, err = Load(bin, write("t.bin", make([]byte, 100)))
+	_, _, err = Load(bin, write("t.bin", make([]byte, 100)), nil)
 	begins(filepath.Join(dir, "t.bin"))
 	require.ErrorContains(t, err, "after the 5 tokens")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin", "model.safetensors"), 0o700))
-	_, _, err = Load(filepath.Join(dir, "d.bin"), "")
+	_, _, err = Load(filepath.Join(dir, "d.bin"), "", nil)
 	require.ErrorContains(t, err, "not a regular file")
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
@@ -57,7 +58,7 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	(&settings{file: a.file, cannot: cannot}).refuse("tensor type "+strings.Join(types, ", "), a.reads())
 }
 
-// surveyed judges a GGUF file by the names and shapes of its tensors, before any is decoded: what is missing or has another shape is an error, and so
+// surveyed judges weights by the names and shapes of their tensors, before any is decoded: what is missing or has another shape is an error, and so
 // is a tensor that the model's configuration has no use for, without which it would compute something else.
 func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	header := *a
@@ -71,14 +72,32 @@ func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
 	check(err)
 	var rest []string
 	for _, name := range slices.Sorted(maps.Keys(a.tensors)) {
-		if !header.found[name] && !strings.HasSuffix(name, ".attn_rot_embd.weight") { // angles, which are computed
+		if !header.found[name] && a.counts(name, cfg.Layers) {
 			rest = append(rest, name)
 		}
 	}
 	if len(rest) > 0 {
-		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)),
-			"the model would write other texts without that tensor. llama.cpp's convert_hf_to_gguf.py writes none for the architectures that run here: convert the original model with it, or take another GGUF file of the same model")
+		remedy := "the model would write other texts without that tensor. llama.cpp's convert_hf_to_gguf.py writes none for the architectures that run here: convert the original model with it, or take another GGUF file of the same model"
+		if !a.gguf {
+			remedy = "the model would write other texts without that tensor: compare config.json with that of the model that the weights are of"
+		}
+		(&settings{file: a.file, cannot: cannot}).refuse(fmt.Sprintf("tensor %s (one of %d that its architecture does not have)", rest[0], len(rest)), remedy)
 	}
+}
+
+// counts reports whether a tensor that has no use would change what is computed. In a GGUF file all would but angles, which are computed; others have much
+// that is for training or other parts of a model, so of them it is only what layers might add to what they have.
+func (a *archive) counts(name string, layers int) bool {
+	if a.gguf {
+		return !strings.HasSuffix(name, ".attn_rot_embd.weight")
+	}
+	in, ok := strings.CutPrefix(name, "model.layers.")
+	number, part, _ := strings.Cut(in, ".")
+	layer, err := strconv.Atoi(number)
+	if !ok || err != nil || layer >= layers { // those after the last predict more tokens
+		return false
+	}
+	return strings.HasSuffix(part, ".bias") || strings.Contains(part, "q_norm.") || strings.Contains(part, "k_norm.") || strings.HasSuffix(part, ".sinks")
 }
 
 // fits is what is wrong with the weights for a configuration.
@@ -124,6 +143,17 @@ func locate(fsys fs.FS, folder string) string {
 // without is what to do with a model that was quantized, as the end of its name says.
 func without(ending string) string {
 	return "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + ending + ", as a rule"
+}
+
+// noVocabulary refuses the weights of a file whose tokens are not bytes, for which nothing brings a vocabulary. It names one that is there and is not read.
+func noVocabulary(fsys fs.FS, name string, tokens int) {
+	f, folder := file{name: name}, path.Dir(name)
+	for _, other := range []string{"tokenizer.model", "tiktoken.model"} {
+		if other = path.Join(folder, other); there(fsys, other) && path.Ext(name) != ".gguf" {
+			f.refuse("a vocabulary in "+other, "it reads tokenizer.json: put that of the same model into the folder (transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)), or name it with --tokenizer")
+		}
+	}
+	f.refuse(fmt.Sprintf("a model without a vocabulary, whose %d tokens are not bytes,", tokens), "put its tokenizer.json into the folder, or name its tokenizer file with --tokenizer")
 }
 
 // named puts a name where a text has a place for it.

@@ -2,9 +2,11 @@ package runner
 
 import (
 	"encoding/binary"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,7 +94,7 @@ func TestTypesAreRefusedByTheHeader(t *testing.T) {
 		require.NoError(t, os.Truncate(path, 2<<30)) // a hole, whose pages would take long
 		bounded(t, len(data), func() {
 			began := time.Now()
-			_, _, err := Load(path, "")
+			_, _, err := Load(path, "", nil)
 			require.Less(t, time.Since(began), 10*time.Second, "a hang, and no more")
 			var u ErrUnsupported
 			require.ErrorAs(t, err, &u)
@@ -170,7 +172,7 @@ func TestForeignGGUF(t *testing.T) {
 			var want struct{ Long, Short text }
 			data, err := os.ReadFile(filepath.Join(filepath.Dir(file), "expected.json"))
 			readJSON(t, data, err, &want)
-			m, tok, err := Load(file, "")
+			m, tok, err := Load(file, "", nil)
 			require.NoError(t, err)
 			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Storage: kvcache.Storage{K: backend.F32}, Memory: kvcache.Memory{Capacity: 256}}})
 			for _, text := range []text{want.Long, want.Short} {
@@ -215,4 +217,69 @@ func TestTypesAreRead(t *testing.T) {
 		typ.Decode(want, make([]byte, typ.Bytes))
 		require.Equal(t, want[0], row[17], typ.Name)
 	}
+}
+
+// Of a folder the names and shapes of weights are judged before any is read, too. What it has besides is refused only where a layer would add it to what
+// it computes.
+func TestFoldersAreSurveyed(t *testing.T) {
+	c := craftConfig(8)
+	read := func(change func(list []array) []array) error {
+		_, _, err := LoadFS(folder(map[string][]byte{"config.json": craftJSON(c, ""), "model.safetensors": craftSafetensors(change(craftArrays(c, huggingFace)), "F32")}), ".")
+		return err
+	}
+	last := "tensor model.layers.1.mlp.down_proj.weight"
+	spoiled := func(list []array) []array { // which is found when weights are read, and not before
+		list[0].data[3] = float32(math.Inf(1))
+		return list
+	}
+	require.ErrorContains(t, read(spoiled), "element 3 is +Inf")
+	var broken ErrFile
+	require.ErrorAs(t, read(func(list []array) []array { return spoiled(list)[:len(list)-1] }), &broken)
+	require.Equal(t, ErrFile{File: "model.safetensors", Field: last, Why: "is missing"}, broken)
+	require.ErrorAs(t, read(func(list []array) []array {
+		list[len(list)-1].shape = []int{4, 16}
+		return spoiled(list)
+	}), &broken)
+	require.Equal(t, last, broken.Field)
+	for name, refused := range map[string]bool{"model.layers.1.self_attn.q_proj.bias": true, "model.layers.0.self_attn.q_norm.weight": true, "model.layers.0.self_attn.k_norm.weight": true,
+		"model.layers.0.self_attn.sinks": true, "model.layers.2.self_attn.q_proj.bias": false, "model.layers.0.self_attn.rotary_emb.inv_freq": false, "vision_tower.layers.0.q.bias": false, "lm_head.weight": false} {
+		err := read(func(list []array) []array { return append(list, array{name, []int{1}, []float32{0}}) })
+		if !refused {
+			require.NoError(t, err, name)
+			continue
+		}
+		unsupported(t, err, "model.safetensors", "tensor "+name+" (one of 1 that its architecture does not have)")
+	}
+}
+
+// A vocabulary that nothing brings is said before weights are read, with the name of one that is there; weights alone are read without.
+func TestVocabularyIsMissing(t *testing.T) {
+	c := craftConfig(8)
+	list := craftArrays(c, huggingFace)
+	list[0].data[3] = float32(math.Inf(1))
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+		return filepath.ToSlash(filepath.Join(dir, name))
+	}
+	write("config.json", craftJSON(c, ""))
+	weights := write("model.safetensors", craftSafetensors(list, "F32"))
+	_, _, err := Load(dir, "", nil)
+	unsupported(t, err, weights, "a model without a vocabulary, whose 5 tokens are not bytes,")
+	other := write("tokenizer.model", nil)
+	_, _, err = Load(dir, "", nil)
+	unsupported(t, err, weights, "a vocabulary in "+other)
+	require.ErrorContains(t, err, "tokenizer.json")
+	_, err = LoadWeights(dir, nil)
+	require.ErrorContains(t, err, "element 3 is +Inf")
+
+	list[0].data[3] = 0
+	write("model.safetensors", craftSafetensors(list, "BF16"))
+	var all []int
+	m, err := LoadWeights(dir, func(done, total int) { all = append(all, total-done) })
+	require.NoError(t, err)
+	require.True(t, slices.IsSortedFunc(all, func(a, b int) int { return b - a }), "%v", all)
+	require.Len(t, all, len(list))
+	require.Equal(t, m.Size-2*m.Parameters, all[len(all)-1], "the header is left")
+	require.NoError(t, m.Close())
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -127,26 +128,57 @@ func (s *Sampler) penalize(logits []float32, text []uint32) []float32 {
 
 // filter leaves the candidates that top-k, top-p and min-p keep: at least the likeliest one.
 func (s *Sampler) filter() {
-	if s.TopK > 0 || s.TopP < 1 {
-		slices.SortStableFunc(s.order, func(a, b candidate) int { return cmp.Compare(b.logit, a.logit) })
-	}
 	if s.TopK > 0 {
-		s.order = s.order[:min(s.TopK, len(s.order))]
+		kept := 0
+		s.best(func(candidate) bool {
+			kept++
+			return kept == s.TopK
+		})
 	}
 	if s.TopP < 1 {
 		total := 0.0
 		for _, c := range s.order {
 			total += math.Exp(c.logit)
 		}
-		goal, kept := s.TopP*total, 0
-		for total = 0; total < goal && kept < len(s.order); kept++ {
-			total += math.Exp(s.order[kept].logit)
-		}
-		s.order = s.order[:max(kept, 1)]
+		goal := s.TopP * total
+		total = 0
+		s.best(func(c candidate) bool {
+			total += math.Exp(c.logit)
+			return total >= goal
+		})
 	}
 	if least := math.Log(s.MinP); s.MinP > 0 {
 		s.order = slices.DeleteFunc(s.order, func(c candidate) bool { return c.logit < least })
 	}
+}
+
+// best leaves the likeliest candidates up to the first that is enough, in their order: the first token of several that are equally likely. Few of a
+// vocabulary are left as a rule, so the others are not sorted.
+func (s *Sampler) best(enough func(candidate) bool) {
+	rest := byLogit(s.order)
+	heap.Init(&rest)
+	for len(rest) > 0 {
+		heap.Pop(&rest) // puts it after the rest
+		if enough(s.order[len(rest)]) {
+			break
+		}
+	}
+	slices.Reverse(s.order[len(rest):])
+	s.order = s.order[:copy(s.order, s.order[len(rest):])]
+}
+
+// byLogit is a heap (see container/heap) of candidates, the likeliest one first.
+type byLogit []candidate
+
+func (h byLogit) Len() int { return len(h) }
+func (h byLogit) Less(i, j int) bool {
+	return h[i].logit > h[j].logit || h[i].logit == h[j].logit && h[i].token < h[j].token
+}
+func (h byLogit) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *byLogit) Push(any)     { panic("runner: candidates are not added") }
+func (h *byLogit) Pop() any {
+	*h = (*h)[:len(*h)-1]
+	return nil
 }
 
 // Prompt is a text to continue.

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -106,4 +108,56 @@ func TestSamplerStaysInTheVocabulary(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is left of the candidates has the order of a stable sort of all of them, with ties inside and at the end, whatever is kept.
+func TestFilterIsThatOfAStableSort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		order := make([]candidate, rapid.IntRange(1, 300).Draw(t, "candidates"))
+		different := rapid.IntRange(1, 40).Draw(t, "different")
+		for i := range order {
+			order[i] = candidate{uint32(i), -float64(rapid.IntRange(0, different-1).Draw(t, "logit")) / 8}
+		}
+		s := Sampler{Sampling: Sampling{TopK: rapid.IntRange(0, 310).Draw(t, "k"), TopP: rapid.Float64Range(0.01, 1).Draw(t, "p")}, order: slices.Clone(order)}
+		s.filter()
+		total := func() (sum float64) {
+			for _, c := range order {
+				sum += math.Exp(c.logit)
+			}
+			return sum
+		}
+		sorted := func() {
+			slices.SortStableFunc(order, func(a, b candidate) int { return cmp.Compare(b.logit, a.logit) })
+		}
+		if s.TopK > 0 {
+			sorted()
+			order = order[:min(s.TopK, len(order))]
+		}
+		if s.TopP < 1 {
+			goal, sum, kept := s.TopP*total(), 0.0, 0
+			sorted()
+			for ; sum < goal && kept < len(order); kept++ {
+				sum += math.Exp(order[kept].logit)
+			}
+			order = order[:kept]
+		}
+		require.Equal(t, order, s.order)
+	})
+}
+
+// BenchmarkSample is one token of a vocabulary such as Qwen's.
+func BenchmarkSample(b *testing.B) {
+	logits := make([]float32, 152_000)
+	for i := range logits {
+		logits[i] = float32(math.Sin(float64(i)*1e3)) * 12
+	}
+	for name, s := range map[string]Sampling{"k=40": {Temperature: 1, TopK: 40}, "p=0.9": {Temperature: 1, TopP: 0.9}, "all": {Temperature: 1}} {
+		b.Run(name, func(b *testing.B) {
+			sampler, err := NewSampler(s, 0)
+			require.NoError(b, err)
+			for range b.N {
+				sampler.Sample(logits, nil)
+			}
+		})
+	}
 }

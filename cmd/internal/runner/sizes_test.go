@@ -46,7 +46,7 @@ func TestShapesOfForeignGGUF(t *testing.T) {
 	}
 	for _, bad := range []string{"array-1e9", "truncated", "type-unknown", "offset-beyond-end"} {
 		path := external.Path(t, "gguf", "bad/"+bad+".gguf")
-		_, _, err := Load(path, "")
+		_, _, err := Load(path, "", nil)
 		require.Error(t, err, bad)
 		typed(t, err)
 		_, _, err = LoadConfig(path)

@@ -18,8 +18,11 @@ type Matrix struct {
 	Bias []float32
 }
 
-// pack is the matrix as the runner multiplies by it.
+// pack is the matrix as the runner multiplies by it; of a matrix that is not decoded it is none.
 func (m dense) pack(bias dense) Matrix {
+	if m.data == nil {
+		return Matrix{}
+	}
 	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, nil), bias.data}
 }
 
@@ -159,9 +162,7 @@ func (a *archive) model(cfg Config) *Model {
 		}
 		m.Layers = append(m.Layers, l)
 	}
-	for _, data := range a.files {
-		m.Size += len(data)
-	}
+	m.Size = a.size()
 	m.Digest = sync.OnceValue(func() []byte { return digest(m.path, &cfg, a.files) })
 	return m
 }
