@@ -156,7 +156,7 @@ bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runt
 
 .PHONY: models-grid
 models-grid: ## docs/models-grid.md: texts of tiny models of each architecture and type of GGUF beside llama.cpp's (numpy, npm; 10 minutes)
-	@GO='$(GO)' scripts/models-grid
+	$(SAY) 'comparing texts with those of llama.cpp: 10 minutes' env GO='$(GO)' scripts/models-grid
 
 .PHONY: proof
 proof: build ## build/proof.txt: what a model of yours computes on this machine, to be pasted (MODEL=PATH)

@@ -265,7 +265,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--model no/such/model", []string{"ferrumkv: no/such/model: "}},
 		{"--model " + dir, []string{"ferrumkv: " + dir + ": a folder of GGUF files", "name one of them, such as " + broken}},
 		{"--model ../../testdata/model --tokenizer /no/such/file", []string{"ferrumkv: /no/such/file: "}},
-		{"--model " + dumb, []string{"--model " + dumb + ": its 5 tokens", "name its tokenizer file with --tokenizer"}},
+		{"--model " + dumb, []string{dumb + ": a model without a vocabulary, whose 5 tokens are not bytes", "name its tokenizer file with --tokenizer"}},
 		{"--model main.go", []string{"main.go", ".gguf"}},
 		{"--model " + broken, []string{"broken.gguf"}},
 		{"--frobnicate", []string{"--frobnicate", "generate --help"}},

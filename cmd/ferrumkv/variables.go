@@ -21,15 +21,16 @@ const (
 var variables = []string{config.EnvPaged, config.EnvCapacity, config.EnvMaxSeqs, config.EnvMaxBlocks, config.EnvDType, config.EnvPrefix,
 	config.EnvHostBytes, config.EnvDiskDir, config.EnvDiskBytes, envCPUKernels, envCUDADriver, envCUDAPinnedBytes}
 
-// variablesOfTests are the beginnings of those that tests and tools have besides.
-var variablesOfTests = []string{"FERRUM_TEST_", "FERRUM_SIMT_", "FERRUM_PACK", "FERRUM_PEERS_", "FERRUM_CUDA_TOOLKIT"}
+// variablesOfTests are the beginnings, after FERRUM_, of those that tests and tools have besides.
+var variablesOfTests = []string{"TEST_", "SIMT_", "PACK", "PEERS_", "CUDA_TOOLKIT"}
 
 // unknownVariables are the variables of an environment that look like ours and that nothing reads, each with the one that may have been meant.
 func unknownVariables(environment []string) (out []string) {
 	for _, v := range environment {
 		name, _, _ := strings.Cut(v, "=")
-		known := !strings.HasPrefix(name, "FERRUM_") || slices.Contains(variables, name) ||
-			slices.ContainsFunc(variablesOfTests, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
+		rest, ours := strings.CutPrefix(name, "FERRUM_")
+		known := !ours || slices.Contains(variables, name) ||
+			slices.ContainsFunc(variablesOfTests, func(beginning string) bool { return strings.HasPrefix(rest, beginning) })
 		if !known {
 			out = append(out, name+" is not a variable of this program"+didYouMean(closest(name, variables)))
 		}
