@@ -116,11 +116,16 @@ class Model:
     def clear(self):
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.ctx), True)
 
-    def step(self, ids):
-        """The likeliest token after ids, which come after what came before. margin is how much larger its logit is than the second one's, as a part of it."""
+    def decode(self, ids):
+        """Computes ids, which come after what came before, and the logits of the last one."""
         array = (ctypes.c_int32 * len(ids))(*ids)  # which batch points to
         failed = self.lib.llama_decode(self.ctx, self.lib.llama_batch_get_one(array, len(ids)))
         assert not failed, f"llama_decode returns {failed}"
+        self.lib.llama_synchronize(self.ctx)
+
+    def step(self, ids):
+        """The likeliest token after ids. margin is how much larger its logit is than the second one's, as a part of it."""
+        self.decode(ids)
         logits = self.lib.llama_get_logits_ith(self.ctx, -1)[:self.size]
         first, second = heapq.nlargest(2, logits)
         self.margin = (first - second) / abs(first)
