@@ -55,11 +55,14 @@ func moduleOf(pkg string) string {
 // repositoryModules begins the path of each module here but the root.
 const repositoryModules = "github.com/ferrumkv/ferrumkv/"
 
+// noInputs are files in folders of packages that change nothing of what these do: go.work.sum decides no version.
+var noInputs = []string{":(exclude,glob)**/*.md", ":(exclude)Makefile", ":(exclude)go.work.sum"}
+
 // hash is of everything in the repository that a check depends on, as it lies there now, and
-// of the chosen variables that are set. Documents, the Makefile and go.work.sum, which decides no version, do not count. A check that names no inputs
+// of the chosen variables that are set. Files of noInputs do not count. A check that names no inputs
 // depends on all files, documents among them.
 func (in *inputs) hash(c check) (string, error) {
-	specs := append([]string{"go.mod", "go.sum", ":(exclude,glob)**/*.md", ":(exclude)Makefile"}, c.paths...)
+	specs := slices.Concat([]string{"go.mod", "go.sum"}, noInputs, c.paths)
 	if c.workspace() != "GOWORK=off" {
 		specs = append(specs, "go.work")
 		for _, m := range modules {
@@ -83,7 +86,7 @@ func (in *inputs) hash(c check) (string, error) {
 		return "", err
 	}
 	if len(imported) > 0 {
-		more, err := tracked(globs(imported))
+		more, err := tracked(append(globs(imported), noInputs...))
 		if err != nil {
 			return "", err
 		}
