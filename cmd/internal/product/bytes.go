@@ -7,7 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// PackBytes is Pack of F32, F16 or BF16 from the bytes of a file, little-endian and at any address, which it copies without decoding
+// PackBytes is Pack from the bytes of a file, little-endian and at any address, which it copies without decoding
 // them. It calls share once, which calls f for parts of [0, n) that together are all of it, possibly on several goroutines.
 func PackBytes(dtype backend.DType, rows, cols int, data []byte, share func(n int, f func(from, to int))) *Matrix {
 	return packBytes(chosen(), dtype, rows, cols, data, share)
@@ -15,7 +15,7 @@ func PackBytes(dtype backend.DType, rows, cols int, data []byte, share func(n in
 
 func packBytes(k *kernel, dtype backend.DType, rows, cols int, data []byte, share func(n int, f func(from, to int))) *Matrix {
 	m := &Matrix{Rows: rows, Cols: cols, Type: dtype, kernel: k}
-	if rows < 1 || cols < 1 || dtype == backend.Int8 || k.blocks[dtype] == nil || len(data) != rows*m.row() {
+	if rows < 1 || cols < 1 || k.blocks[dtype] == nil || len(data) != rows*m.row() {
 		panic(fmt.Sprintf("product: a matrix of %dx%d in %d bytes as %v", rows, cols, len(data), dtype))
 	}
 	m.data = make([]byte, (rows+k.step-1)/k.step*k.step*m.row())

@@ -44,7 +44,7 @@ func TestPackBytes(t *testing.T) {
 						}
 						panels.Wait()
 					})
-					require.Equal(t, pack(k, dt, rows, cols, data, nil), got, "%s, %v, %dx%d", k.name, dt, rows, cols)
+					require.Equal(t, pack(k, dt, rows, cols, data), got, "%s, %v, %dx%d", k.name, dt, rows, cols)
 				}
 			}
 		}

@@ -14,7 +14,7 @@ func FuzzMul(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		height, width := 1+int(rows)%300, 1+int(cols)%(2*depth)
 		k, dt := available[int(which)/len(types)%len(available)], types[int(which)%len(types)]
-		m := packed(k, dt, height, width, randoms(rng, height*width))
+		m := pack(k, dt, height, width, randoms(rng, height*width))
 		checkProduct(t, m, rng, int(n)%(2*band+2), 1+int(parts)%5, add)
 	})
 }

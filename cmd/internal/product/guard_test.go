@@ -41,7 +41,7 @@ func TestMulStaysInside(t *testing.T) {
 			for _, size := range [][3]int{{1, 1, 1}, {7, 31, 1}, {16, 32, 1}, {64, 33, 1}, {65, 3, 1}, {129, 65, 1}, {15, 31, 2}, {48, 5, 5},
 				{80, 33, 6}, {200, 64, 7}, {63, depth + 1, 6}, {64, 2, band + 1}} {
 				rows, cols, n := size[0], size[1], size[2]
-				m, input := packed(k, dt, rows, cols, randoms(rng, rows*cols)), randoms(rng, n*cols)
+				m, input := pack(k, dt, rows, cols, randoms(rng, rows*cols)), randoms(rng, n*cols)
 				want := make([]float32, n*rows)
 				m.Mul(want, input, n, false, 0, m.Units(n))
 				for _, end := range []bool{true, false} {
@@ -86,7 +86,7 @@ func TestEveryCode(t *testing.T) {
 			want[code] = decode(uint16(code))
 		}
 		for _, k := range available {
-			m, out := pack(k, dt, len(want), 1, want, nil), make([]float32, len(want))
+			m, out := pack(k, dt, len(want), 1, want), make([]float32, len(want))
 			for _, what := range []string{"a row", "a product"} {
 				if what == "a row" {
 					for r := range out {

@@ -12,7 +12,7 @@ import (
 // maxWidth is the most rows of weights that any kernel's panel has.
 const maxWidth = 64
 
-// block adds a [rows, depth] times a panel b, which begins at the first column of a group, to c [rows, width of the panel], or
+// block adds a [rows, depth] times a panel b to c [rows, width of the panel], or
 // where shrink, which points to ones, is nil sets c to that. Strides are in elements. Products are added one after the other.
 type block func(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, bStride, rows, depth int)
 
@@ -52,7 +52,6 @@ var portable = kernel{name: "go", speed: 2, step: goWidth, width: goWidth, block
 	backend.F32:  {blockF32},
 	backend.F16:  {blockOf(func(w uint16) float32 { return quant.FromF16(w) })},
 	backend.BF16: {blockOf(func(w uint16) float32 { return quant.FromBF16(w) })},
-	backend.Int8: {blockInt8},
 }, lanes: goLanes, tile: tileGo, fold: foldGo}
 
 const goWidth = 8
@@ -85,20 +84,6 @@ func blockOf[W any](decode func(W) float32) block {
 			}
 			addColumn(c, cStride, a, aStride, &w, i, rows, i == 0 && shrink == nil)
 		}
-	}
-}
-
-func blockInt8(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, _, rows, depth int) {
-	const scaleBytes = 4 * goWidth // in front of a group
-	for i := range depth {
-		g := unsafe.Add(unsafe.Pointer(b), i/Group*(scaleBytes+Group*goWidth))
-		scales := (*[goWidth]float32)(g)
-		codes := (*[goWidth]int8)(unsafe.Add(g, scaleBytes+i%Group*goWidth))
-		var w [goWidth]float32
-		for j, code := range codes {
-			w[j] = scales[j] * float32(code)
-		}
-		addColumn(c, cStride, a, aStride, &w, i, rows, i == 0 && shrink == nil)
 	}
 }
 

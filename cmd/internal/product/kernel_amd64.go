@@ -23,13 +23,11 @@ func native() (out []*kernel) {
 			backend.F32:  {mul16F32AVX512, mul32F32AVX512, mul48F32AVX512, mul64F32AVX512},
 			backend.F16:  {mul16F16AVX512, mul32F16AVX512, mul48F16AVX512, mul64F16AVX512},
 			backend.BF16: {mul16BF16AVX512, mul32BF16AVX512, mul48BF16AVX512, mul64BF16AVX512},
-			backend.Int8: {mul16Int8AVX512, mul32Int8AVX512, mul48Int8AVX512, mul64Int8AVX512},
 		}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2})
 	}
 	avx2 := &kernel{name: "avx2", speed: 40, step: 16, width: 16, blocks: [backend.NumDTypes][]block{
-		backend.F32: {mul16F32AVX2}, backend.F16: {mul16F16AVX2}, backend.BF16: {mul16BF16AVX2}, backend.Int8: {mul16Int8AVX2},
+		backend.F32: {mul16F32AVX2}, backend.F16: {mul16F16AVX2}, backend.BF16: {mul16BF16AVX2},
 	}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2}
 	avx2.rows[backend.F32], avx2.rows[backend.F16], avx2.rows[backend.BF16] = row64F32AVX2, row64F16AVX2, row64BF16AVX2
-	avx2.rows[backend.Int8] = row64Int8AVX2
 	return append(out, avx2)
 }

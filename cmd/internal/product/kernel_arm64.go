@@ -12,7 +12,7 @@ import (
 func native() []*kernel {
 	return []*kernel{{name: "neon", speed: 16, step: 16, width: 16, blocks: [backend.NumDTypes][]block{
 		backend.F32: {byFours(mul16F32NEON)}, backend.F16: {byFours(mul16F16NEON)},
-		backend.BF16: {byFours(mul16BF16NEON)}, backend.Int8: {byFours(mul16Int8NEON)},
+		backend.BF16: {byFours(mul16BF16NEON)},
 	}, lanes: goLanes, tile: tileGo, fold: foldGo}}
 }
 

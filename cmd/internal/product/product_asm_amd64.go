@@ -76,34 +76,6 @@ func mul32BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStri
 //go:noescape
 func mul16BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
 
-// mul64Int8AVX512 multiplies row r of c, 64 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func mul64Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-
-// mul48Int8AVX512 multiplies row r of c, 48 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func mul48Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-
-// mul32Int8AVX512 multiplies row r of c, 32 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func mul32Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-
-// mul16Int8AVX512 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func mul16Int8AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-
 // mul16F32AVX2 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
 // shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
 //
@@ -139,17 +111,3 @@ func mul16BF16AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride
 //
 //go:noescape
 func row64BF16AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)
-
-// mul16Int8AVX2 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func mul16Int8AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
-
-// row64Int8AVX2 multiplies a row c, 64 columns wide, by shrink[0] and adds a·b; where shrink is nil it sets
-// c to a·b. b is 4 panels of depth rows of 16 columns, one after the other.
-// In front of each 32 rows of b are the scales of their columns, a row of float32.
-//
-//go:noescape
-func row64Int8AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)

@@ -21,10 +21,3 @@ func mul16F16NEON(c *float32, cStride int, shrink *float32, a *float32, aStride 
 //
 //go:noescape
 func mul16BF16NEON(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, n int)
-
-// mul16Int8NEON sets 16 columns of c to the product of a, of 1 to 4 rows and n columns, and b; where shrink
-// is not nil it multiplies row r of c by shrink[r] and adds the product. In front of each 32 rows of b are the
-// scales of their columns, a row of float32.
-//
-//go:noescape
-func mul16Int8NEON(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, n int)

@@ -10,13 +10,12 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
-var types = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8}
+var types = []backend.DType{backend.F32, backend.F16, backend.BF16}
 
 func randoms(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
@@ -24,20 +23,6 @@ func randoms(rng *rand.Rand, n int) []float32 {
 		x[i] = float32(rng.NormFloat64())
 	}
 	return x
-}
-
-// packed is a matrix whose scales are those of the largest weights of groups.
-func packed(k *kernel, dt backend.DType, rows, cols int, data []float32) *Matrix {
-	if dt != backend.Int8 {
-		return pack(k, dt, rows, cols, data, nil)
-	}
-	var scales []float32
-	for r := range rows {
-		for group := range slices.Chunk(data[r*cols:(r+1)*cols], Group) {
-			scales = append(scales, max(slices.Max(group), -slices.Min(group))/127)
-		}
-	}
-	return pack(k, dt, rows, cols, data, scales)
 }
 
 // poisoned is n values among others that are NaN.
@@ -90,13 +75,13 @@ func TestMul(t *testing.T) {
 	for _, k := range available {
 		for _, dt := range types {
 			for _, rows := range []int{1, 7, 8, 9, 15, 16, 17, 33, 48, 63, 64, 65, 80, 129, 200} {
-				m := packed(k, dt, rows, 19, randoms(rng, rows*19))
+				m := pack(k, dt, rows, 19, randoms(rng, rows*19))
 				for _, n := range []int{1, 2, 3, 5, 6, 7, 13} {
 					checkProduct(t, m, rng, n, 1, n%2 == 0)
 				}
 			}
 			for _, size := range [][3]int{{70, depth - 1, 8}, {70, depth, 6}, {130, depth + 1, 5}, {65, depth + 1, 7}, {17, 2*depth + 3, band + 1}, {80, 3, 2*band - 1}, {40, 1, band}} {
-				m := packed(k, dt, size[0], size[1], randoms(rng, size[0]*size[1]))
+				m := pack(k, dt, size[0], size[1], randoms(rng, size[0]*size[1]))
 				checkProduct(t, m, rng, size[2], 1, false)
 				checkProduct(t, m, rng, size[2], 3, true)
 			}
@@ -109,7 +94,7 @@ func TestMulRandom(t *testing.T) {
 		k, dt := rapid.SampledFrom(available).Draw(t, "kernel"), rapid.SampledFrom(types).Draw(t, "type")
 		rows, cols, n := rapid.IntRange(1, 300).Draw(t, "rows"), rapid.IntRange(1, 40).Draw(t, "cols"), rapid.IntRange(0, 2*band+1).Draw(t, "n")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		m := packed(k, dt, rows, cols, randoms(rng, rows*cols))
+		m := pack(k, dt, rows, cols, randoms(rng, rows*cols))
 		checkProduct(t, m, rng, n, rapid.IntRange(1, 5).Draw(t, "parts"), rapid.Bool().Draw(t, "add"))
 	})
 }
@@ -120,7 +105,7 @@ func TestRowsAreIndependent(t *testing.T) {
 	for _, k := range available {
 		for _, dt := range types {
 			const n, cols = band + 9, depth + 5
-			m := packed(k, dt, 210, cols, randoms(rng, 210*cols))
+			m := pack(k, dt, 210, cols, randoms(rng, 210*cols))
 			x, all, one := randoms(rng, n*cols), make([]float32, n*m.Rows), make([]float32, m.Rows)
 			var parts sync.WaitGroup
 			for i := range m.Units(n) {
@@ -142,40 +127,18 @@ func TestTypesGiveTheBitsOfF32(t *testing.T) {
 		for _, dt := range types[1:] {
 			for _, size := range [][3]int{{7, 1, 1}, {70, 31, 1}, {200, 32, 7}, {260, 33, 1}, {81, 65, 2}, {70, depth + 40, band + 7}} {
 				rows, cols, n := size[0], size[1], size[2]
-				m := packed(k, dt, rows, cols, randoms(rng, rows*cols))
+				m := pack(k, dt, rows, cols, randoms(rng, rows*cols))
 				exact := make([]float32, rows*cols)
 				for r := range rows {
 					m.Row(exact[r*cols:], r)
 				}
 				x, want, got := randoms(rng, n*cols), randoms(rng, n*rows), []float32(nil)
 				got = slices.Clone(want)
-				pack(k, backend.F32, rows, cols, exact, nil).Mul(want, x, n, true, 0, m.Units(n))
+				pack(k, backend.F32, rows, cols, exact).Mul(want, x, n, true, 0, m.Units(n))
 				m.Mul(got, x, n, true, 0, m.Units(n))
 				require.Equal(t, want, got, "%s, %v, %v", k.name, dt, size)
 			}
 		}
-	}
-}
-
-// Codes and scales are kept as they are where they make the weights, whatever the codes: also where
-// none is 127, and where a scale is negative, 0 or a subnormal f16.
-func TestPackKeepsCodes(t *testing.T) {
-	const rows, cols = 20, 70
-	rng := rand.New(rand.NewPCG(6, 1))
-	data, scales := make([]float32, rows*cols), make([]float32, rows*3)
-	for i := range scales {
-		scales[i] = quant.FromF16([]uint16{1, 0x0401, 0x2a55, 0xb123, 0, 0x7bff}[rng.IntN(6)])
-	}
-	for i := range data {
-		data[i] = scales[i/cols*3+i%cols/Group] * float32(rng.IntN(256)-128)
-	}
-	for _, k := range available {
-		m, row := pack(k, backend.Int8, rows, cols, data, scales), make([]float32, cols)
-		for r := range rows {
-			m.Row(row, r)
-			require.Equal(t, data[r*cols:(r+1)*cols], row, "%s", k.name)
-		}
-		require.Equal(t, (rows+k.step-1)/k.step*k.step*(cols+3*4), m.Bytes())
 	}
 }
 
@@ -187,21 +150,19 @@ func TestNotFinite(t *testing.T) {
 	for _, k := range available {
 		for _, dt := range types {
 			data := randoms(rng, rows*cols)
-			if dt != backend.Int8 {
-				data[5*cols+66], data[82*cols] = inf, nan
-			}
-			m, x, out := packed(k, dt, rows, cols, data), randoms(rng, n*cols), make([]float32, n*rows)
+			data[5*cols+66], data[82*cols] = inf, nan
+			m, x, out := pack(k, dt, rows, cols, data), randoms(rng, n*cols), make([]float32, n*rows)
 			x[2*cols+1], x[6*cols+66], x[66] = nan, -inf, 2
 			m.Mul(out, x, n, false, 0, m.Units(n))
 			for i := range n {
 				for r := range rows {
 					v := float64(out[i*rows+r])
-					switch broken := dt != backend.Int8; {
-					case i == 2 || broken && r == 82:
+					switch {
+					case i == 2 || r == 82:
 						require.True(t, math.IsNaN(v), "%s, %v: %d, %d", k.name, dt, i, r)
 					case i == 6:
 						require.False(t, v-v == 0, "%s, %v: %d, %d", k.name, dt, i, r)
-					case broken && r == 5:
+					case r == 5:
 						require.True(t, math.IsInf(v, 0), "%s, %v: %d, %d", k.name, dt, i, r)
 					default:
 						require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%s, %v: %d, %d is %v", k.name, dt, i, r, v)
@@ -217,43 +178,36 @@ func TestPack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const rows, cols = 75, 33
 	data := randoms(rng, rows*cols)
-	clear(data[cols : 2*cols]) // a row whose scales are 0
+	clear(data[cols : 2*cols])
 	errs := map[backend.DType]float64{backend.F32: 0, backend.F16: 0x1p-11, backend.BF16: 0x1p-8}
 	for _, k := range available {
 		for _, dt := range types {
-			m, row := packed(k, dt, rows, cols, data), make([]float32, cols)
+			m, row := pack(k, dt, rows, cols, data), make([]float32, cols)
 			for r := range rows {
 				m.Row(row, r)
 				want := data[r*cols : (r+1)*cols]
 				for i, v := range row {
-					group := want[i/Group*Group : min(i/Group*Group+Group, cols)]
-					most := float64(max(slices.Max(group), -slices.Min(group)))
-					bound := most / 254 * 1.001
-					if e, ok := errs[dt]; ok {
-						bound = math.Abs(float64(want[i]))*e + 0x1p-24
-					}
-					require.InDelta(t, want[i], v, bound, "%s, %v: %d, %d", k.name, dt, r, i)
+					require.InDelta(t, want[i], v, math.Abs(float64(want[i]))*errs[dt]+0x1p-24, "%s, %v: %d, %d", k.name, dt, r, i)
 				}
 			}
 			require.Panics(t, func() { m.Row(row, rows+k.width) })
 		}
 	}
-	require.Same(t, available[0], Pack(backend.F32, 1, 1, data[:1], nil).kernel)
+	require.Same(t, available[0], Pack(backend.F32, 1, 1, data[:1]).kernel)
 	t.Setenv(cpu.EnvKernels, "go")
-	require.Same(t, &portable, Pack(backend.F32, 1, 1, data[:1], nil).kernel)
+	require.Same(t, &portable, Pack(backend.F32, 1, 1, data[:1]).kernel)
 }
 
 func TestRefusesWhatDoesNotFit(t *testing.T) {
-	m := Pack(backend.F32, 20, 3, make([]float32, 60), nil)
+	m := Pack(backend.F32, 20, 3, make([]float32, 60))
 	for name, call := range map[string]func(){
-		"weights": func() { Pack(backend.F32, 20, 3, make([]float32, 61), nil) },
-		"empty":   func() { Pack(backend.F32, 0, 3, nil, nil) },
-		"type":    func() { Pack(backend.Int4, 20, 3, make([]float32, 60), nil) },
-		"scales":  func() { Pack(backend.Int8, 20, 33, make([]float32, 660), make([]float32, 39)) },
-		"scaled":  func() { Pack(backend.F32, 20, 3, make([]float32, 60), make([]float32, 20)) },
-		"input":   func() { m.Mul(make([]float32, 40), make([]float32, 5), 2, false, 0, m.Units(2)) },
-		"output":  func() { m.Mul(make([]float32, 39), make([]float32, 6), 2, false, 0, m.Units(2)) },
-		"units":   func() { m.Mul(make([]float32, 40), make([]float32, 6), 2, false, 0, m.Units(2)+1) },
+		"weights":     func() { Pack(backend.F32, 20, 3, make([]float32, 61)) },
+		"empty":       func() { Pack(backend.F32, 0, 3, nil) },
+		"type":        func() { Pack(backend.Int4, 20, 3, make([]float32, 60)) },
+		"type, codes": func() { Pack(backend.Int8, 20, 3, make([]float32, 60)) },
+		"input":       func() { m.Mul(make([]float32, 40), make([]float32, 5), 2, false, 0, m.Units(2)) },
+		"output":      func() { m.Mul(make([]float32, 39), make([]float32, 6), 2, false, 0, m.Units(2)) },
+		"units":       func() { m.Mul(make([]float32, 40), make([]float32, 6), 2, false, 0, m.Units(2)+1) },
 	} {
 		require.Panics(t, call, name)
 	}
@@ -265,7 +219,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	for _, k := range available {
 		for _, dt := range types {
-			m, x, out := packed(k, dt, 70, 9, make([]float32, 630)), make([]float32, 63), make([]float32, 490)
+			m, x, out := pack(k, dt, 70, 9, make([]float32, 630)), make([]float32, 63), make([]float32, 490)
 			require.Zero(t, testing.AllocsPerRun(20, func() {
 				m.Mul(out, x, 7, true, 0, m.Units(7))
 				m.Mul(out, x, 1, false, 0, m.Units(1))
@@ -282,7 +236,7 @@ func BenchmarkMul(b *testing.B) {
 			for _, k := range available {
 				for _, dt := range types {
 					b.Run(fmt.Sprintf("%dx%d/%d/%s/%v", size[0], size[1], n, k.name, dt), func(b *testing.B) {
-						m, x, out := packed(k, dt, size[0], size[1], data), randoms(rng, n*size[1]), make([]float32, n*size[0])
+						m, x, out := pack(k, dt, size[0], size[1], data), randoms(rng, n*size[1]), make([]float32, n*size[0])
 						for b.Loop() {
 							m.Mul(out, x, n, false, 0, m.Units(n))
 						}

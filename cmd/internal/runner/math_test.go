@@ -84,7 +84,7 @@ func TestPartsFollowTheWork(t *testing.T) {
 	require.Greater(t, m.Size, 4<<20, "as on disk")
 	require.Less(t, m.Size, cacheSize)
 	large := &Runner[*cpu.Buffer]{large: true}
-	w := product.Pack(backend.F16, 1024, 512, make([]float32, 1024*512), nil)
+	w := product.Pack(backend.F16, 1024, 512, make([]float32, 1024*512))
 	require.GreaterOrEqual(t, large.work(w, 1), w.Bytes()/memoryRate, "weights from memory take as long as memory does")
 	require.Equal(t, w.Nanoseconds(500), large.work(w, 500), "unless there is more to compute")
 	require.Equal(t, w.Nanoseconds(1), new(Runner[*cpu.Buffer]).work(w, 1))
@@ -99,7 +99,7 @@ func BenchmarkThreads(b *testing.B) {
 	const cols = 256
 	x := make([]float32, cols)
 	for _, rows := range []int{2048, 8192, 24576, 49152, 131072} {
-		w := product.Pack(backend.F32, rows, cols, make([]float32, rows*cols), nil)
+		w := product.Pack(backend.F32, rows, cols, make([]float32, rows*cols))
 		out := make([]float32, w.Rows)
 		rule := parts(2, w.Units(1), w.Nanoseconds(1))
 		for threads := 1; threads <= 2; threads++ {

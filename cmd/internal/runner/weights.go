@@ -23,7 +23,7 @@ func (m dense) pack(bias dense) Matrix {
 	if m.data == nil {
 		return Matrix{}
 	}
-	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data, nil), bias.data}
+	return Matrix{product.Pack(m.dtype, m.shape[0], m.shape[1], m.data), bias.data}
 }
 
 // rows is the rows from one to another of each head of m.

@@ -31,15 +31,15 @@ type dots struct {
 	free []reg.VecPhysical // for values and prepare, after held constants
 }
 
-// decoded is the functions of each format: weights times a row, and weights decoded. Those of AVX-512 are left out: no such processor
-// has run them yet.
+// decoded is the functions of each format: weights times a row, and weights decoded. There are none of AVX-512: processors that have
+// it run those of AVX2.
 func decoded(g *generator) {
-	if g.name == "AVX512" {
+	if g.wide() {
 		return
 	}
 	dotTile(g)
 	foldSums(g)
-	for _, f := range g.formats() {
+	for _, f := range formats() {
 		dotRow(g, f)
 		decode(g, f)
 	}
@@ -65,14 +65,8 @@ func dotRow(g *generator, f format) {
 	g.LEAQ(operand.Mem{Base: rows.bases[0], Index: stride, Scale: together}, next)
 	ahead := g.walk(next, stride, together)
 	blocks := g.pointer("blocks")
-	sums, vectors := g.vecs(0, together), f.turn/g.lanes
-	taken := together
-	var inputs []reg.VecPhysical
-	if g.wide() { // loads are what it has too few of
-		inputs = g.vecs(taken, vectors)
-		taken += vectors
-	}
-	d.start(f, taken)
+	sums := g.vecs(0, together)
+	d.start(f, together)
 	for _, s := range sums {
 		g.zero(s)
 	}
@@ -87,17 +81,10 @@ func dotRow(g *generator, f format) {
 		}
 	}
 	for turn := range f.weights / f.turn {
-		for j, v := range inputs {
-			g.VMOVUPS(at(x, 4*(turn*f.turn+j*g.lanes)), v)
-		}
 		for r := range together {
 			j := 0
 			f.values(d, at2(rows, r), scales(r), turn, func(v reg.VecPhysical) {
-				if inputs != nil {
-					g.VFMADD231PS(inputs[j], v, sums[r])
-				} else {
-					g.VFMADD231PS(at(x, 4*(turn*f.turn+j*g.lanes)), v, sums[r])
-				}
+				g.VFMADD231PS(at(x, 4*(turn*f.turn+j*g.lanes)), v, sums[r])
 				j++
 			})
 		}
@@ -170,13 +157,6 @@ func decode(g *generator, f format) {
 
 // fold4 leaves in the first of four vectors the sum of each one's lanes.
 func (g *generator) fold4(v []reg.VecPhysical) {
-	t := g.vec(g.regs - 1)
-	if g.wide() {
-		for _, s := range v {
-			g.VEXTRACTF64X4(operand.U8(1), s, t.AsY())
-			g.VADDPS(t.AsY(), s.AsY(), s.AsY())
-		}
-	}
 	g.VHADDPS(v[1].AsY(), v[0].AsY(), v[0].AsY())
 	g.VHADDPS(v[3].AsY(), v[2].AsY(), v[2].AsY())
 	g.VHADDPS(v[2].AsY(), v[0].AsY(), v[0].AsY())
@@ -210,12 +190,8 @@ func dotTile(g *generator) {
 		fmt.Sprintf("cols is a multiple of %d. Strides are in elements.", g.lanes))
 	p := &product{generator: g, columns: together, c: g.pointer("sums"), a: g.pointer("x"), aStride: g.bytes("xStride"),
 		b: g.pointer("w"), bStride: g.bytes("wStride"), rows: g.pointer("rows"), depth: g.bytes("cols")}
-	blocks := []int{3, 2, 1}
-	if g.wide() {
-		blocks = []int{6, 3, 1}
-	}
 	w := g.walk(p.b, p.bStride, together)
-	for _, m := range blocks {
+	for _, m := range []int{3, 2, 1} { // rows whose sums have registers
 		p.tile(m, w)
 	}
 	g.VZEROUPPER()

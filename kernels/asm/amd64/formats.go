@@ -6,15 +6,11 @@ import (
 )
 
 // formats is the types of weights that have functions of their own. All of their values are exact in float32.
-func (i isa) formats() []format {
-	fourK := format{name: "Q4K", weights: 256, bytes: 144, turn: 64, scales: 16, prepare: scalesQ4K, values: narrowQ4K,
-		constants: []constant{{"low4of32", every(15)}}}
-	if i.wide() {
-		fourK.values, fourK.constants = wideQ4K, []constant{codes}
-	}
+func formats() []format {
 	return []format{
 		{name: "Q80", weights: 32, bytes: 34, turn: 32, values: valuesQ80},
-		fourK,
+		{name: "Q4K", weights: 256, bytes: 144, turn: 64, scales: 16, prepare: scalesQ4K, values: valuesQ4K,
+			constants: []constant{{"low4of32", every(15)}}},
 		{name: "Q6K", weights: 256, bytes: 210, turn: 32, scales: 16, prepare: scalesQ6K, values: valuesQ6K,
 			constants: []constant{{"low4of8", every(0x0f0f0f0f)}, {"bits4and5", every(0x30303030)}, {"half6", every(0x20202020)}}},
 	}
@@ -70,30 +66,8 @@ func scalesQ4K(d *dots, m func(int) operand.Mem, scales operand.Mem) {
 	}
 }
 
-// wideQ4K is two parts of 32, codes in the lower and in the upper halves of 32 bytes, by a table of each part's values.
-func wideQ4K(d *dots, m func(int) operand.Mem, scales operand.Mem, turn int, each func(reg.VecPhysical)) {
-	tables, less := d.free[:2], d.free[2]
-	for part, table := range tables {
-		d.VBROADCASTSS(scales.Offset(4*(2*turn+part)), table)
-		d.VBROADCASTSS(scales.Offset(4*(8+2*turn+part)), less)
-		d.VFMSUB213PS(less, d.held[0], table)
-	}
-	pairs := d.free[3:5]
-	for j, p := range pairs {
-		d.VPMOVZXBD(m(16+32*turn+16*j), p)
-		v := d.free[5+j]
-		d.VPERMPS(tables[0], p, v) // a table's index is the low 4 bits
-		each(v)
-	}
-	for _, p := range pairs {
-		d.VPSRLD(operand.U8(4), p, p)
-		d.VPERMPS(tables[1], p, p)
-		each(p)
-	}
-}
-
-// narrowQ4K is wideQ4K without tables.
-func narrowQ4K(d *dots, m func(int) operand.Mem, scales operand.Mem, turn int, each func(reg.VecPhysical)) {
+// valuesQ4K is two parts of 32, codes in the lower and in the upper halves of 32 bytes.
+func valuesQ4K(d *dots, m func(int) operand.Mem, scales operand.Mem, turn int, each func(reg.VecPhysical)) {
 	by, less, pairs := d.free[0], d.free[1], d.free[2:6]
 	for part := range 2 {
 		d.VBROADCASTSS(scales.Offset(4*(2*turn+part)), by)

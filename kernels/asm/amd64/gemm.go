@@ -24,14 +24,12 @@ func gemm(g *generator) {
 	gemmColumns(g, plain[0], "gemm16AVX2", 2)
 }
 
-// gemmColumns is the function for n vectors of columns of b, whose elements are stored so. Rows of codes are as wide as the block.
+// gemmColumns is the function for n vectors of columns of b, whose elements are stored so.
 func gemmColumns(g *generator, b storage, name string, n int) {
 	g.Function(name)
 	g.Attributes(attr.NOSPLIT)
-	g.Doc(append([]string{
-		fmt.Sprintf("%s multiplies row r of c, %d columns wide, by shrink[r] and adds a·b; where", name, n*g.lanes),
-		"shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.",
-	}, b.doc()...)...)
+	g.Doc(fmt.Sprintf("%s multiplies row r of c, %d columns wide, by shrink[r] and adds a·b; where", name, n*g.lanes),
+		"shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.")
 	g.Pragma("noescape")
 	typ := "byte"
 	if strings.HasPrefix(name, "gemm") {
@@ -40,13 +38,8 @@ func gemmColumns(g *generator, b storage, name string, n int) {
 	g.SignatureExpr(fmt.Sprintf("func(c *float32, cStride int, shrink, a *float32, aStride int, b *%s, bStride int, rows, depth int)", typ))
 	p := &product{generator: g, storage: b, columns: n,
 		c: g.pointer("c"), cStride: g.bytes("cStride"), shrink: g.pointer("shrink"),
-		a: g.pointer("a"), aStride: g.bytes("aStride")}
-	if !p.grouped() { // groups leave no registers for these
-		p.b, p.bStride = g.pointer("b"), g.elements("bStride", b.bits)
-	}
-	if p.rows = g.pointer("rows"); !p.grouped() {
-		p.depth = g.pointer("depth")
-	}
+		a: g.pointer("a"), aStride: g.bytes("aStride"), b: g.pointer("b"), bStride: g.elements("bStride", b.bits),
+		rows: g.pointer("rows"), depth: g.pointer("depth")}
 	for _, m := range blockRows {
 		p.block(m)
 	}
@@ -77,22 +70,11 @@ func (p *product) block(m int) {
 	c := p.walk(p.c, p.cStride, m)
 	p.start(c, sums, label)
 	a, b, left := p.walk(p.a, p.aStride, m), p.GP64(), p.GP64()
-	count, scales := left, b
-	if p.grouped() {
-		count, scales = p.GP64(), p.GP64()
-		p.Load(p.Param("b"), b)
-		p.Load(p.Param("depth"), left)
-		p.groups(label("groups"), b, scales, count, left, p.columns*4*p.lanes)
-	} else {
-		p.MOVQ(p.b, b)
-		p.MOVQ(p.depth, left)
-	}
+	p.MOVQ(p.b, b)
+	p.MOVQ(p.depth, left)
 	p.Label(label("depth"))
 	for j, v := range row {
 		p.load(p.generator, at(b, j*p.bits/8*p.lanes), v)
-		if p.grouped() {
-			p.VMULPS(at(scales, j*4*p.lanes), v, v)
-		}
 	}
 	for r := range m {
 		x := spread[r%len(spread)]
@@ -102,16 +84,9 @@ func (p *product) block(m int) {
 		}
 	}
 	a.advance(p.generator)
-	if p.grouped() {
-		p.ADDQ(operand.U32(p.columns*p.bits/8*p.lanes), b)
-	} else {
-		p.ADDQ(p.bStride, b)
-	}
-	p.DECQ(count)
+	p.ADDQ(p.bStride, b)
+	p.DECQ(left)
 	p.JNZ(operand.LabelRef(label("depth")))
-	if p.grouped() {
-		p.ungroup(label("groups"), left)
-	}
 
 	for i, s := range sums {
 		p.VMOVUPS(s, c.at(i/p.columns, i%p.columns*4*p.lanes))

@@ -30,7 +30,7 @@ type blocks struct {
 	factors      []reg.VecPhysical // weights of each row
 }
 
-// blockText is what is done with a block of so many rows and vectors.
+// blockText is what is done with a block of rows and vectors.
 type blockText interface {
 	// begin makes the sums ready.
 	begin(rows, width int)
@@ -69,7 +69,7 @@ func (b *blocks) all() {
 	b.end()
 }
 
-// rows writes the loop over blocks of so many rows.
+// rows writes the loop over blocks of a number of rows.
 func (b *blocks) rows(rows int) {
 	b.Label(fmt.Sprintf("rows%d", rows))
 	b.CMPQ(b.parameter("rows"), operand.U8(rows))
@@ -92,7 +92,7 @@ func (b *blocks) rows(rows int) {
 	b.JMP(operand.LabelRef(fmt.Sprintf("rows%d", rows)))
 }
 
-// columns writes the loop over blocks of so many rows and vectors.
+// columns writes the loop over blocks of a number of rows and a width in vectors.
 func (b *blocks) columns(rows, width int) {
 	name := blockName(rows, width)
 	end := b.GP64()

@@ -10,7 +10,7 @@ import (
 // held is the most vectors of a block that are transformed in registers.
 const held = 8
 
-// alternating is 1 and −1 for so many elements each in turn, or −1 first.
+// alternating is runs of elements of 1 and of −1, in turn, which begin with −1 where negative.
 func (c *converter) alternating(elements int, negative bool) operand.Mem {
 	name := fmt.Sprintf("sign%d", elements)
 	if negative {

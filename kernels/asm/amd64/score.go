@@ -111,7 +111,7 @@ func nth(base, once, thrice reg.Register, i, disp int) operand.Mem {
 	return m
 }
 
-// variant is the loop over the keys for so many rows.
+// variant is the loop over the keys for a number of rows.
 func (s *scoring) variant(rows int) {
 	b, free := s.block(rows)
 	s.Label(b.label("rows"))

@@ -105,7 +105,7 @@ func (b *block) advance() {
 	}
 }
 
-// back returns to so many keys before, given as a negative number.
+// back moves dst back by keys, which is negative.
 func (b *block) back(keys reg.GPVirtual) {
 	bytes := b.q
 	b.LEAQ(operand.Mem{Base: b.dst, Index: keys, Scale: 4}, b.dst)

@@ -142,7 +142,7 @@ func (f *floatProducts) multiplyPairs(b *block) {
 	f.advance(b, 2*unit)
 }
 
-// advance goes on by so many elements.
+// advance moves on by a number of elements.
 func (f *floatProducts) advance(b *block, elements int) {
 	bytes := elements * f.bits / 8
 	f.fetch(b.keys * bytes)

@@ -58,7 +58,7 @@ func (g *generator) named(k, i int) reg.Register {
 	return g.vec(i)
 }
 
-// variant is the text for so many rows.
+// variant is the text for a number of rows.
 func (w *weigher) variant(rows int) {
 	w.Label(fmt.Sprintf("rows%d", rows))
 	w.rows, w.tops = w.vecs(0, rows), w.vecs(mostRows, rows)

@@ -1,39 +1,27 @@
 package main
 
-import "fmt"
-
 // gemm writes the kernels of tall tiles: products of matrices, and what lays one of them out.
 func gemm(g *generator) {
 	products(g, f32, "gemmNEON", "*float32")
 	transpose(g)
 }
 
-// group is how many rows of codes share scales, a row of float32 in front of them.
-const group = 32
-
 // weights is the products of cmd/internal/product.
 func weights(g *generator) {
-	for _, st := range direct {
+	for _, st := range []storage{f32, f16, bf16} {
 		products(g, st, "mul16"+st.name+"NEON", "*byte")
 	}
 }
 
 // products is mix, but that rows of both matrices may be further apart.
 func products(g *generator, b storage, name, typ string) {
-	doc := "sets 16 columns of c to the product of a, of 1 to 4 rows and n columns, and b; where shrink\n" +
-		"// is not nil it multiplies row r of c by shrink[r] and adds the product."
-	if b.scaled {
-		doc += fmt.Sprintf(" In front of each %d rows of b are the\n// scales of their columns, a row of float32.", group)
-	}
-	g.function(name, "(c *float32, cStride int, shrink *float32, a *float32, aStride int, b "+typ+", bStride int, rows int, n int)", doc)
-	m := mixer{generator: g, storage: b, grouped: b.scaled}
-	m.scaled = false // by rows
+	g.function(name, "(c *float32, cStride int, shrink *float32, a *float32, aStride int, b "+typ+", bStride int, rows int, n int)",
+		"sets 16 columns of c to the product of a, of 1 to 4 rows and n columns, and b; where shrink\n"+
+			"// is not nil it multiplies row r of c by shrink[r] and adds the product.")
+	m := mixer{generator: g, storage: b}
 	m.acc, m.wide, m.shrink, m.p, m.stride = g.arg("c"), g.arg("cStride"), g.arg("shrink"), g.arg("a"), g.arg("aStride")
 	m.values, m.bytes, m.rows, m.n = g.arg("b"), g.arg("bStride"), g.arg("rows"), g.arg("n")
 	m.from, m.count = g.reg(), g.reg()
-	if m.grouped {
-		m.left = g.reg()
-	}
 	m.tables = g.set(30, b.constants...)
 	for _, stride := range []reg{m.wide, m.stride} {
 		g.ins("LSL", "$2", stride, stride)
@@ -51,31 +39,10 @@ func products(g *generator, b storage, name, typ string) {
 		g.label(set)
 		g.clear(sums)
 		g.label(add)
-		if m.grouped {
-			m.groups(sums)
-		} else {
-			m.total(sums, 4)
-		}
+		m.total(sums, 4)
 		m.end(sums, 4)
 		g.ins("RET")
 	})
-}
-
-// groups is total of values with scales.
-func (m mixer) groups(sums []vec) {
-	top := m.newLabel()
-	m.ins("MOVD", m.values, m.from)
-	m.ins("MOVD", m.n, m.left)
-	m.label(top)
-	for i := 24; i < 28; i += 2 {
-		m.ins("FLDPQ.P", at(m.from, 32), "("+vec(i).f()+", "+vec(i+1).f()+")")
-	}
-	m.ins("MOVD", imm(group), m.count)
-	m.ins("CMP", m.count, m.left)
-	m.ins("CSEL", "LT", m.left, m.count, m.count)
-	m.ins("SUB", m.count, m.left)
-	m.run(sums, 4)
-	m.ins("CBNZ", m.left, top)
 }
 
 // transpose turns squares of four rows and columns.

@@ -34,12 +34,10 @@ type mixer struct {
 	acc, shrink, p, stride, rows, values, scales, n, dim, ahead reg
 	tables                                                      []vec
 	fetches                                                     bool // from ahead
-	grouped                                                     bool // rows of values have scales in V24 to V27
 
 	bytes, wide reg // from a value, and from a row of acc, to the next
 	all         reg // bytes of a row of factors
 	from, count reg
-	left        reg   // values behind those of count
 	to, factors []reg // where the rows of acc and of p are
 }
 
@@ -154,18 +152,10 @@ func (m mixer) add(sums []vec, vectors, values int) {
 	}
 	for j := range values {
 		value := vecs(20+j*vectors%8, vectors)
-		if m.grouped {
-			value = vecs(20, vectors)
-		}
 		for i := 0; i < vectors; i += 2 {
 			m.load(m.generator, address{base: m.from, offset: 4 * i * m.size}, value[i], value[i+1], m.tables)
 		}
 		m.ins("ADD", m.bytes, m.from)
-		for i, v := range value {
-			if m.grouped {
-				m.fmul(v, v, vec(24+i))
-			}
-		}
 		for r := range m.factors {
 			for i, v := range value {
 				m.fmlaBy(sums[r*vectors+i], v, vec(16+r), j)

@@ -44,7 +44,7 @@ func span(g *generator) {
 	g.ins("RET")
 }
 
-// codesOf writes the function for codes of so many bits.
+// codesOf writes the function for codes of a number of bits.
 func codesOf(g *generator, bits int) {
 	name := map[int]string{8: "codes8NEON", 4: "codes4NEON"}[bits]
 	g.function(name, "(codes *byte, x *float32, n int, step float32, zero float32, lowest float32, highest float32)",

@@ -118,7 +118,7 @@ func (s scorer) scaleBy(sums []vec, rows, keys int, from, last reg) {
 	}
 }
 
-// rowsAt is where so many rows begin, bytes from each other; the first is base itself.
+// rowsAt is where each of some rows begins, bytes apart; the first is base itself.
 func (g *generator) rowsAt(base reg, rows int, bytes reg) []reg {
 	out := append([]reg{base}, g.regs(rows-1)...)
 	for r := 1; r < rows; r++ {
@@ -170,7 +170,7 @@ func (g *generator) clear(v []vec) {
 	}
 }
 
-// fetch asks for so many bytes from a place on, and moves it behind them.
+// fetch prefetches bytes from an address on, and moves the address past them.
 func (g *generator) fetch(ahead reg, bytes int) {
 	for offset := 0; offset < bytes; offset += 64 {
 		g.ins("PRFM", at(ahead, offset), "PLDL1KEEP")
