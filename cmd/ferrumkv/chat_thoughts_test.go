@@ -81,7 +81,7 @@ func storyGGUF(t *testing.T, template string, control map[byte]string) string {
 	return file(t, "story.gguf", string(append(out, data...)))
 }
 
-// neighbours orders rows of heads, of so many bytes, such that the two halves of each head alternate.
+// neighbours reorders the rows of each head, each width bytes, so that those of its two halves alternate.
 func neighbours(rows []byte, headDim, width int) (out []byte) {
 	for head := range slices.Chunk(rows, headDim*width) {
 		for i := range headDim {

@@ -143,8 +143,8 @@ func (p *Parts) Rest() []Part {
 	return p.part(nil, text)
 }
 
-// Content is the answer as the message that templates get, without so many bytes at its end: they know <think> and take out what is not to
-// be repeated, also of a thought that was cut off and ends here, but of messages in channels they want what is said alone.
+// Content is the answer as the next turn's template receives it, less the last without bytes. Marks such as <think> stay in it: templates
+// remove the thoughts that a model is not to see again, and a thought that was cut off is closed here. Of channels it is the final text alone.
 func (p *Parts) Content(without int) string {
 	text := p.raw.String()
 	switch {
