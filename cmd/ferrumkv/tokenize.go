@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/spf13/cobra"
 )
@@ -87,6 +88,9 @@ func (f tokenizeFlags) vocabulary(errs io.Writer) (*tokenizer.Tokenizer, error) 
 			return nil, fmt.Errorf("--tokenizer: %w", err)
 		}
 		return tokenizer.Read(name, data, mostTokens)
+	}
+	if f.model.model != "" {
+		return runner.LoadTokenizer(f.model.model, name)
 	}
 	model, vocabulary, err := f.model.load(errs)
 	if err != nil {

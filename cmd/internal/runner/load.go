@@ -28,7 +28,7 @@ import (
 // that it is about. The model's weights are read from its files when they are first multiplied by, so the files must not change until
 // Model.Close, which the caller owes.
 func Load(path, vocabulary string, progress func(done, total int)) (*Model, *tokenizer.Tokenizer, error) {
-	return loadDisk(path, request{vocabulary, true, progress})
+	return loadDisk(path, request{vocabulary: vocabulary, needed: true, progress: progress})
 }
 
 // LoadWeights is Load of a model without its tokenizer, for texts of token numbers.
@@ -37,10 +37,17 @@ func LoadWeights(path string, progress func(done, total int)) (*Model, error) {
 	return m, err
 }
 
+// LoadTokenizer is Load of a model's tokenizer alone, without looking at weights.
+func LoadTokenizer(path, vocabulary string) (*tokenizer.Tokenizer, error) {
+	_, t, err := loadDisk(path, request{vocabulary: vocabulary, needed: true, weightless: true})
+	return t, err
+}
+
 // request is what to load besides weights.
 type request struct {
 	vocabulary string // the file of it; "": what the model brings
 	needed     bool   // a model without a vocabulary is refused
+	weightless bool   // there is no model but its tokenizer
 	progress   func(done, total int)
 }
 
@@ -52,7 +59,7 @@ func loadDisk(path string, want request) (m *Model, t *tokenizer.Tokenizer, err 
 		}
 	}()
 	defer faulted(path, &err)()
-	if m, t, err = load(d, filepath.ToSlash(path), want); err == nil {
+	if m, t, err = load(d, filepath.ToSlash(path), want); m != nil {
 		m.path, m.end = path, d.close
 	}
 	return m, t, err
@@ -155,6 +162,9 @@ func load(fsys fs.FS, name string, want request) (m *Model, t *tokenizer.Tokeniz
 	}
 	if t == nil && want.needed {
 		noVocabulary(fsys, name, cfg.Vocab)
+	}
+	if want.weightless {
+		return nil, t, nil
 	}
 	a.progress = want.progress
 	return a.model(cfg), t, nil

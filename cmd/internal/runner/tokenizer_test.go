@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,4 +56,29 @@ func TestStoriesTokenizers(t *testing.T) {
 	want, err := os.ReadFile(stories(t, "expected_greedy_n200.txt"))
 	require.NoError(t, err)
 	require.Equal(t, string(want), decode(a, tokens))
+}
+
+// A tokenizer alone is that of the model, and no weight is looked at for it.
+func TestLoadTokenizer(t *testing.T) {
+	write := func(broken bool) string {
+		c := craftConfig(32)
+		arrays := craftArrays(c, ggufWeights)
+		if broken {
+			arrays[1].data[2] = float32(math.Inf(1))
+		}
+		name := filepath.Join(t.TempDir(), "m.gguf")
+		require.NoError(t, os.WriteFile(name, craftGGUF(craftMeta(c), arrays, "F32"), 0o600))
+		return name
+	}
+	m, tok, err := Load(write(false), "", nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	broken := write(true)
+	_, _, err = Load(broken, "", nil)
+	require.ErrorIs(t, err, ErrFile{})
+	alone, err := LoadTokenizer(broken, "")
+	require.NoError(t, err)
+	require.Equal(t, tok.Encode("a\na"), alone.Encode("a\na"))
+	_, err = LoadTokenizer(filepath.Join(t.TempDir(), "absent.gguf"), "")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
