@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"testing"
@@ -303,12 +304,17 @@ func TestMemoryComesWithBytes(t *testing.T) {
 // multiple is how much a reader may allocate for each byte that it reads, besides two first buffers.
 const multiple = 24
 
+// allocated is the bytes that do takes from Go's heap: the least of three runs, for Go's own work beside them is counted, too.
 func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
+	least := uint64(math.MaxUint64)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	return least
 }
 
 // Errors of what a stream is written to and read from are passed on.
