@@ -44,10 +44,6 @@ func packCodes(k *kernel, codes Codes, rows, cols int, data []byte) *Matrix {
 func (m *Matrix) decode(dst []float32, r, col int) {
 	c := m.codes
 	src := m.data[r*c.bytes(m.Cols)+c.bytes(col):]
-	if f := m.format; f.decode != nil && len(dst) > 0 {
-		f.decode(&dst[0], &src[0], len(dst)/c.Block)
-		return
-	}
 	for i := 0; i < len(dst); i += c.Block {
 		block := dst[i : i+c.Block]
 		c.Decode(block, src[:c.Bytes])
@@ -75,6 +71,8 @@ type codesRoom struct {
 	sums    [unit * many * maxLanes]float32 // [unit/together, rows, together, lanes]
 	out     [unit * many]float32            // [unit/together, rows, together]
 	rest    [many * maxLanes]float32        // columns of x that do not fill the lanes, and zeros
+	words   [unit * chunk * maxWord]byte    // weights for format, at an address that vectors like, as rounded is
+	rounded []byte                          // rows of x for format
 }
 
 var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}
@@ -82,16 +80,25 @@ var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}
 // codesUnits is Units of codes.
 func (m *Matrix) codesUnits(n int) int { return (m.Rows + unit - 1) / unit * ((n + many - 1) / many) }
 
-// mulCodes is Mul of codes.
+// mulCodes is Mul of codes: all units of some rows of x, and then those of the next ones.
 func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
-	tmp, bands := codesRooms.Get().(*codesRoom), (n+many-1)/many
+	tmp, units, rounded := codesRooms.Get().(*codesRoom), m.codesUnits(1), -1
 	for u := from; u < to; u++ {
-		row, first := u/bands*unit, u%bands*many
+		row, first := u%units*unit, u/units*many
 		rows, some := min(m.Rows-row, unit), min(n-first, many)
-		if n == 1 && m.format.row != nil {
-			m.oneRow(tmp, x, row, rows)
-		} else {
-			m.manyRows(tmp, x[first*m.Cols:], row, rows, some)
+		switch input := x[first*m.Cols : (first+some)*m.Cols]; {
+		case m.format.row == nil:
+			m.manyRows(tmp, input, row, rows, some)
+		default:
+			if rounded != first {
+				m.round(tmp, input)
+				rounded = first
+			}
+			if some < few {
+				m.fewIntegers(tmp, row, rows, some)
+			} else {
+				m.manyIntegers(tmp, row, rows, some)
+			}
 		}
 		for c := range rows {
 			sums := tmp.out[c/together*some*together+c%together:]
@@ -106,18 +113,6 @@ func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 		}
 	}
 	codesRooms.Put(tmp)
-}
-
-// oneRow is some rows of weights times one row of x: decoded weights stay in registers.
-func (m *Matrix) oneRow(tmp *codesRoom, x []float32, row, rows int) {
-	stride, blocks := m.codes.bytes(m.Cols), m.Cols/m.codes.Block
-	c := 0
-	for ; c+together <= rows; c += together {
-		m.format.row(&tmp.out[c], &x[0], &m.data[(row+c)*stride], stride, blocks)
-	}
-	for ; c < rows; c++ { // the last ones alone, as often as a kernel takes rows
-		m.format.row(&tmp.out[c], &x[0], &m.data[(row+c)*stride], 0, blocks)
-	}
 }
 
 // manyRows is some rows of weights, which are decoded, times n rows of x.

@@ -2,15 +2,6 @@ package product
 
 import "unsafe"
 
-// format is a kernel's functions for a type of codes.
-type format struct {
-	// row sets out, [together], to the products of x with together rows of blocks, stride bytes apart. It adds up what tile and
-	// fold do, in the same order.
-	row func(out, x *float32, w *byte, stride, blocks int)
-	// decode sets out to the weights of blocks.
-	decode func(out *float32, w *byte, blocks int)
-}
-
 const goLanes = 8
 
 // tileGo is kernel.tile in Go.

@@ -15,32 +15,125 @@ func tileAVX2(sums *float32, x *float32, xStride int, w *float32, wStride int, r
 //go:noescape
 func foldAVX2(out *float32, sums *float32, n int)
 
-// rowQ80AVX2 sets out, [4], to the products of x with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
+// roundOf32AVX2 sets out, [blocks, 96], to blocks of 32 columns of x as integers.
 //
 //go:noescape
-func rowQ80AVX2(out *float32, x *float32, w *byte, stride int, blocks int)
+func roundOf32AVX2(out *byte, x *float32, blocks int)
 
-// decodeQ80AVX2 sets out to the weights of blocks of 32 as Q80.
+// tileOf32AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 32.
+// Strides are in bytes.
 //
 //go:noescape
-func decodeQ80AVX2(out *float32, w *byte, blocks int)
+func tileOf32AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// rowQ4KAVX2 sets out, [4], to the products of x with 4 rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
+// roundOf256AVX2 sets out, [blocks, 544], to blocks of 256 columns of x as integers.
 //
 //go:noescape
-func rowQ4KAVX2(out *float32, x *float32, w *byte, stride int, blocks int)
+func roundOf256AVX2(out *byte, x *float32, blocks int)
 
-// decodeQ4KAVX2 sets out to the weights of blocks of 256 as Q4K.
+// tileOf256AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
 //
 //go:noescape
-func decodeQ4KAVX2(out *float32, w *byte, blocks int)
+func tileOf256AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// rowQ6KAVX2 sets out, [4], to the products of x with 4 rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
+// roundWithMinsAVX2 sets out, [blocks, 576], to blocks of 256 columns of x as integers.
 //
 //go:noescape
-func rowQ6KAVX2(out *float32, x *float32, w *byte, stride int, blocks int)
+func roundWithMinsAVX2(out *byte, x *float32, blocks int)
 
-// decodeQ6KAVX2 sets out to the weights of blocks of 256 as Q6K.
+// tileWithMinsAVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
 //
 //go:noescape
-func decodeQ6KAVX2(out *float32, w *byte, blocks int)
+func tileWithMinsAVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
+
+// rowQ80AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ80AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q80.
+//
+//go:noescape
+func wordsQ80AVX2(out *byte, w *byte, blocks int)
+
+// rowQ40AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q40, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ40AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q40.
+//
+//go:noescape
+func wordsQ40AVX2(out *byte, w *byte, blocks int)
+
+// rowQ50AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q50, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ50AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q50.
+//
+//go:noescape
+func wordsQ50AVX2(out *byte, w *byte, blocks int)
+
+// rowIQ4NLAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsIQ4NLAVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as IQ4NL.
+//
+//go:noescape
+func wordsIQ4NLAVX2(out *byte, w *byte, blocks int)
+
+// rowMXFP4AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsMXFP4AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as MXFP4.
+//
+//go:noescape
+func wordsMXFP4AVX2(out *byte, w *byte, blocks int)
+
+// rowQ4KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ4KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q4K.
+//
+//go:noescape
+func wordsQ4KAVX2(out *byte, w *byte, blocks int)
+
+// rowQ5KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ5KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q5K.
+//
+//go:noescape
+func wordsQ5KAVX2(out *byte, w *byte, blocks int)
+
+// rowQ6KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ6KAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as Q6K.
+//
+//go:noescape
+func wordsQ6KAVX2(out *byte, w *byte, blocks int)
+
+// rowIQ4XSAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowIQ4XSAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsIQ4XSAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as IQ4XS.
+//
+//go:noescape
+func wordsIQ4XSAVX2(out *byte, w *byte, blocks int)

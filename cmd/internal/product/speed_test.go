@@ -21,7 +21,7 @@ func BenchmarkSpeed(b *testing.B) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := randoms(rng, 512*cols)
-	for _, name := range []string{"Q8_0", "Q4_K", "Q6_K", "Q5_K"} {
+	for _, name := range []string{"Q8_0", "Q4_0", "Q5_0", "IQ4_NL", "MXFP4", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "Q2_K"} {
 		t := typeOf(name)
 		some := stored(rng, t, 64*cols)
 		data := bytes.Repeat(some, size/len(some))

@@ -245,7 +245,7 @@ func TestGGUFArchitectures(t *testing.T) {
 			require.NoError(t, err)
 			want := logits(m)
 			largest := float64(max(slices.Max(want), -slices.Min(want)))
-			for _, kind := range []string{"F32", "F16", "Q8_0"} {
+			for kind, within := range map[string]float64{"F32": 2e-6, "F16": 2e-6, "Q8_0": 2e-4} { // kernels may round what Q8_0 is multiplied by to 15 bits
 				g, _, err := LoadFS(folder(map[string][]byte{"m.gguf": tw.gguf(kind)}), "m.gguf")
 				require.NoError(t, err, kind)
 				require.Equal(t, m.Context, g.Context)
@@ -259,7 +259,7 @@ func TestGGUFArchitectures(t *testing.T) {
 				}
 				got := logits(g)
 				for i := range want {
-					require.InDelta(t, want[i], got[i], 2e-6*largest, "%s, logit %d", kind, i)
+					require.InDelta(t, want[i], got[i], within*largest, "%s, logit %d", kind, i)
 				}
 			}
 		})

@@ -12,36 +12,27 @@ import (
 // do not wait for each other.
 const together = 4
 
-// format is a type of weights as files store them: rows of blocks.
-type format struct {
-	name           string
-	weights, bytes int // of a block
-	turn           int // weights of a row that are added before the next row has its turn: a part of a block
-	scales         int // float32 that prepare writes for a block of a row
-	constants      []constant
-	// prepare writes the scales of the block at m.
-	prepare func(d *dots, m func(disp int) operand.Mem, scales operand.Mem)
-	// values hands over the vectors of weights of a turn, in their order, each in a register that may be changed.
-	values func(d *dots, m func(disp int) operand.Mem, scales operand.Mem, turn int, each func(reg.VecPhysical))
-}
-
 // dots is the text of one function of products with weights as stored, or of what decodes them.
 type dots struct {
 	*generator
-	free []reg.VecPhysical // for values and prepare, after held constants
+	free []reg.VecPhysical // after held constants
 }
 
-// decoded is the functions of each format: weights times a row, and weights decoded. There are none of AVX-512: processors that have
-// it run those of AVX2.
+// decoded is the functions of weights that are decoded to float32, and those of each format. There are none of AVX-512: processors that
+// have it run those of AVX2.
 func decoded(g *generator) {
 	if g.wide() {
 		return
 	}
 	dotTile(g)
 	foldSums(g)
+	for _, l := range []layout{of32, of256, mins} {
+		round(g, l)
+		integerTile(g, l)
+	}
 	for _, f := range formats() {
-		dotRow(g, f)
-		decode(g, f)
+		integerRow(g, f)
+		integerWords(g, f)
 	}
 }
 
@@ -52,54 +43,6 @@ func begin(g *generator, name, signature string, doc ...string) {
 	g.Doc(append([]string{name + " " + doc[0]}, doc[1:]...)...)
 	g.Pragma("noescape")
 	g.SignatureExpr("func(" + signature + ")")
-}
-
-// dotRow is the product of one row with rows of weights: lane l of a row's sum has the products of columns l, l+lanes and so on.
-func dotRow(g *generator, f format) {
-	begin(g, "row"+f.name+g.name, "out, x *float32, w *byte, stride, blocks int",
-		fmt.Sprintf("sets out, [%d], to the products of x with %d rows of weights as %s, stride bytes apart, of that many blocks of %d.", together, together, f.name, f.weights))
-	d := &dots{generator: g}
-	x, stride := g.pointer("x"), g.pointer("stride")
-	rows := g.walk(g.pointer("w"), stride, together)
-	next := g.GP64() // what follows these rows
-	g.LEAQ(operand.Mem{Base: rows.bases[0], Index: stride, Scale: together}, next)
-	ahead := g.walk(next, stride, together)
-	blocks := g.pointer("blocks")
-	sums := g.vecs(0, together)
-	d.start(f, together)
-	for _, s := range sums {
-		g.zero(s)
-	}
-	scales := d.scratch(f, together)
-	g.Label("blocks")
-	for r := range together {
-		for line := 0; line < f.bytes; line += 64 {
-			g.PREFETCHT0(ahead.at(r, line))
-		}
-		if f.prepare != nil {
-			f.prepare(d, at2(rows, r), scales(r))
-		}
-	}
-	for turn := range f.weights / f.turn {
-		for r := range together {
-			j := 0
-			f.values(d, at2(rows, r), scales(r), turn, func(v reg.VecPhysical) {
-				g.VFMADD231PS(at(x, 4*(turn*f.turn+j*g.lanes)), v, sums[r])
-				j++
-			})
-		}
-	}
-	for _, p := range append(rows.bases, ahead.bases...) {
-		g.ADDQ(operand.U32(f.bytes), p)
-	}
-	g.ADDQ(operand.U32(4*f.weights), x)
-	g.DECQ(blocks)
-	g.JNZ(operand.LabelRef("blocks"))
-	out := g.pointer("out")
-	g.fold4(sums)
-	g.VMOVUPS(sums[0].AsX(), at(out, 0))
-	g.VZEROUPPER()
-	g.RET()
 }
 
 // at2 is memory in row r by its offset.
@@ -115,44 +58,17 @@ func (d *dots) start(f format, i int) {
 	d.free = d.vecs(i, d.regs-i)
 }
 
-// scratch is room on the stack for the scales of rows, from the beginning of a line on.
-func (d *dots) scratch(f format, rows int) func(r int) operand.Mem {
-	if f.scales == 0 {
-		return func(int) operand.Mem { return operand.Mem{} }
+// scratch is room on the stack, from the beginning of a line on.
+func (d *dots) scratch(size int) operand.Mem {
+	if size == 0 {
+		return operand.Mem{}
 	}
 	const line = 64
 	base := d.GP64()
-	d.LEAQ(d.AllocLocal(4*f.scales*rows+line-8), base)
+	d.LEAQ(d.AllocLocal(size+line-8), base)
 	d.ADDQ(operand.U8(line-1), base)
 	d.ANDQ(operand.I32(-line), base)
-	return func(r int) operand.Mem { return at(base, 4*f.scales*r) }
-}
-
-// decode sets float32 to the weights of blocks.
-func decode(g *generator, f format) {
-	begin(g, "decode"+f.name+g.name, "out *float32, w *byte, blocks int",
-		fmt.Sprintf("sets out to the weights of blocks of %d as %s.", f.weights, f.name))
-	d := &dots{generator: g}
-	out, w, blocks := g.pointer("out"), g.pointer("w"), g.pointer("blocks")
-	d.start(f, 0)
-	row, scales := at2(rowPointers{bases: []reg.GPVirtual{w}}, 0), d.scratch(f, 1)
-	g.Label("blocks")
-	if f.prepare != nil {
-		f.prepare(d, row, scales(0))
-	}
-	i := 0
-	for turn := range f.weights / f.turn {
-		f.values(d, row, scales(0), turn, func(v reg.VecPhysical) {
-			g.VMOVUPS(v, at(out, i))
-			i += 4 * g.lanes
-		})
-	}
-	g.ADDQ(operand.U32(f.bytes), w)
-	g.ADDQ(operand.U32(4*f.weights), out)
-	g.DECQ(blocks)
-	g.JNZ(operand.LabelRef("blocks"))
-	g.VZEROUPPER()
-	g.RET()
+	return at(base, 0)
 }
 
 // fold4 leaves in the first of four vectors the sum of each one's lanes.
