@@ -192,9 +192,8 @@ func (f chatFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	cfg = r.Pool().Config()
-	d := &dialogue{chatFlags: f, runner: r, template: template, tokenizer: tokenizer.Spoken(), capacity: cfg.Memory.Capacity,
-		limit: f.room.limit(cfg.Memory.Capacity, model.Context), out: asItIs(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
-	d.maxTokens = cmp.Or(f.maxTokens, cfg.Memory.Capacity+1)
+	d := &dialogue{chatFlags: f, runner: r, template: template, tokenizer: tokenizer.Spoken(),
+		bounds: f.room.bounds(cmp.Or(f.maxTokens, cfg.Memory.Capacity+1), cfg.Memory.Capacity, model.Context), out: asItIs(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
 	if f.system != "" {
 		d.messages = []chat.Message{{Role: "system", Content: f.system}}
 	}

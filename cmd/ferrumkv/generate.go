@@ -184,7 +184,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.files.load(cmd, r.Pool(), model.Vocab, &f); err != nil {
 		return err
 	}
-	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity, f.room.limit(cfg.Memory.Capacity, model.Context))
+	t := newTranscript(cmd, &f, tokenizer, f.room.bounds(f.maxTokens, cfg.Memory.Capacity, model.Context))
 	if err := t.checkPrompts(); err != nil {
 		return err
 	}
