@@ -57,15 +57,15 @@ type answer struct {
 	pieces  strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, b bounds) *transcript {
-	t := &transcript{bounds: b, out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: tokenizer, turns: f.turns,
+func newTranscript(cmd *cobra.Command, f *generateFlags, w writer) *transcript {
+	t := &transcript{bounds: w.bounds, out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: w.tokenizer, turns: f.turns,
 		sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
 	f.files.held = make([]*runner.Held[backend.AnyBuffer], len(f.prompts))
 	for i, prompt := range f.prompts {
-		tokens := tokenizer.Encode(prompt)
+		tokens := w.tokenizer.Encode(prompt)
 		if f.files.from != nil {
 			tokens = f.files.from[i].Tokens
 		}
