@@ -155,8 +155,8 @@ bench-peers: ## attention beside ggml's (FERRUM_PEERS_GGML=FOLDER) and ONNX Runt
 	$(SAY) 'measuring, into build/bench-peers.txt: 15 minutes' env GO='$(GO)' scripts/bench-peers $(if $(filter 1x,$(BENCHTIME)),-short) > build/bench-peers.new; status=$$?; test ! -s build/bench-peers.new || { mv build/bench-peers.new build/bench-peers.txt; cat build/bench-peers.txt; }; exit $$status
 
 .PHONY: models-grid
-models-grid: ## docs/models-grid.md: texts of tiny models of each architecture and type of GGUF beside llama.cpp's (numpy, npm; 10 minutes)
-	$(SAY) 'comparing texts with those of llama.cpp: 10 minutes' env GO='$(GO)' scripts/models-grid
+models-grid: ## docs/models-grid.md: texts of tiny models of each architecture and type of GGUF beside llama.cpp's (numpy, npm; 15 to 20 minutes)
+	$(SAY) 'comparing texts with those of llama.cpp: 15 to 20 minutes' env GO='$(GO)' scripts/models-grid
 
 .PHONY: proof
 proof: build ## build/proof.txt: what a model of yours computes on this machine, to be pasted (MODEL=PATH)

@@ -151,7 +151,7 @@ func (m *modelBench) on(cmd *cobra.Command, model *runner.Model, device deviceFl
 		var rates []float64
 		for i := range 1 + m.repetitions {
 			progress.show("%s, %d of %d", test.name(), i, m.repetitions)
-			took, err := test.run(cmd.Context(), r, model.Vocab)
+			_, took, err := test.run(cmd.Context(), r, model.Vocab, promptStep, math.MaxInt64)
 			if err != nil {
 				return err
 			}
@@ -173,34 +173,34 @@ func (m *modelBench) on(cmd *cobra.Command, model *runner.Model, device deviceFl
 // promptStep is how many tokens of a prompt are computed at a time, as generate does.
 const promptStep = 256
 
-// run computes a test's tokens, which are random so that no prefix is found, in a sequence of its own.
-func (t modelTest) run(ctx context.Context, r *runner.Runner[backend.AnyBuffer], vocabulary int) (took time.Duration, err error) {
+// run computes a test's tokens, which are random so that no prefix is found, in a sequence of its own: those of a prompt step by step, and n of them if
+// the limit comes before the end.
+func (t modelTest) run(ctx context.Context, r *runner.Runner[backend.AnyBuffer], vocabulary, step int, limit time.Duration) (n int, took time.Duration, err error) {
 	tokens := make([]uint32, t.tokens)
 	for i := range tokens {
 		tokens[i] = rand.Uint32N(uint32(vocabulary))
 	}
-	step := promptStep
 	if t.decode {
 		step = 1
 	}
 	begin := time.Now()
 	seq, match, err := r.Pool().Open(tokens[:min(step, len(tokens))], kvcache.OpenOptions{})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, seq.Release()) }()
-	for at := match.Cached; at < len(tokens); {
+	for n = match.Cached; n < len(tokens) && time.Since(begin) < limit; {
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		n := min(step, len(tokens)-at)
-		n = max(seq.Piece(n), 1) // a step ends where a state is kept
-		if _, err := r.Forward([]runner.Work[backend.AnyBuffer]{{Seq: seq, Tokens: tokens[at : at+n]}}, false); err != nil {
-			return 0, err
+		next := tokens[n:min(n+step, len(tokens))]
+		next = next[:max(seq.Piece(len(next)), 1)] // a step ends where a state is kept
+		if _, err := r.Forward([]runner.Work[backend.AnyBuffer]{{Seq: seq, Tokens: next}}, false); err != nil {
+			return 0, 0, err
 		}
-		at += n
+		n += len(next)
 	}
-	return time.Since(begin), nil
+	return n, time.Since(begin), nil
 }
 
 // meanAndDeviation are the mean of numbers and the standard deviation of one of them; 0 of a single one.

@@ -35,15 +35,41 @@ func (f roomFlags) size(cfg *kvcache.Config, sequences, tokens, context int) {
 	}
 }
 
-// limit says what bounds a sequence of capacity tokens: the flag, a variable, or the model, which was made for context tokens.
-func (f roomFlags) limit(capacity, context int) string {
+// bounds are what an answer ends at, if its model or a stop string does not end it before.
+type bounds struct {
+	maxTokens int    // of an answer
+	capacity  int    // tokens a sequence may have
+	limit     string // what sets it
+}
+
+// bounds are those of sequences of capacity tokens, which the flag sets, a variable, or the model, which was made for context tokens.
+func (f roomFlags) bounds(maxTokens, capacity, context int) bounds {
+	limit := fmt.Sprintf("the capacity of %s, which %s sets", count(capacity, "token"), config.EnvCapacity)
 	switch {
 	case capacity == context:
-		return fmt.Sprintf("the model's context of %s", count(context, "token"))
+		limit = fmt.Sprintf("the model's context of %s", count(context, "token"))
 	case f.context > 0:
-		return fmt.Sprintf("the %s of --context", count(capacity, "token"))
+		limit = fmt.Sprintf("the %s of --context", count(capacity, "token"))
 	}
-	return fmt.Sprintf("the capacity of %s, which %s sets", count(capacity, "token"), config.EnvCapacity)
+	return bounds{maxTokens, capacity, limit}
+}
+
+// why is what an answer of tokens after a prompt ended at, as --json has it. The last token is not in the cache.
+func (b bounds) why(stopped bool, prompt, tokens int) string {
+	switch {
+	case stopped:
+		return "stop"
+	case tokens == b.maxTokens:
+		return "length"
+	case prompt+tokens > b.capacity:
+		return "capacity"
+	}
+	return "end"
+}
+
+// words says it to people; end is the command's word for the end that the model made.
+func (b bounds) words(why, end string) string {
+	return map[string]string{"end": end, "stop": "at --stop", "length": fmt.Sprintf("at --max-tokens %d", b.maxTokens), "capacity": "at " + b.limit, "interrupted": "interrupted"}[why]
 }
 
 // atMost adds numbers of tokens without overflow, as far as a model's context can be of interest.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
@@ -20,17 +20,8 @@ const chatContext = 8192
 
 // chatFlags are the settings of chat.
 type chatFlags struct {
-	model            modelFlags
+	textFlags
 	template, system string
-	maxTokens        int
-	room             roomFlags
-	sampling         samplingFlags
-	device           deviceFlags
-	cache            cacheFlags
-	tiers            tierFlags
-	files            saves
-	secret           secretFlag
-	json             bool
 }
 
 func newChat() *cobra.Command {
@@ -68,44 +59,20 @@ A conversation has room for %d tokens, or for what --context says.`, chatContext
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.model.register(cmd)
+	f.register(cmd)
 	flags.StringVar(&f.template, "template", "", "`FILE` with a chat template in Jinja (default: the model's)")
 	flags.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
 	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0: until it ends")
-	f.sampling.register(cmd)
-	f.device.register(cmd)
-	f.cache.register(cmd)
-	f.room.register(cmd)
-	f.tiers.register(cmd)
-	f.files.register(cmd)
-	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each answer")
 	return cmd
 }
 
 // config checks the flags, and is what they say of the cache.
 func (f *chatFlags) config(cmd *cobra.Command) (cfg kvcache.Config, err error) {
-	switch {
-	case f.maxTokens < 0:
+	if f.maxTokens < 0 {
 		return cfg, fmt.Errorf("--max-tokens %d: need at least 1, or 0 for as many as there are", f.maxTokens)
-	case f.files.compress && f.files.save == "":
-		return cfg, errors.New("--compress: is for --save")
-	case f.files.resume != "":
-		for _, name := range []string{"system", "seed"} {
-			if cmd.Flags().Changed(name) {
-				return cfg, fmt.Errorf("--%s: the file of --resume has it", name)
-			}
-		}
 	}
-	if err = errors.Join(checkSave(f.files.save), f.room.check(), f.sampling.check()); err != nil {
-		return cfg, err
-	}
-	if cfg, err = f.cache.config(); err == nil {
-		err = f.tiers.config(&cfg)
-	}
-	if err == nil {
-		err = f.files.seal(f.secret, &cfg)
-	}
+	cfg, err = f.textFlags.config(cmd, "system", "seed")
 	if f.cache.layout == "" && os.Getenv(config.EnvPaged) == "" {
 		cfg.Memory.Layout = kvcache.Paged // which finds what an earlier turn began like
 	}
@@ -160,7 +127,7 @@ func (f *chatFlags) try(ctx context.Context, t chat.Template) error {
 	return nil
 }
 
-func (f chatFlags) run(cmd *cobra.Command) (err error) {
+func (f chatFlags) run(cmd *cobra.Command) error {
 	cfg, err := f.config(cmd)
 	if err != nil {
 		return err
@@ -172,35 +139,16 @@ func (f chatFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	be, err := f.device.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, be.Close()) }()
-	if cfg.Storage.K, err = f.cache.kvType(be); err != nil {
-		return err
-	}
-	model, tokenizer, err := f.model.load(cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, model.Close()) }()
-	f.room.size(&cfg, 1, chatContext, model.Context)
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Lasting: f.files.any()})
-	if err != nil {
-		return asFlag(asVariable(err, cfg, be.Info().Name))
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	cfg = r.Pool().Config()
-	d := &dialogue{chatFlags: f, runner: r, template: template, tokenizer: tokenizer.Spoken(), capacity: cfg.Memory.Capacity,
-		limit: f.room.limit(cfg.Memory.Capacity, model.Context), out: asItIs(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
-	d.maxTokens = cmp.Or(f.maxTokens, cfg.Memory.Capacity+1)
-	if f.system != "" {
-		d.messages = []chat.Message{{Role: "system", Content: f.system}}
-	}
-	if err := d.resume(cmd, model.Vocab); err != nil {
-		return err
-	}
-	err = d.talk(cmd)
-	return errors.Join(asVariable(err, cfg, be.Info().Name), d.end())
+	needs := func(*tokenizer.Tokenizer) (sequences, tokens int, err error) { return 1, chatContext, nil }
+	return f.write(cmd, cfg, 0, needs, func(w writer) error {
+		d := &dialogue{chatFlags: f, bounds: w.bounds, runner: w.runner, template: template, tokenizer: w.tokenizer.Spoken(), out: asItIs(cmd.OutOrStdout()), notes: cmd.ErrOrStderr()}
+		if f.system != "" {
+			d.messages = []chat.Message{{Role: "system", Content: f.system}}
+		}
+		if err := d.resume(cmd, w.model.Vocab); err != nil {
+			return err
+		}
+		err := d.talk(cmd)
+		return errors.Join(asVariable(err, w.runner.Pool().Config(), w.device.Name), d.end())
+	})
 }

@@ -44,8 +44,7 @@ func (d *dialogue) show(a *chatAnswer) error {
 	if a.DecodePerSecond > 0 {
 		fmt.Fprintf(&w, "; %.1f tokens/s", a.DecodePerSecond)
 	}
-	ends := map[string]string{"end": "end of turn", "stop": "at --stop", "length": fmt.Sprintf("at --max-tokens %d", d.maxTokens), "capacity": "at " + d.limit, "interrupted": "interrupted"}
-	fmt.Fprintf(&w, "; %s", ends[a.Stop])
+	fmt.Fprintf(&w, "; %s", d.words(a.Stop, "end of turn"))
 	_, err := fmt.Fprintln(d.out)
 	d.note("%s", w.String())
 	return err

@@ -17,11 +17,10 @@ import (
 // dialogue is a conversation, and the cache of it.
 type dialogue struct {
 	chatFlags
+	bounds
 	runner     *runner.Runner[backend.AnyBuffer]
 	template   chat.Template
 	tokenizer  *tokenizer.Tokenizer
-	capacity   int
-	limit      string // what sets it
 	out, notes io.Writer
 
 	messages []chat.Message
@@ -42,7 +41,7 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 	if len(past.Tokens) > d.capacity {
 		return fmt.Errorf("the conversation has %s with this message, more than %s; begin a new one, or give it more room with --context", count(len(past.Tokens), "token"), d.limit)
 	}
-	a := &chatAnswer{User: said, PromptTokens: len(past.Tokens), Stop: "end"}
+	a := &chatAnswer{User: said, PromptTokens: len(past.Tokens)}
 	decoder, answer := d.tokenizer.Decoder(past.Tokens...), d.listen(text)
 	emit := func(_ int, token uint32) error {
 		piece, name := decoder.Add(token), d.tokenizer.Control(token)
@@ -53,7 +52,6 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 		}
 		switch {
 		case answer.over:
-			a.Stop = "stop"
 		case ctx.Err() != nil:
 			a.Stop = "interrupted"
 		default:
@@ -73,14 +71,8 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 	if err := answer.end(decoder.Rest()); err != nil {
 		return err
 	}
-	switch {
-	case answer.over:
-		a.Stop = "stop"
-	case a.Stop != "end":
-	case a.Tokens == d.maxTokens:
-		a.Stop = "length"
-	case a.PromptTokens+a.Tokens > d.capacity:
-		a.Stop = "capacity"
+	if answer.over || a.Stop == "" {
+		a.Stop = d.why(answer.over, a.PromptTokens, a.Tokens)
 	}
 	past.End(len(past.Text) - len(text) - answer.cut())
 	d.past, d.messages = past, append(messages, chat.Message{Role: "assistant", Content: answer.parts.Content(answer.cut())})
@@ -95,7 +87,7 @@ func (d *dialogue) generate(ctx context.Context, tokens []uint32, emit func(int,
 	if err != nil {
 		return runner.Report{}, err
 	}
-	return d.runner.GoOn(ctx, []runner.Prompt{{Tokens: tokens}}, d.maxTokens, d.sampling.Sampling, emit, from, func(_ int, h runner.Held[backend.AnyBuffer]) error {
+	return d.runner.GoOn(ctx, []runner.Prompt{{Tokens: tokens}}, d.bounds.maxTokens, d.sampling.Sampling, emit, from, func(_ int, h runner.Held[backend.AnyBuffer]) error {
 		d.held = &h
 		return nil
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -63,6 +64,18 @@ func TestDoctorModel(t *testing.T) {
 		r = succeeds(t, "doctor", "--model", folder(config))
 		require.Regexp(t, says[0], r.stdout)
 		require.Regexp(t, says[1], r.stdout)
+	}
+	// So are weights that it does not read, where the folder has no others.
+	for name, why := range map[string]string{"pytorch_model-00001-of-00002.bin": "it reads safetensors: most models have them, too", "consolidated.00.pth": "it reads safetensors, as Hugging Face has",
+		"consolidated.safetensors": "the same folder on Hugging Face has", "model-00001-of-00002.safetensors": "that file says which weights are in which of the parts: download it from where the parts are"} {
+		dir := folder(`{"model_type":"llama"}`)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		r = succeeds(t, "doctor", "--model", dir)
+		require.Regexp(t, `bytes of a token +512\.0 KiB\n`, r.stdout)
+		require.Regexp(t, "does not run     .*"+regexp.QuoteMeta(name)+".* is not supported by this runner; "+why, r.stdout)
+		fails(t, []string{"generate", "--model", dir}, why)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), nil, 0o600))
+		require.NotContains(t, succeeds(t, "doctor", "--model", dir).stdout, "does not run")
 	}
 	// A path that generate does not read is refused in its words, unless there is a config.json.
 	dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/tokenizer"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
 
@@ -19,19 +20,10 @@ const (
 
 // generateFlags are the settings of generate.
 type generateFlags struct {
-	model          modelFlags
+	textFlags
 	input          promptFlags
 	prompts, turns []string // what input reads
-	room           roomFlags
-	maxTokens      int
 	guesses        int
-	sampling       samplingFlags
-	device         deviceFlags
-	cache          cacheFlags
-	tiers          tierFlags
-	files          saves
-	secret         secretFlag
-	json           bool
 }
 
 func newGenerate() *cobra.Command {
@@ -106,103 +98,74 @@ what is in files, for the text can be computed from it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.model.register(cmd)
+	f.register(cmd)
 	f.input.register(cmd)
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
 	flags.IntVarP(&f.maxTokens, "max-tokens", "n", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
-	f.sampling.register(cmd)
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
-	f.device.register(cmd)
-	f.cache.register(cmd)
-	f.room.register(cmd)
-	f.tiers.register(cmd)
-	f.files.register(cmd)
-	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
 
-func (f generateFlags) run(cmd *cobra.Command) (err error) {
-	if f.maxTokens < 1 {
-		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
-	}
-	if err := f.room.check(); err != nil {
-		return err
-	}
-	if err := f.files.check(cmd, &f); err != nil {
-		return err
-	}
-	cfg, err := f.cache.config()
-	if err == nil {
-		err = f.tiers.config(&cfg)
-	}
-	if err == nil {
-		err = f.files.seal(f.secret, &cfg)
+// config checks the flags, and is what they say of the cache.
+func (f *generateFlags) config(cmd *cobra.Command) (kvcache.Config, error) {
+	var err error
+	switch {
+	case f.maxTokens < 1:
+		err = fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
+	case f.files.any() && len(f.turns) > 0:
+		err = errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
+	case f.files.save != "" && len(f.sampling.stop) > 0:
+		err = errors.New("--stop: cannot be used with --save: --resume would go on after tokens that are not shown; 'ferrumkv chat --save' keeps what is")
+	case f.guesses > 0 && f.sampling.Temperature > 0:
+		err = fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
+	case f.guesses > 0 && f.sampling.RepeatPenalty != 1:
+		err = fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --repeat-penalty 1", f.guesses)
 	}
 	if err != nil {
-		return err
+		return kvcache.Config{}, err
 	}
-	if err := f.sampling.check(); err != nil {
-		return err
-	}
-	if f.guesses > 0 && f.sampling.Temperature > 0 {
-		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --temperature 0", f.guesses)
-	}
-	if f.guesses > 0 && f.sampling.RepeatPenalty != 1 {
-		return fmt.Errorf("--guesses %d: what is guessed is compared with the likeliest token, so it needs --repeat-penalty 1", f.guesses)
-	}
-	if f.files.resume == "" {
-		if f.prompts, err = f.input.read(cmd); err != nil {
-			return err
-		}
-	}
-	be, err := f.device.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, be.Close()) }()
-	if cfg.Storage.K, err = f.cache.kvType(be); err != nil {
-		return err
-	}
-	model, tokenizer, err := f.model.load(cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, model.Close()) }()
-	sequences, tokens, err := f.needs(tokenizer)
-	if err != nil {
-		return err
-	}
-	f.room.size(&cfg, sequences, tokens, model.Context)
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: f.guesses, Lasting: f.files.any()})
-	if err != nil {
-		return asFlag(asVariable(err, cfg, be.Info().Name))
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	return f.textFlags.config(cmd, "prompt", "file", "seed")
+}
 
-	cfg = r.Pool().Config()
-	if err := f.files.load(cmd, r.Pool(), model.Vocab, &f); err != nil {
+func (f generateFlags) run(cmd *cobra.Command) error {
+	cfg, err := f.config(cmd)
+	if err == nil && f.files.resume == "" {
+		f.prompts, err = f.input.read(cmd)
+	}
+	if err != nil {
 		return err
 	}
-	t := newTranscript(cmd, &f, tokenizer, cfg.Memory.Capacity, f.room.limit(cfg.Memory.Capacity, model.Context))
+	return f.write(cmd, cfg, f.guesses, f.needs, func(w writer) error { return f.texts(cmd, w) })
+}
+
+// texts writes what follows the prompts, and the report.
+func (f *generateFlags) texts(cmd *cobra.Command, w writer) error {
+	pool := w.runner.Pool()
+	if err := f.files.load(cmd, pool, w.model.Vocab, f); err != nil {
+		return err
+	}
+	t := newTranscript(cmd, f, w)
 	if err := t.checkPrompts(); err != nil {
 		return err
 	}
-	stats, failed := t.generate(cmd.Context(), r)
+	stats, failed := t.generate(cmd.Context(), w.runner)
 	if failed == nil {
-		failed = f.files.write(r.Pool(), f.sampling.Sampling)
+		failed = f.files.write(pool, f.sampling.Sampling)
 	}
+	ended := ""
+	if failed == nil {
+		ended = t.endings()
+	}
+	failed = asVariable(failed, pool.Config(), w.device.Name)
 	if failed != nil && !t.presentable() {
-		return asVariable(failed, cfg, be.Info().Name)
+		return failed
 	}
-	if err = t.finish(); err == nil {
-		ended := ""
-		if failed == nil {
-			ended = t.endings()
-		}
-		err = f.report(cmd, be.Info(), r, stats, ended)
+	err := t.finish()
+	if err == nil {
+		err = f.report(cmd, w.device, w.runner, stats, ended)
 	}
-	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
+	return errors.Join(failed, err)
 }
 
 // needs is how many sequences there are, and the tokens that the longest one may have in the end.

@@ -55,25 +55,14 @@ func (s *saves) register(cmd *cobra.Command) {
 // any reports whether there are files.
 func (s *saves) any() bool { return s.save != "" || s.resume != "" }
 
-// check says what cannot be used together, before anything is loaded.
-func (s *saves) check(cmd *cobra.Command, f *generateFlags) error {
+// check says what cannot be used together, before anything is loaded. The file of --resume has the values of resumed flags.
+func (s *saves) check(cmd *cobra.Command, resumed []string) error {
 	if s.compress && s.save == "" {
 		return errors.New("--compress: is for --save")
 	}
-	if !s.any() {
-		return nil
-	}
-	if len(f.turns) > 0 {
-		return errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
-	}
-	if s.save != "" && len(f.sampling.stop) > 0 {
-		return errors.New("--stop: cannot be used with --save: --resume would go on after tokens that are not shown; 'ferrumkv chat --save' keeps what is")
-	}
-	if s.resume != "" {
-		for _, name := range []string{"prompt", "file", "seed"} {
-			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s: the file of --resume has it", name)
-			}
+	for _, name := range resumed {
+		if s.resume != "" && cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: the file of --resume has it", name)
 		}
 	}
 	return checkSave(s.save)

@@ -23,9 +23,10 @@ import (
 const (
 	proofLogits = 10  // the largest of a position
 	proofTokens = 32  // of the text
-	proofPrompt = 512 // tokens whose speed is measured, and proofDecode after them
+	proofPrompt = 512 // tokens whose speed is measured, proofStep at a time
+	proofStep   = 64
 	proofDecode = 128
-	proofLimit  = 30 * time.Second // of each of these two, which then are fewer
+	proofLimit  = 30 * time.Second // of the prompt and of decoding, which then have fewer tokens
 )
 
 // proofFlags are the settings of proof.
@@ -178,29 +179,15 @@ func (p *proof) text(ctx context.Context) error {
 	return err
 }
 
-// speed writes how many tokens a second were computed of a long prompt, and one by one after it.
+// speed writes how many tokens a second are computed of a prompt, and decoded: what bench --model measures, but once, and with an end on slow machines.
 func (p *proof) speed(ctx context.Context) error {
-	some := p.words.Encode(defaultPrompt)
 	capacity := p.runner.Pool().Config().Memory.Capacity
-	decode := min(proofDecode, capacity/2)
-	prompt := min(proofPrompt, capacity-decode)
-	tokens := slices.Repeat(some, (prompt+decode)/len(some)+1)
-	seq, _, err := p.runner.Pool().Open(tokens[:1], kvcache.OpenOptions{NoReuse: true})
-	if err != nil {
-		return err
-	}
-	for _, phase := range []struct {
-		name      string
-		of, chunk int
-	}{{"prompt", prompt, 64}, {"decode", decode, 1}} {
-		begin, n := time.Now(), 0
-		for n < phase.of && time.Since(begin) < proofLimit && ctx.Err() == nil && err == nil {
-			k := min(phase.chunk, phase.of-n)
-			_, err = p.runner.Forward([]runner.Work[backend.AnyBuffer]{{Seq: seq, Tokens: tokens[:k]}}, false)
-			tokens, n = tokens[k:], n+k
+	for _, test := range []modelTest{{min(proofPrompt, capacity), false}, {min(proofDecode, capacity), true}} {
+		n, took, err := test.run(ctx, p.runner, p.model.Vocab, proofStep, proofLimit)
+		if err != nil {
+			return err
 		}
-		took := time.Since(begin)
-		p.line("speed", "%s: %s in %s, %.1f tokens/s", phase.name, count(n, "token"), seconds(took.Seconds()), perSecond(n, took))
+		p.line("speed", "%s: %s in %s, %.1f tokens/s", test.name(), count(n, "token"), seconds(took.Seconds()), perSecond(n, took))
 	}
-	return errors.Join(err, ctx.Err(), seq.Release())
+	return nil
 }

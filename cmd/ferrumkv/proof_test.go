@@ -44,8 +44,8 @@ func TestProof(t *testing.T) {
 	require.Equal(t, []string{"llama, 4 layers of 256, a vocabulary of 259, made for 1024 tokens"}, lines["model"])
 	require.Equal(t, []string{"contiguous in f16: 2048 bytes a token, 2359296 for 1024 tokens"}, lines["cache"])
 	require.Len(t, lines["speed"], 2)
-	require.Regexp(t, `^prompt: 512 tokens in .*, [\d.]+ tokens/s$`, lines["speed"][0])
-	require.Regexp(t, `^decode: 128 tokens in .*, [\d.]+ tokens/s$`, lines["speed"][1])
+	require.Regexp(t, `^pp512: 512 tokens in .*, [\d.]+ tokens/s$`, lines["speed"][0])
+	require.Regexp(t, `^tg128: 128 tokens in .*, [\d.]+ tokens/s$`, lines["speed"][1])
 
 	fails(t, []string{"proof", "--model", "nowhere/else.gguf"}, "nowhere/else.gguf")
 	fails(t, []string{"proof", "more"}, "unknown argument")

@@ -18,14 +18,12 @@ import (
 // transcript turns tokens into text and shows it: a single conversation is streamed,
 // several are shown one after the other once all are complete.
 type transcript struct {
+	bounds
 	out           io.Writer
 	progress      *progress
 	tokenizer     *tokenizer.Tokenizer
 	conversations []*conversation
 	turns         []string // what each conversation goes on with
-	maxTokens     int      // of an answer
-	capacity      int      // tokens a sequence may have
-	limit         string   // what sets it
 	sampling      samplingFlags
 	stream        bool
 	json          bool
@@ -59,15 +57,15 @@ type answer struct {
 	pieces  strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f *generateFlags, tokenizer *tokenizer.Tokenizer, capacity int, limit string) *transcript {
-	t := &transcript{out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
-		capacity: capacity, limit: limit, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
+func newTranscript(cmd *cobra.Command, f *generateFlags, w writer) *transcript {
+	t := &transcript{bounds: w.bounds, out: asItIs(cmd.OutOrStdout()), progress: &progress{}, tokenizer: w.tokenizer, turns: f.turns,
+		sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json, files: &f.files}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
 	f.files.held = make([]*runner.Held[backend.AnyBuffer], len(f.prompts))
 	for i, prompt := range f.prompts {
-		tokens := tokenizer.Encode(prompt)
+		tokens := w.tokenizer.Encode(prompt)
 		if f.files.from != nil {
 			tokens = f.files.from[i].Tokens
 		}
@@ -193,7 +191,7 @@ func (t *transcript) finish() error {
 	for i, c := range t.conversations {
 		var shown strings.Builder
 		for _, a := range append([]*answer{c.answer}, c.Turns...) {
-			a.Text, a.Stop = a.pieces.String(), t.stop(a)
+			a.Text, a.Stop = a.pieces.String(), t.why(a.stopped, a.PromptTokens, a.Tokens)
 			shown.WriteString(a.Prompt + a.Text)
 		}
 		var err error
@@ -209,27 +207,13 @@ func (t *transcript) finish() error {
 	return nil
 }
 
-// stop is why an answer has ended. Its last token is not in the cache.
-func (t *transcript) stop(a *answer) string {
-	switch {
-	case a.stopped:
-		return "stop"
-	case a.Tokens == t.maxTokens:
-		return "length"
-	case a.PromptTokens+a.Tokens > t.capacity:
-		return "capacity"
-	}
-	return "end"
-}
-
 // endings says in words why all answers have ended.
 func (t *transcript) endings() string {
-	words := map[string]string{"length": fmt.Sprintf("at --max-tokens %d", t.maxTokens), "capacity": "at " + t.limit, "end": "at the end of the text", "stop": "at --stop"}
 	var order []string
 	answers, times := 0, map[string]int{}
 	for _, c := range t.conversations {
 		for _, a := range append([]*answer{c.answer}, c.Turns...) {
-			why := t.stop(a)
+			why := t.words(t.why(a.stopped, a.PromptTokens, a.Tokens), "at the end of the text")
 			if times[why] == 0 {
 				order = append(order, why)
 			}
@@ -240,11 +224,11 @@ func (t *transcript) endings() string {
 	for i, why := range order {
 		switch {
 		case answers == 1:
-			order[i] = words[why]
+			order[i] = why
 		case len(order) == 1:
-			order[i] = fmt.Sprintf("all %d %s", answers, words[why])
+			order[i] = fmt.Sprintf("all %d %s", answers, why)
 		default:
-			order[i] = fmt.Sprintf("%d %s", times[why], words[why])
+			order[i] = fmt.Sprintf("%d %s", times[why], why)
 		}
 	}
 	return strings.Join(order, ", ")

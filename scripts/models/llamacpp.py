@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 
 import gguf
 
@@ -117,15 +118,23 @@ class Model:
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.ctx), True)
 
     def decode(self, ids):
-        """Computes ids, which come after what came before, and the logits of the last one."""
+        """Computes ids, which come after what came before, and the logits of the last one. Returns the seconds that it took."""
         array = (ctypes.c_int32 * len(ids))(*ids)  # which batch points to
-        failed = self.lib.llama_decode(self.ctx, self.lib.llama_batch_get_one(array, len(ids)))
-        assert not failed, f"llama_decode returns {failed}"
+        batch = self.lib.llama_batch_get_one(array, len(ids))
+        begin = time.perf_counter()
+        failed = self.lib.llama_decode(self.ctx, batch)
         self.lib.llama_synchronize(self.ctx)
+        took = time.perf_counter() - begin
+        assert not failed, f"llama_decode returns {failed}"
+        return took
 
     def step(self, ids):
-        """The likeliest token after ids. margin is how much larger its logit is than the second one's, as a part of it."""
+        """The likeliest token after ids."""
         self.decode(ids)
+        return self.likeliest()
+
+    def likeliest(self):
+        """The likeliest token after what was computed. margin is how much larger its logit is than the second one's, as a part of it."""
         logits = self.lib.llama_get_logits_ith(self.ctx, -1)[:self.size]
         first, second = heapq.nlargest(2, logits)
         self.margin = (first - second) / abs(first)

@@ -176,7 +176,7 @@ func find(fsys fs.FS, name string) string {
 	info, err := fs.Stat(fsys, name)
 	f.open(err)
 	if info.IsDir() {
-		return locate(fsys, name)
+		return locate(fsys, name, nil)
 	}
 	switch ext := path.Ext(name); ext {
 	case ".safetensors", ".json", ".gguf", ".bin":
@@ -192,7 +192,7 @@ func there(fsys fs.FS, name string) bool {
 }
 
 // LoadConfig reads what a model is, without its weights: the config.json of a folder, or beside a .safetensors file, or the header of a
-// .gguf or .bin file. A folder without config.json is judged as Load does that. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
+// .gguf or .bin file. A folder without config.json is judged as Load does that, and with one it may have no weights. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
 func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
 	d := &disk{}
 	defer func() { err = cmp.Or(err, d.close()) }()
@@ -200,6 +200,7 @@ func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err e
 	defer caught(&err)
 	name = filepath.ToSlash(name)
 	if file := path.Join(name, "config.json"); there(d, file) {
+		locate(d, name, &cannot)
 		name = file
 	}
 	switch name = find(d, name); path.Ext(name) {

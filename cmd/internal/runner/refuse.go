@@ -107,15 +107,16 @@ func (a *archive) fits(cfg Config) (err error) {
 	return nil
 }
 
-// locate is the file of weights in a folder. Where there is none that is read, it says what is there instead.
-func locate(fsys fs.FS, folder string) string {
+// locate is the file of weights in a folder. Where there is none that is read, it says what is there instead: in cannot, if there is room for it. A folder with
+// none at all has a size, too.
+func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) string {
 	const one, index = "model.safetensors", "model.safetensors.index.json"
 	for _, name := range []string{one, index} {
 		if name = path.Join(folder, name); there(fsys, name) {
 			return name
 		}
 	}
-	f := file{name: folder}
+	f := settings{file: file{name: folder}, cannot: cannot}
 	entries, err := fs.ReadDir(fsys, folder)
 	f.need(err == nil, "folder", "%v", err)
 	for _, kind := range []struct {
@@ -133,10 +134,11 @@ func locate(fsys fs.FS, folder string) string {
 		for _, e := range entries {
 			if match, _ := path.Match(kind.pattern, e.Name()); match {
 				f.refuse(named(kind.feature, e.Name()), named(kind.remedy, path.Join(folder, e.Name())))
+				return ""
 			}
 		}
 	}
-	f.refuse("a folder without weights", "it reads "+one+", or the files that "+index+" names, with config.json beside them")
+	f.support(cannot != nil, "it reads "+one+", or the files that "+index+" names, with config.json beside them", "a folder without weights")
 	return ""
 }
 

@@ -141,6 +141,7 @@ func typed(t testing.TB, err error) {
 	case modelfile.ErrUnsupported:
 		u = e
 		require.NotEmpty(t, u.File)
+		require.NotEmpty(t, u.Remedy, u.Feature)
 	default:
 		require.Fail(t, "untyped error", "%T %v", err, err)
 	}

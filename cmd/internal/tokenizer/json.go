@@ -38,8 +38,11 @@ type section struct{ *part }
 const maxSection = 64 << 10 // bytes, more than any supported part has; the tables of a Precompiled normalizer are larger
 
 func (s *section) UnmarshalJSON(data []byte) error {
-	if len(data) > maxSection {
-		return fmt.Errorf("a part of %d bytes, at most %d are accepted", len(data), maxSection)
+	if len(data) > maxSection { // is refused by this name
+		var large struct{ Type string }
+		err := json.Unmarshal(data, &large)
+		s.part = &part{Type: fmt.Sprintf("%s of %d bytes", large.Type, len(data))}
+		return err
 	}
 	return json.Unmarshal(data, &s.part)
 }
@@ -97,8 +100,17 @@ type jsonReader struct {
 
 func (r *jsonReader) keep(err error) { r.err = cmp.Or(r.err, err) }
 
-func (r *jsonReader) refuse(format string, a ...any) {
-	r.keep(r.unsupported("%s: "+format, append([]any{r.field}, a...)...))
+// What to do about a tokenizer.json that is not read.
+const (
+	another = "; name the tokenizer.json of the model that this one was made of with --tokenizer, or take a GGUF file of the model, which has its vocabulary inside"
+	toNull  = "it encodes texts as they are, each time the same: set it to null in the file"
+)
+
+// refuse refuses a field of the part that is read. reads is what it may be.
+func (r *jsonReader) refuse(reads, format string, a ...any) {
+	if r.err == nil {
+		r.err = r.unsupported(reads+another, r.field+format, a...)
+	}
 }
 
 func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
@@ -112,17 +124,23 @@ func (f *jsonFile) tokenizer(name string, vocab int, err error) (*Tokenizer, err
 	r := &jsonReader{file: file(name), Tokenizer: &Tokenizer{pieces: make([]string, vocab), lead: strings.Clone, names: map[uint32]string{}}, taken: make([]bool, vocab)}
 	switch m := &f.Model; {
 	case m.Type != "" && m.Type != "BPE":
-		return nil, r.unsupported("model.type %q", m.Type)
+		return nil, r.unsupported("it reads BPE"+another, "model.type %q", m.Type)
 	case err != nil:
 		typed := &json.UnmarshalTypeError{} // of no field, where the error is another one
 		errors.As(err, &typed)
 		return nil, r.bad(cmp.Or(strings.ToLower(typed.Field), "JSON"), "%v", err)
-	case given(f.Truncation) || given(f.Padding):
-		return nil, r.unsupported("truncation or padding")
-	case m.Dropout != 0 || m.SubwordPrefix != "" || m.WordSuffix != "":
-		return nil, r.unsupported("model: dropout, continuing_subword_prefix or end_of_word_suffix")
+	case given(f.Truncation):
+		return nil, r.unsupported(toNull, "truncation")
+	case given(f.Padding):
+		return nil, r.unsupported(toNull, "padding")
+	case m.Dropout != 0:
+		return nil, r.unsupported(toNull, "model.dropout %g", m.Dropout)
+	case m.SubwordPrefix != "":
+		return nil, r.unsupported("it reads vocabularies without one"+another, "model.continuing_subword_prefix %q", m.SubwordPrefix)
+	case m.WordSuffix != "":
+		return nil, r.unsupported("it reads vocabularies without one"+another, "model.end_of_word_suffix %q", m.WordSuffix)
 	case f.Decoder.part == nil:
-		return nil, r.unsupported("decoder: none")
+		return nil, r.unsupported(kinds["decoder"].reads()+another, "decoder null")
 	}
 	normalizers, preTokenizers := r.parts("normalizer", f.Normalizer.part), r.parts("pre_tokenizer", f.PreTokenizer.part)
 	r.parts("post_processor", f.PostProcessor.part)

@@ -210,42 +210,56 @@ func TestRefusals(t *testing.T) {
 	replace := func(old, now string) object {
 		return object{"type": "Replace", "pattern": object{"String": old}, "content": now}
 	}
+	large := strings.Repeat("a", maxSection)
+	const others = "; name the tokenizer.json of the model that this one was made of with --tokenizer, or take a GGUF file of the model, which has its vocabulary inside"
 	for _, c := range []struct {
-		feature string
-		data    []byte
+		feature, reads string
+		data           []byte
 	}{
-		{`model.type "Unigram"`, []byte(`{"model":{"type":"Unigram","vocab":[["a",0]]}}`)},
-		{"truncation or padding", llama3(object{"truncation": object{"max_length": 5}})},
-		{"model: dropout", llama3(object{"model.dropout": 0.5})},
-		{"model: dropout, continuing_subword_prefix", llama3(object{"model.continuing_subword_prefix": "##"})},
-		{`normalizer: "Precompiled"`, norm(object{"type": "Precompiled"})},
-		{`normalizer[1]: "Sequence"`, norm(sequence("normalizers", object{"type": "NFC"}, sequence("normalizers")))},
-		{"normalizer[0]: Replace of anything but a string", norm(sequence("normalizers", object{"type": "Replace", "pattern": object{"Regex": "a"}}))},
-		{"normalizer: Replace that makes a text many times longer", norm(replace("a", strings.Repeat("a", 64)))},
-		{"normalizer[1]: Replace that makes", norm(sequence("normalizers", replace("a", "aaaaaaaa"), replace("a", "aaaaaaaa")))},
-		{"normalizer: a prefix of 100 bytes", norm(object{"type": "Prepend", "prepend": strings.Repeat("a", 100)})},
-		{`pre_tokenizer: "BertPreTokenizer"`, pre(object{"type": "BertPreTokenizer"})},
-		{"pre_tokenizer[0]: a step after ByteLevel", pre(sequence("pretokenizers", byteLevel, byteLevel))},
-		{`pre_tokenizer: behavior "Merged"`, pre(split("a", "Merged"))},
-		{"pre_tokenizer: no pattern", pre(object{"type": "Split", "behavior": "Isolated"})},
-		{`pre_tokenizer: replacement "" with prepend_scheme ""`, pre(object{"type": "Metaspace"})},
-		{`pre_tokenizer: replacement "▁" with prepend_scheme "last"`, pre(object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "last"})},
-		{"decoder: none", dec(nil)},
-		{`decoder: "WordPiece"`, dec(object{"type": "WordPiece"})},
-		{`decoder: "after Fuse Strip"`, dec(object{"type": "after Fuse Strip", "start": 1})},
-		{`decoder: ", after Fuse, Strip"`, dec(object{"type": ", after Fuse, Strip", "start": 1})},
-		{`decoder: "Strip" is not`, dec(object{"type": "Strip", "start": 2})},
-		{`decoder[1]: "Fuse", after Fuse, is not`, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "Fuse"}))},
-		{`decoder[1]: "WordPiece", after Fuse, is not`, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "WordPiece"}))},
-		{`decoder[1]: "Replace", after Fuse,`, dec(sequence("decoders", object{"type": "Fuse"}, replace(" ", "")))},
-		{`decoder[1]: "Strip" after Fuse`, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "Strip", "start": 2}))},
-		{`post_processor: "BertProcessing"`, llama3(object{"post_processor": object{"type": "BertProcessing"}})},
-		{"post_processor: a template", llama3(object{"post_processor": object{"type": "TemplateProcessing", "single": list(
-			object{"Sequence": object{"id": "A"}}, object{"SpecialToken": object{"id": "</s>"}})}})},
+		{`model.type "Unigram"`, "it reads BPE" + others, []byte(`{"model":{"type":"Unigram","vocab":[["a",0]]}}`)},
+		{"truncation", toNull, llama3(object{"truncation": object{"max_length": 5}})},
+		{"padding", toNull, llama3(object{"padding": object{"pad_id": 0}})},
+		{"model.dropout 0.5", toNull, llama3(object{"model.dropout": 0.5})},
+		{`model.continuing_subword_prefix "##"`, "it reads vocabularies without one" + others, llama3(object{"model.continuing_subword_prefix": "##"})},
+		{`model.end_of_word_suffix "</w>"`, "it reads vocabularies without one" + others, llama3(object{"model.end_of_word_suffix": "</w>"})},
+		{`normalizer.type "Precompiled"`, "it reads NFC, Prepend, Replace, and a Sequence of them" + others, norm(object{"type": "Precompiled"})},
+		{`normalizer.type "Precompiled of 65584 bytes"`, "it reads NFC, Prepend, Replace, and", norm(object{"type": "Precompiled", "precompiled_charsmap": large})},
+		{`normalizer.normalizers[1].type "Sequence"`, "it reads NFC,", norm(sequence("normalizers", object{"type": "NFC"}, sequence("normalizers")))},
+		{"normalizer.normalizers[0].pattern of a Replace", "it replaces a String" + others, norm(sequence("normalizers", object{"type": "Replace", "pattern": object{"Regex": "a"}}))},
+		{"normalizer.content of 64 bytes", longer + others, norm(replace("a", strings.Repeat("a", 64)))},
+		{"normalizer.normalizers[1].content of 8 bytes", longer, norm(sequence("normalizers", replace("a", "aaaaaaaa"), replace("a", "aaaaaaaa")))},
+		{"normalizer.prepend of 100 bytes", longer, norm(object{"type": "Prepend", "prepend": strings.Repeat("a", 100)})},
+		{`pre_tokenizer.type "BertPreTokenizer"`, "it reads ByteLevel, Digits, Metaspace, Split, and", pre(object{"type": "BertPreTokenizer"})},
+		{`pre_tokenizer.pretokenizers[0].type "ByteLevel" before others`, "it reads ByteLevel as the last of a Sequence" + others, pre(sequence("pretokenizers", byteLevel, byteLevel))},
+		{`pre_tokenizer.behavior "Merged"`, "it reads Contiguous, Isolated, MergedWithNext, MergedWithPrevious, Removed" + others, pre(split("a", "Merged"))},
+		{"pre_tokenizer.pattern without one", "it splits at a String or a Regex" + others, pre(object{"type": "Split", "behavior": "Isolated"})},
+		{`pre_tokenizer.replacement ""`, "it reads one character" + others, pre(object{"type": "Metaspace"})},
+		{`pre_tokenizer.prepend_scheme "last"`, "it reads always, first and never" + others, pre(object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "last"})},
+		{"decoder null", "it reads ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Strip, and", dec(nil)},
+		{`decoder.type "WordPiece"`, "it reads ByteFallback, ", dec(object{"type": "WordPiece"})},
+		{`decoder.type "after Fuse Strip"`, "it reads ByteFallback, ", dec(object{"type": "after Fuse Strip", "start": 1})},
+		{`decoder.type "Strip" before Fuse`, "it reads Strip after Fuse" + others, dec(object{"type": "Strip", "start": 2})},
+		{`decoder.decoders[1].type "Fuse" after Fuse`, "of decoders after Fuse it reads Strip" + others, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "Fuse"}))},
+		{`decoder.decoders[1].type "WordPiece" after Fuse`, "of decoders after", dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "WordPiece"}))},
+		{`decoder.decoders[1].type "Replace" after Fuse`, "of decoders after", dec(sequence("decoders", object{"type": "Fuse"}, replace(" ", "")))},
+		{"decoder.decoders[1].start 2 with stop 0", "it strips the first character: start 1, stop 0" + others, dec(sequence("decoders", object{"type": "Fuse"}, object{"type": "Strip", "start": 2}))},
+		{`post_processor.type "BertProcessing"`, "it reads ByteLevel, TemplateProcessing, and", llama3(object{"post_processor": object{"type": "BertProcessing"}})},
+		{"post_processor.processors[0].single[0]", "it reads special tokens before one Sequence" + others, llama3(object{"post_processor": sequence("processors", object{"type": "TemplateProcessing", "single": list(
+			object{"Sequence": object{"id": "A"}}, object{"SpecialToken": object{"id": "</s>"}})})})},
 	} {
 		_, err := Read("tokenizer.json", c.data, vocabSize)
 		require.ErrorIs(t, err, modelfile.ErrUnsupported{}, c.feature)
-		require.ErrorContains(t, err, "tokenizer.json: "+c.feature)
+		require.ErrorContains(t, err, "tokenizer.json: "+c.feature+" is not supported by this runner; "+c.reads)
+	}
+	// What a refusal says that it reads is read: it is not refused by its type.
+	for kind, k := range kinds {
+		for name := range strings.SplitSeq(k.types, ", ") {
+			_, err := Read("tokenizer.json", llama3(object{kind: object{"type": name}}), vocabSize)
+			require.NotErrorIs(t, err, modelfile.ErrFile{})
+			if err != nil {
+				require.NotContains(t, err.Error(), fmt.Sprintf("%s.type %q is not", kind, name))
+			}
+		}
 	}
 	for _, pattern := range []string{
 		`(?=a)a`, `a(?!b)`, `(?<=a)b`, `(a)`, `(?>a)`, `a++`, `a?+`, `^a`, `\ba`, `\w`, `\h`, `[[a]b]`, `[a&&b]`, `[\S]`, `[a`, `a]`,
@@ -254,7 +268,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		_, err := Read("tokenizer.json", pre(split(pattern, "Isolated")), vocabSize)
 		require.ErrorIs(t, err, modelfile.ErrUnsupported{}, pattern)
-		require.ErrorContains(t, err, "pre_tokenizer: the regular expression", pattern)
+		require.ErrorContains(t, err, "tokenizer.json: pre_tokenizer.pattern.Regex ", pattern)
+		require.ErrorContains(t, err, "; "+readsRegex+others, pattern)
 	}
 }
 

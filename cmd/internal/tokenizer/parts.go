@@ -26,9 +26,22 @@ type part struct {
 	SpecialTokens                           map[string]struct{ IDs []uint32 } `json:"special_tokens"`
 }
 
+// kinds are the parts of a file: the list that a Sequence of them has, and the types that are read.
+var kinds = map[string]kind{
+	"normalizer":     {"normalizers", "NFC, Prepend, Replace"},
+	"pre_tokenizer":  {"pretokenizers", "ByteLevel, Digits, Metaspace, Split"},
+	"post_processor": {"processors", "ByteLevel, TemplateProcessing"},
+	"decoder":        {"decoders", "ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Strip"},
+}
+
+type kind struct{ list, types string }
+
+func (k kind) reads() string { return "it reads " + k.types + ", and a Sequence of them" }
+
 const (
 	maxGrowth = 64 // times that normalizers or decoders may make a text longer
 	maxBegin  = 16 // tokens before a text
+	longer    = "it makes texts at most 64 times longer"
 )
 
 // parts gives the steps of a part, or of those of a sequence, and takes what else they say. kind is its field.
@@ -42,10 +55,10 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 	for i, p := range all {
 		r.field = kind
 		if whole.Type == "Sequence" {
-			r.field = fmt.Sprintf("%s[%d]", kind, i)
+			r.field = fmt.Sprintf("%s.%s[%d]", kind, kinds[kind].list, i)
 		}
 		if fused && p.Type != "Strip" {
-			r.refuse("%q, after Fuse,", p.Type)
+			r.refuse("of decoders after Fuse it reads Strip", ".type %q after Fuse", p.Type)
 		}
 		switch kind + " " + p.Type {
 		case "normalizer NFC":
@@ -53,16 +66,16 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 		case "normalizer Replace", "decoder Replace":
 			old := p.Pattern.String
 			if old == nil || *old == "" {
-				r.refuse("Replace of anything but a string")
+				r.refuse("it replaces a String", ".pattern of a Replace")
 				continue
 			}
 			if growth *= 1 + len(p.Content)/len(*old); growth > maxGrowth {
-				r.refuse("Replace that makes a text many times longer")
+				r.refuse(longer, ".content of %d bytes", len(p.Content))
 			}
 			add(replace(*old, p.Content))
 		case "normalizer Prepend":
 			if growth *= 1 + len(p.Prepend); growth > maxGrowth {
-				r.refuse("a prefix of %d bytes", len(p.Prepend))
+				r.refuse(longer, ".prepend of %d bytes", len(p.Prepend))
 			}
 			add(edit(func(s *span) { s.prefix(p.Prepend, true) }))
 
@@ -83,7 +96,7 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 			}
 		case "pre_tokenizer ByteLevel": // makes every byte a character that can be seen
 			if i < len(all)-1 {
-				r.refuse("a step after ByteLevel")
+				r.refuse("it reads ByteLevel as the last of a Sequence", ".type %q before others", p.Type)
 			}
 			if isTrue(p.AddPrefixSpace) {
 				add(edit(func(s *span) { s.prefix(" ", false) }))
@@ -110,15 +123,15 @@ func (r *jsonReader) parts(kind string, whole *part) (list []step) {
 			fused = true
 		case "decoder Strip":
 			if !fused {
-				r.refuse("%q", p.Type)
+				r.refuse("it reads Strip after Fuse", ".type %q before Fuse", p.Type)
 			}
 			if p.Start != 1 || p.Stop != 0 {
-				r.refuse(`"Strip" after Fuse, other than of the first character,`)
+				r.refuse("it strips the first character: start 1, stop 0", ".start %d with stop %d", p.Start, p.Stop)
 			}
 			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
 
 		default:
-			r.refuse("%q", p.Type)
+			r.refuse(kinds[kind].reads(), ".type %q", p.Type)
 		}
 	}
 	return list
@@ -138,7 +151,7 @@ func (r *jsonReader) template(p part) {
 			}
 			r.begin = append(r.begin, ids...)
 		default:
-			r.refuse("a template of anything but tokens before one text")
+			r.refuse("it reads special tokens before one Sequence", ".single[%d]", i)
 		}
 	}
 }
@@ -147,8 +160,11 @@ func isTrue(b *bool) bool { return b == nil || *b }
 
 // scheme says where Metaspace puts a space before a text.
 func (r *jsonReader) scheme(p part) string {
-	if utf8.RuneCountInString(p.Replacement) != 1 || !slices.Contains([]string{"", "always", "first", "never"}, p.PrependScheme) {
-		r.refuse("replacement %q with prepend_scheme %q", p.Replacement, p.PrependScheme)
+	if utf8.RuneCountInString(p.Replacement) != 1 {
+		r.refuse("it reads one character", ".replacement %q", p.Replacement)
+	}
+	if !slices.Contains([]string{"", "always", "first", "never"}, p.PrependScheme) {
+		r.refuse("it reads always, first and never", ".prepend_scheme %q", p.PrependScheme)
 	}
 	if p.PrependScheme == "" && !isTrue(p.AddPrefixSpace) { // as older files have it
 		return "never"

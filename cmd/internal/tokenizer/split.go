@@ -2,7 +2,9 @@ package tokenizer
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,7 +25,7 @@ var together = map[string]func(match, next bool) bool{
 func (r *jsonReader) split(p pattern, behavior string, invert bool) step {
 	next, joined := r.find(p), together[behavior]
 	if joined == nil {
-		r.refuse("behavior %q", behavior)
+		r.refuse("it reads "+strings.Join(slices.Sorted(maps.Keys(together)), ", "), ".behavior %q", behavior)
 	}
 	return func(s span) (out []span) {
 		at, matched := 0, false // the end of the part before, and whether that is a match
@@ -54,6 +56,7 @@ const (
 	words  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` // what GPT-2's pattern has before that
 	// maxPatterns bounds what compiled patterns need: \p{L} has hundreds of ranges.
 	maxPatterns = 4096
+	readsRegex  = `it reads expressions of at most 4096 bytes that match something, without sets in sets, groups that capture or are repeated, or looking around other than by \s+(?!\S)|\s+ at the end`
 
 	// What is taken of Oniguruma's expressions. There are no sets of sets, nor repeats of groups, which could need much memory.
 	escapes  = `\\(?:[pP]\{\w+\}|[rntds]|[[:punct:]])`
@@ -79,7 +82,7 @@ func (r *jsonReader) find(p pattern) func(text string) (before, size int) {
 		}
 	}
 	if p.Regex == nil {
-		r.refuse("no pattern")
+		r.refuse("it splits at a String or a Regex", ".pattern without one")
 		return nil
 	}
 	source, looks := strings.CutSuffix(*p.Regex, blanks)
@@ -98,7 +101,7 @@ func (r *jsonReader) find(p pattern) func(text string) (before, size int) {
 	}
 	expression, err := regexp.Compile(translated)
 	if err != nil || expression.MatchString("") {
-		r.refuse("the regular expression %q", *p.Regex)
+		r.refuse(readsRegex, ".pattern.Regex %q", *p.Regex)
 		return nil
 	}
 	return func(text string) (int, int) {

@@ -39,7 +39,7 @@ func Read(name string, data []byte, vocab int) (*Tokenizer, error) {
 	case ".json":
 		return readJSON(name, data, vocab)
 	case ".model":
-		return nil, modelfile.ErrUnsupported{File: name, Feature: "SentencePiece's own file", Remedy: "it reads tokenizer.json, which most models have beside it, and which transformers writes of it (AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT))"}
+		return nil, file(name).unsupported("it reads tokenizer.json, which most models have beside it, and which transformers writes of it (AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT))", "SentencePiece's own file")
 	}
 	return readLlama2c(name, data, vocab)
 }
@@ -124,6 +124,7 @@ func (f file) bad(field, format string, a ...any) error {
 	return modelfile.ErrFile{File: string(f), Field: field, Why: fmt.Sprintf(format, a...)}
 }
 
-func (f file) unsupported(format string, a ...any) error {
-	return modelfile.ErrUnsupported{File: string(f), Feature: fmt.Sprintf(format, a...)}
+// unsupported refuses a sound file for a feature, and says what to do.
+func (f file) unsupported(remedy, format string, a ...any) error {
+	return modelfile.ErrUnsupported{File: string(f), Feature: fmt.Sprintf(format, a...), Remedy: remedy}
 }
