@@ -7,16 +7,21 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// PackBytes is Pack from the bytes of a file, little-endian and at any address, which it copies without decoding
-// them. It calls share once, which calls f for parts of [0, n) that together are all of it, possibly on several goroutines.
+// PackBytes is Pack from the bytes of a file, little-endian and at any address, which it retains, or copies without decoding
+// them where the kernel has panels. Then it calls share once, which calls f for parts of [0, n) that together are all of it, possibly on
+// several goroutines.
 func PackBytes(dtype backend.DType, rows, cols int, data []byte, share func(n int, f func(from, to int))) *Matrix {
 	return packBytes(chosen(), dtype, rows, cols, data, share)
 }
 
 func packBytes(k *kernel, dtype backend.DType, rows, cols int, data []byte, share func(n int, f func(from, to int))) *Matrix {
 	m := &Matrix{Rows: rows, Cols: cols, Type: dtype, kernel: k}
-	if rows < 1 || cols < 1 || k.blocks[dtype] == nil || len(data) != rows*m.row() {
+	if rows < 1 || cols < 1 || sizes[dtype] == 0 || len(data) != rows*m.row() {
 		panic(fmt.Sprintf("product: a matrix of %dx%d in %d bytes as %v", rows, cols, len(data), dtype))
+	}
+	if m.numbers = k.numbers[dtype]; m.numbers != nil {
+		m.codes, m.data = codesOfNumbers[dtype], data
+		return m
 	}
 	m.data = make([]byte, (rows+k.step-1)/k.step*k.step*m.row())
 	share((rows+k.width-1)/k.width, func(from, to int) {

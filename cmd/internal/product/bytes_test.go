@@ -28,13 +28,13 @@ func fileBytes(dtype backend.DType, data []float32) []byte {
 	return out[1:]
 }
 
-// Bytes of a file are the panels that Pack makes of the numbers, for all kernels, at both sides of the width of panels and the columns that are
+// Bytes of a file are the matrix that Pack makes of the numbers, for all kernels, at both sides of the width of panels and the columns that are
 // copied at a time, with one goroutine for each panel.
 func TestPackBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, k := range available {
 		for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
-			for _, rows := range []int{1, k.step, k.width - 1, k.width, k.width + 1, 3*k.width + k.step + 1} {
+			for _, rows := range []int{1, 8, 15, 16, 17, 47, 65} {
 				for _, cols := range []int{1, 63, 64, 65, 200} {
 					data := randoms(rng, rows*cols)
 					got := packBytes(k, dt, rows, cols, fileBytes(dt, data), func(n int, f func(from, to int)) {
@@ -44,7 +44,12 @@ func TestPackBytes(t *testing.T) {
 						}
 						panels.Wait()
 					})
-					require.Equal(t, pack(k, dt, rows, cols, data), got, "%s, %v, %dx%d", k.name, dt, rows, cols)
+					want := pack(k, dt, rows, cols, data)
+					require.Equal(t, want.data, got.data, "%s, %v, %dx%d", k.name, dt, rows, cols)
+					x, products := randoms(rng, 3*cols), [2][]float32{make([]float32, 3*rows), make([]float32, 3*rows)}
+					want.Mul(products[0], x, 3, false, 0, want.Units(3))
+					got.Mul(products[1], x, 3, false, 0, got.Units(3))
+					require.Equal(t, products[0], products[1], "%s, %v, %dx%d", k.name, dt, rows, cols)
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package product
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -21,7 +22,7 @@ type Codes struct {
 func (c *Codes) bytes(cols int) int { return cols / c.Block * c.Bytes }
 
 // PackCodes is the weights data [rows, cols/Block, Bytes], which it retains and reads where it is, at any address: they are decoded
-// whenever they are multiplied by. cols is a multiple of Block, which is a power of two, at most 512.
+// whenever they are multiplied by. cols is a multiple of Block, which is a power of two, at most 256.
 //
 // A kernel has a number of lanes: lane l adds up the products of columns l, l+lanes, l+2·lanes and so on, and then the lanes are
 // added. So a result has the same bits for all types that store the same weights, whatever is computed beside it.
@@ -42,9 +43,14 @@ func packCodes(k *kernel, codes Codes, rows, cols int, data []byte) *Matrix {
 
 // decode sets dst to the weights of row r from column col on, where a block begins.
 func (m *Matrix) decode(dst []float32, r, col int) {
-	c := m.codes
+	c, done := m.codes, 0
 	src := m.data[r*c.bytes(m.Cols)+c.bytes(col):]
-	for i := 0; i < len(dst); i += c.Block {
+	if vectors := len(dst) / m.kernel.lanes; m.numbers != nil && vectors > 0 {
+		m.numbers.decode(&dst[0], &src[0], vectors)
+		done = vectors * m.kernel.lanes
+		src = src[c.bytes(done):]
+	}
+	for i := done; i < len(dst); i += c.Block {
 		block := dst[i : i+c.Block]
 		c.Decode(block, src[:c.Bytes])
 		src = src[c.Bytes:]
@@ -58,11 +64,14 @@ func (m *Matrix) decode(dst []float32, r, col int) {
 }
 
 const (
-	together = 4   // rows of weights that kernels take at a time
-	unit     = 32  // rows of weights of a unit of work: a multiple of together
-	many     = 96  // rows of x that are multiplied by decoded weights before these are decoded again
-	columns  = 512 // that are decoded at a time: a multiple of all blocks and lanes
-	maxLanes = 16
+	together      = 4            // rows of weights that kernels take at a time,
+	rowsOfNumbers = 2 * together // and of numbers with one row of x
+	unit          = 32           // rows of weights of a unit of work: a multiple of together
+	many          = 192          // rows of x that are multiplied by decoded weights before these are decoded again
+	columns       = 512          // that are decoded at a time: a multiple of all blocks and lanes,
+	strip         = 12           // times as many rows of x, so that they stay in the first cache
+	pitch         = columns + 8  // of which two rows are never at the same place of a cache
+	maxLanes      = 8
 )
 
 // codesRoom is what a product with codes needs while it runs.
@@ -70,8 +79,9 @@ type codesRoom struct {
 	weights [unit * columns]float32
 	sums    [unit * many * maxLanes]float32 // [unit/together, rows, together, lanes]
 	out     [unit * many]float32            // [unit/together, rows, together]
-	rest    [many * maxLanes]float32        // columns of x that do not fill the lanes, and zeros
-	words   [unit * chunk * maxWord]byte    // weights for format, at an address that vectors like, as rounded is
+	x       []float32                       // rows of x for tile: chunks, [rows, pitch] of each
+	one     [maxWidth]float32               // what a kernel makes of one row
+	words   [unit * columns * maxWord]byte  // weights for format, at an address that vectors like, as rounded is
 	rounded []byte                          // rows of x for format
 }
 
@@ -82,32 +92,43 @@ func (m *Matrix) codesUnits(n int) int { return (m.Rows + unit - 1) / unit * ((n
 
 // mulCodes is Mul of codes: all units of some rows of x, and then those of the next ones.
 func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
-	tmp, units, rounded := codesRooms.Get().(*codesRoom), m.codesUnits(1), -1
+	tmp, units, ready := codesRooms.Get().(*codesRoom), m.codesUnits(1), -1 // the first of the rows of x that are in tmp
+	bands := (n + many - 1) / many
 	for u := from; u < to; u++ {
-		row, first := u%units*unit, u/units*many
-		rows, some := min(m.Rows-row, unit), min(n-first, many)
+		row, band := u%units*unit, u/units
+		first := band * n / bands
+		rows, some := min(m.Rows-row, unit), (band+1)*n/bands-first
 		switch input := x[first*m.Cols : (first+some)*m.Cols]; {
-		case m.format.row == nil:
-			m.manyRows(tmp, input, row, rows, some)
-		default:
-			if rounded != first {
+		case m.format.row != nil:
+			if ready != first {
 				m.round(tmp, input)
-				rounded = first
 			}
 			if some < few {
 				m.fewIntegers(tmp, row, rows, some)
 			} else {
 				m.manyIntegers(tmp, row, rows, some)
 			}
+		case some == 1 && m.numbers != nil && m.Cols%m.kernel.lanes == 0:
+			m.oneRow(tmp, input, row, rows)
+		default:
+			if ready != first {
+				m.spread(tmp, input, some)
+			}
+			m.manyRows(tmp, row, rows, some)
 		}
-		for c := range rows {
-			sums := tmp.out[c/together*some*together+c%together:]
+		ready = first
+		for c := 0; c < rows; c += together {
+			sums := tmp.out[c*some:]
 			for r := range some {
-				to := &out[(first+r)*m.Rows+row+c]
-				if v := sums[r*together]; add {
-					*to += v
+				to, from := out[(first+r)*m.Rows+row+c:], (*[together]float32)(sums[r*together:])
+				if left := rows - c; add {
+					for i := range min(left, together) {
+						to[i] += from[i]
+					}
+				} else if left >= together {
+					*(*[together]float32)(to) = *from
 				} else {
-					*to = v
+					copy(to, from[:left])
 				}
 			}
 		}
@@ -115,34 +136,55 @@ func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 	codesRooms.Put(tmp)
 }
 
+// group is how many rows of weights a kernel takes at row c of some, and how far apart they are: the last ones alone, as often as it takes rows.
+func (m *Matrix) group(c, rows, at int) (taken, stride int) {
+	if c+at > rows {
+		return 1, 0
+	}
+	return at, m.codes.bytes(m.Cols)
+}
+
+// chunk is how many columns are multiplied at a time: about as many each time, at most columns.
+func (m *Matrix) chunk() int {
+	const most = 320 // of which strips of x stay in the first cache
+	step := max(m.kernel.lanes, m.codes.Block)
+	chunks := (m.Cols + most - 1) / most
+	return min((m.Cols+chunks*step-1)/(chunks*step)*step, columns)
+}
+
+// spread copies n rows of x, chunk by chunk, each with zeros that fill the lanes.
+func (m *Matrix) spread(tmp *codesRoom, x []float32, n int) {
+	chunk := m.chunk()
+	size := (m.Cols + chunk - 1) / chunk * n * pitch
+	tmp.x = slices.Grow(tmp.x[:0], size)[:size]
+	to := tmp.x
+	for col := 0; col < m.Cols; col += chunk {
+		for r := range n {
+			clear(to[copy(to, x[r*m.Cols+col : (r+1)*m.Cols][:min(chunk, m.Cols-col)]):pitch])
+			to = to[pitch:]
+		}
+	}
+}
+
 // manyRows is some rows of weights, which are decoded, times n rows of x.
-func (m *Matrix) manyRows(tmp *codesRoom, x []float32, row, rows, n int) {
+func (m *Matrix) manyRows(tmp *codesRoom, row, rows, n int) {
 	k, groups := m.kernel, (rows+together-1)/together
-	each := n * together * k.lanes // sums of a group
+	each, chunk, x := n*together*k.lanes, m.chunk(), tmp.x // sums of a group
 	clear(tmp.sums[:groups*each])
-	for col := 0; col < m.Cols; col += columns {
-		cols := min(columns, m.Cols-col)
-		whole := cols / k.lanes * k.lanes
+	for col := 0; col < m.Cols; col += chunk {
+		cols := min(chunk, m.Cols-col)
+		whole := (cols + k.lanes - 1) / k.lanes * k.lanes
 		for r := range rows {
 			weights := tmp.weights[r*columns : (r+1)*columns]
 			m.decode(weights[:cols], row+r, col)
-			clear(weights[cols:])
+			clear(weights[cols:whole])
 		}
-		if whole < cols {
-			clear(tmp.rest[:n*k.lanes])
-			for r := range n {
-				copy(tmp.rest[r*k.lanes:], x[r*m.Cols+col+whole:(r+1)*m.Cols])
+		for first := 0; first < n; first += strip {
+			for g := range groups {
+				k.tile(&tmp.sums[g*each+first*together*k.lanes], &x[first*pitch], pitch, &tmp.weights[g*together*columns], columns, min(strip, n-first), whole)
 			}
 		}
-		for g := range groups {
-			sums, weights := &tmp.sums[g*each], tmp.weights[g*together*columns:]
-			if whole > 0 {
-				k.tile(sums, &x[col], m.Cols, &weights[0], columns, n, whole)
-			}
-			if whole < cols {
-				k.tile(sums, &tmp.rest[0], k.lanes, &weights[whole], columns, n, k.lanes)
-			}
-		}
+		x = x[n*pitch:]
 	}
 	k.fold(&tmp.out[0], &tmp.sums[0], groups*n)
 }

@@ -21,10 +21,8 @@ type format struct {
 }
 
 const (
-	chunk   = 256 // columns that are multiplied at a time,
-	strip   = 16  // by as many rows of x, so that they stay in the first cache
-	few     = 4   // rows of x from which on weights become words
-	maxWord = 3   // bytes of a weight as a word, with its share of factors
+	few     = 4 // rows of x from which on weights become words
+	maxWord = 3 // bytes of a weight as a word, with its share of factors
 )
 
 // round sets what m's format makes of rows of x.
@@ -40,15 +38,12 @@ func (m *Matrix) round(tmp *codesRoom, x []float32) {
 
 // fewIntegers is some rows of weights times n rows of x: codes stay in registers.
 func (m *Matrix) fewIntegers(tmp *codesRoom, row, rows, n int) {
-	stride, blocks := m.codes.bytes(m.Cols), m.Cols/m.codes.Block
+	blocks := m.Cols / m.codes.Block
 	for c := 0; c < rows; {
-		taken, apart := together, stride
-		if c+together > rows {
-			taken, apart = 1, 0 // the last ones alone, as often as a kernel takes rows
-		}
+		taken, stride := m.group(c, rows, together)
 		for r := range n {
-			m.format.row(&tmp.rest[0], &tmp.rounded[r*blocks*m.format.x], &m.data[(row+c)*stride], apart, blocks)
-			copy(tmp.out[(c/together*n+r)*together+c%together:], tmp.rest[:taken])
+			m.format.row(&tmp.one[0], &tmp.rounded[r*blocks*m.format.x], &m.data[(row+c)*m.codes.bytes(m.Cols)], stride, blocks)
+			copy(tmp.out[(c/together*n+r)*together+c%together:], tmp.one[:taken])
 		}
 		c += taken
 	}
@@ -56,7 +51,7 @@ func (m *Matrix) fewIntegers(tmp *codesRoom, row, rows, n int) {
 
 // manyIntegers is some rows of weights, which become words, times n rows of x.
 func (m *Matrix) manyIntegers(tmp *codesRoom, row, rows, n int) {
-	f, block := &m.format, m.codes.Block
+	f, block, chunk := &m.format, m.codes.Block, m.chunk()
 	groups, each := (rows+together-1)/together, n*together*m.kernel.lanes
 	clear(tmp.sums[:groups*each])
 	for col := 0; col < m.Cols; col += chunk {

@@ -21,16 +21,15 @@ type kernel struct {
 	name        string
 	speed       int                        // about how many multiplications a nanosecond
 	step, width int                        // rows of a panel: a multiple of step, at most width
-	blocks      [backend.NumDTypes][]block // for panels of one step, of two, ...
-	// rows is for one row of a and four panels that follow each other, of the whole width; nil where blocks are as fast.
-	rows [backend.NumDTypes]func(c, shrink, a *float32, b *byte, depth int)
+	blocks      [backend.NumDTypes][]block // for panels of one step, of two, ...; none where there are numbers
 
-	// What follows is for codes, whose sums have lanes, at most maxLanes. tile adds to sums, [rows, together, lanes], the products
-	// of rows of x with together rows of decoded weights, each lane those of its columns. cols is a multiple of lanes.
+	// What follows is for rows as they are stored, whose sums have lanes, at most maxLanes. tile adds to sums, [rows, together, lanes], the
+	// products of rows of x with together rows of decoded weights, each lane those of its columns. cols is a multiple of lanes.
 	lanes   int
 	tile    func(sums, x *float32, xStride int, w *float32, wStride, rows, cols int)
 	fold    func(out, sums *float32, n int) // sets out, [n, together], to the sums of the lanes of sums
-	formats map[string]format               // by what ggml calls a type
+	numbers [backend.NumDTypes]*numbers
+	formats map[string]format // by what ggml calls a type
 }
 
 // available is the kernels that this processor runs, the fastest first.

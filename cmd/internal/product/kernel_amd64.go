@@ -25,22 +25,12 @@ var formatsAVX2 = func() map[string]format {
 	}
 }()
 
-// native is the kernels of kernels/asm/amd64 that this processor runs.
-func native() (out []*kernel) {
-	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
+// native is the kernel of kernels/asm/amd64, if this processor runs it.
+func native() []*kernel {
+	if x := &cpu.X86; !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
 		return nil
 	}
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI { // as in backend/cpu
-		out = append(out, &kernel{name: "avx512", speed: 64, step: 16, width: 64, blocks: [backend.NumDTypes][]block{
-			backend.F32:  {mul16F32AVX512, mul32F32AVX512, mul48F32AVX512, mul64F32AVX512},
-			backend.F16:  {mul16F16AVX512, mul32F16AVX512, mul48F16AVX512, mul64F16AVX512},
-			backend.BF16: {mul16BF16AVX512, mul32BF16AVX512, mul48BF16AVX512, mul64BF16AVX512},
-		}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2})
-	}
-	avx2 := &kernel{name: "avx2", speed: 40, step: 16, width: 16, blocks: [backend.NumDTypes][]block{
-		backend.F32: {mul16F32AVX2}, backend.F16: {mul16F16AVX2}, backend.BF16: {mul16BF16AVX2},
-	}, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2}
-	avx2.rows[backend.F32], avx2.rows[backend.F16], avx2.rows[backend.BF16] = row64F32AVX2, row64F16AVX2, row64BF16AVX2
-	return append(out, avx2)
+	return []*kernel{{name: "avx2", speed: 40, lanes: 8, tile: tileAVX2, fold: foldAVX2, formats: formatsAVX2, numbers: [backend.NumDTypes]*numbers{
+		backend.F32: {rowF32AVX2, decodeF32AVX2}, backend.F16: {rowF16AVX2, decodeF16AVX2}, backend.BF16: {rowBF16AVX2, decodeBF16AVX2},
+	}}}
 }

@@ -1,13 +1,17 @@
-// Package product multiplies rows of activations, as float32, by matrices of weights: those in f32, f16 or bf16 are packed once, and
-// read as they are stored; those in codes stay where they are, such as in a part of a file that is mapped into memory (see PackCodes).
+// Package product multiplies rows of activations, as float32, by matrices of weights, which stay as they are stored, such as in a part of a file that
+// is mapped into memory: numbers in f32, f16 and bf16 (PackBytes), and codes of other types (PackCodes). Kernels without functions
+// for the former pack them into panels.
 //
-// Weights become float32 without rounding, and products are added up in float32, column after column. So a result has the same bits
-// as that of the same weights stored as f32, whatever is computed beside it, and however the work is divided. Between kernels bits
-// differ: only some add a product to a sum in one rounding.
+// Numbers, and codes of types without functions of their own, become float32 without rounding, and products are added up in float32. So
+// a result has the same bits as that of the same weights stored as f32. Types with functions of their own are multiplied in integers,
+// by activations that are rounded to 15 bits (see layout). Either way a result has the same bits whatever is computed beside it, and
+// however the work is divided. Between kernels bits differ.
 package product
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"unsafe"
 
@@ -17,15 +21,16 @@ import (
 
 // Matrix is weights [Rows, Cols]. It is not changed once it is packed, so it is safe for concurrent use.
 //
-// It lies in panels of rows, as many as a kernel keeps sums of. A panel has the weights of its first column for all
+// In panels are as many rows as a kernel keeps sums of. A panel has the weights of its first column for all
 // of its rows, then those of the second column, and so on. The last panel may be narrower, and is filled with zeros.
 type Matrix struct {
 	Rows, Cols int
 	Type       backend.DType // F32, F16 or BF16
 	kernel     *kernel
 	data       []byte
-	codes      *Codes // of rows as a file stores them; nil: there are panels
-	format     format // the kernel's functions for codes, if it has some
+	codes      *Codes   // of rows as a file stores them; nil: there are panels
+	numbers    *numbers // the kernel's functions for numbers, if these are not in panels
+	format     format   // or those for codes, if it has some
 }
 
 // Pack is the weights data [rows, cols] as dtype stores them: F32, F16 or BF16. Weights that it does not have are rounded. It does not
@@ -44,8 +49,22 @@ func (m *Matrix) Bytes() int { return len(m.data) }
 
 func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matrix {
 	m := &Matrix{Rows: rows, Cols: cols, Type: dtype, kernel: k}
-	if rows < 1 || cols < 1 || len(data) != rows*cols || k.blocks[dtype] == nil {
+	if rows < 1 || cols < 1 || len(data) != rows*cols || sizes[dtype] == 0 {
 		panic(fmt.Sprintf("product: a matrix of %dx%d of %d weights as %v", rows, cols, len(data), dtype))
+	}
+	if k.numbers[dtype] != nil {
+		all := make([]byte, 0, len(data)*sizes[dtype])
+		for _, v := range data {
+			switch dtype {
+			case backend.F32:
+				all = binary.LittleEndian.AppendUint32(all, math.Float32bits(v))
+			case backend.F16:
+				all = binary.LittleEndian.AppendUint16(all, quant.F16(v))
+			default:
+				all = binary.LittleEndian.AppendUint16(all, quant.BF16(v))
+			}
+		}
+		return packBytes(k, dtype, rows, cols, all, nil)
 	}
 	m.data = make([]byte, (rows+k.step-1)/k.step*k.step*m.row())
 	for r := range rows {
@@ -139,9 +158,6 @@ func (m *Matrix) Mul(out, x []float32, n int, add bool, from, to int) {
 	for u := from; u < to; u++ {
 		row, first := u/bands*k.width, u%bands*band
 		_, width := m.panel(row)
-		if n == 1 && k.rows[m.Type] != nil && u+4 <= to && row+4*k.width <= m.Rows {
-			width, u = 4*k.width, u+3
-		}
 		m.part(out[first*m.Rows+row:], x[first*m.Cols:], row, width, min(n-first, band), add)
 	}
 }
@@ -154,7 +170,7 @@ func factors(add bool) *float32 {
 	return nil
 }
 
-// part is the panel from a row on, or four panels, times some rows of x.
+// part is the panel from a row on, times some rows of x.
 func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
 	if row+width <= m.Rows {
 		m.sums(&out[0], m.Rows, x, row, width, rows, add)
@@ -178,10 +194,6 @@ func (m *Matrix) part(out, x []float32, row, width, rows int, add bool) {
 // sums is part into rows that are stride apart and have room for the panel's whole width.
 func (m *Matrix) sums(out *float32, stride int, x []float32, row, width, rows int, add bool) {
 	at, _ := m.panel(row)
-	if width > m.kernel.width {
-		m.kernel.rows[m.Type](out, factors(add), &x[0], &m.data[at], m.Cols)
-		return
-	}
 	f, step := m.kernel.blocks[m.Type][width/m.kernel.step-1], depth
 	if rows < 6 {
 		step = m.Cols // nothing comes back to it

@@ -4,110 +4,166 @@
 
 package product
 
-// mul64F32AVX512 multiplies row r of c, 64 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// tileAVX2 adds to sums, [rows, 4, 8], the products of rows of x with 4 of w, each lane those of its columns.
+// cols is a multiple of 8. Strides are in elements.
 //
 //go:noescape
-func mul64F32AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func tileAVX2(sums *float32, x *float32, xStride int, w *float32, wStride int, rows int, cols int)
 
-// mul48F32AVX512 multiplies row r of c, 48 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// foldAVX2 sets out, [n, 4], to the sums of the lanes of sums, [n, 4, 8].
 //
 //go:noescape
-func mul48F32AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func foldAVX2(out *float32, sums *float32, n int)
 
-// mul32F32AVX512 multiplies row r of c, 32 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// rowF32AVX2 sets out, [8], to the products of x with 8 rows of weights as F32, stride bytes apart, of that many vectors of 8.
 //
 //go:noescape
-func mul32F32AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func rowF32AVX2(out *float32, x *float32, w *byte, stride int, vectors int)
 
-// mul16F32AVX512 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// decodeF32AVX2 sets out to the weights of vectors of 8 as F32.
 //
 //go:noescape
-func mul16F32AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func decodeF32AVX2(out *float32, w *byte, vectors int)
 
-// mul64F16AVX512 multiplies row r of c, 64 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// rowF16AVX2 sets out, [8], to the products of x with 8 rows of weights as F16, stride bytes apart, of that many vectors of 8.
 //
 //go:noescape
-func mul64F16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func rowF16AVX2(out *float32, x *float32, w *byte, stride int, vectors int)
 
-// mul48F16AVX512 multiplies row r of c, 48 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// decodeF16AVX2 sets out to the weights of vectors of 8 as F16.
 //
 //go:noescape
-func mul48F16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func decodeF16AVX2(out *float32, w *byte, vectors int)
 
-// mul32F16AVX512 multiplies row r of c, 32 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// rowBF16AVX2 sets out, [8], to the products of x with 8 rows of weights as BF16, stride bytes apart, of that many vectors of 8.
 //
 //go:noescape
-func mul32F16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func rowBF16AVX2(out *float32, x *float32, w *byte, stride int, vectors int)
 
-// mul16F16AVX512 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// decodeBF16AVX2 sets out to the weights of vectors of 8 as BF16.
 //
 //go:noescape
-func mul16F16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func decodeBF16AVX2(out *float32, w *byte, vectors int)
 
-// mul64BF16AVX512 multiplies row r of c, 64 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// roundOf32AVX2 sets out, [blocks, 96], to blocks of 32 columns of x as integers.
 //
 //go:noescape
-func mul64BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func roundOf32AVX2(out *byte, x *float32, blocks int)
 
-// mul48BF16AVX512 multiplies row r of c, 48 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// tileOf32AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 32.
+// Strides are in bytes.
 //
 //go:noescape
-func mul48BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func tileOf32AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// mul32BF16AVX512 multiplies row r of c, 32 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// roundOf256AVX2 sets out, [blocks, 544], to blocks of 256 columns of x as integers.
 //
 //go:noescape
-func mul32BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func roundOf256AVX2(out *byte, x *float32, blocks int)
 
-// mul16BF16AVX512 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// tileOf256AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
 //
 //go:noescape
-func mul16BF16AVX512(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func tileOf256AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// mul16F32AVX2 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// roundWithMinsAVX2 sets out, [blocks, 576], to blocks of 256 columns of x as integers.
 //
 //go:noescape
-func mul16F32AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func roundWithMinsAVX2(out *byte, x *float32, blocks int)
 
-// row64F32AVX2 multiplies a row c, 64 columns wide, by shrink[0] and adds a·b; where shrink is nil it sets
-// c to a·b. b is 4 panels of depth rows of 16 columns, one after the other.
+// tileWithMinsAVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
 //
 //go:noescape
-func row64F32AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)
+func tileWithMinsAVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// mul16F16AVX2 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// rowQ80AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func mul16F16AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
 
-// row64F16AVX2 multiplies a row c, 64 columns wide, by shrink[0] and adds a·b; where shrink is nil it sets
-// c to a·b. b is 4 panels of depth rows of 16 columns, one after the other.
+// wordsQ80AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q80.
 //
 //go:noescape
-func row64F16AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)
+func wordsQ80AVX2(out *byte, w *byte, blocks int)
 
-// mul16BF16AVX2 multiplies row r of c, 16 columns wide, by shrink[r] and adds a·b; where
-// shrink is nil it sets c to a·b. Strides are in elements, depth is the columns of a.
+// rowQ40AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q40, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func mul16BF16AVX2(c *float32, cStride int, shrink *float32, a *float32, aStride int, b *byte, bStride int, rows int, depth int)
+func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
 
-// row64BF16AVX2 multiplies a row c, 64 columns wide, by shrink[0] and adds a·b; where shrink is nil it sets
-// c to a·b. b is 4 panels of depth rows of 16 columns, one after the other.
+// wordsQ40AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q40.
 //
 //go:noescape
-func row64BF16AVX2(c *float32, shrink *float32, a *float32, b *byte, depth int)
+func wordsQ40AVX2(out *byte, w *byte, blocks int)
+
+// rowQ50AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q50, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ50AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q50.
+//
+//go:noescape
+func wordsQ50AVX2(out *byte, w *byte, blocks int)
+
+// rowIQ4NLAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsIQ4NLAVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as IQ4NL.
+//
+//go:noescape
+func wordsIQ4NLAVX2(out *byte, w *byte, blocks int)
+
+// rowMXFP4AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
+//
+//go:noescape
+func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsMXFP4AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as MXFP4.
+//
+//go:noescape
+func wordsMXFP4AVX2(out *byte, w *byte, blocks int)
+
+// rowQ4KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ4KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q4K.
+//
+//go:noescape
+func wordsQ4KAVX2(out *byte, w *byte, blocks int)
+
+// rowQ5KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ5KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q5K.
+//
+//go:noescape
+func wordsQ5KAVX2(out *byte, w *byte, blocks int)
+
+// rowQ6KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsQ6KAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as Q6K.
+//
+//go:noescape
+func wordsQ6KAVX2(out *byte, w *byte, blocks int)
+
+// rowIQ4XSAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
+//
+//go:noescape
+func rowIQ4XSAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+
+// wordsIQ4XSAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as IQ4XS.
+//
+//go:noescape
+func wordsIQ4XSAVX2(out *byte, w *byte, blocks int)

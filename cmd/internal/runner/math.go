@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
@@ -102,6 +103,9 @@ const least = 50_000
 // parts is how many threads share n units of work: each has the least, or one thread has all.
 func parts(threads, n, nanoseconds int) int { return max(min(threads, n, nanoseconds/least), 1) }
 
+// pieces is how many each part is taken in, so that a thread that begins late leaves more to the others.
+const pieces = 4
+
 // split divides n units into parts, which may read from the files of a path, and returns when all are done. It fails where a file cannot be read.
 func split(path string, parts, n int, f func(from, to int)) {
 	if parts == 1 {
@@ -109,9 +113,16 @@ func split(path string, parts, n int, f func(from, to int)) {
 		return
 	}
 	var wg sync.WaitGroup
-	failed := make([]error, parts)
+	var taken atomic.Int64
+	failed, pieces := make([]error, parts), min(n, parts*pieces)
 	for i := range parts {
-		part := func() { failed[i] = guarded(path, func() { f(i*n/parts, (i+1)*n/parts) }) }
+		part := func() {
+			failed[i] = guarded(path, func() {
+				for at := int(taken.Add(1)) - 1; at < pieces; at = int(taken.Add(1)) - 1 {
+					f(at*n/pieces, (at+1)*n/pieces)
+				}
+			})
+		}
 		if i < parts-1 {
 			wg.Go(part)
 		} else {

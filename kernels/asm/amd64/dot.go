@@ -26,6 +26,10 @@ func decoded(g *generator) {
 	}
 	dotTile(g)
 	foldSums(g)
+	for _, s := range plain {
+		floatRow(g, s)
+		decodeFloats(g, s)
+	}
 	for _, l := range []layout{of32, of256, mins} {
 		round(g, l)
 		integerTile(g, l)

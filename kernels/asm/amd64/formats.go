@@ -20,10 +20,10 @@ func formats() []format {
 				bytesOf("half5", func(int) byte { return 0xf0 })}},
 		{name: "IQ4NL", layout: of32, bytes: 18, turn: 32, prepare: none, codes: codesOfTable(2), factor: halfAt(0), constants: []constant{low4of8, nonlinear}},
 		{name: "MXFP4", layout: of32, bytes: 17, turn: 32, prepare: none, codes: codesOfTable(1), factor: exponent, constants: []constant{low4of8, floats4}},
-		{name: "Q4K", layout: mins, bytes: 144, turn: 64, scratch: 64, prepare: scalesQ4K, codes: codesQ4K, factor: halfAt(0),
-			scale: scaleOfGroup, scaleWords: scaleWordsOfGroup, constants: []constant{words("low4of16", 15)}},
-		{name: "Q5K", layout: mins, bytes: 176, turn: 64, scratch: 64, prepare: scalesQ4K, codes: codesQ5K, factor: halfAt(0),
-			scale: scaleOfGroup, scaleWords: scaleWordsOfGroup, constants: []constant{words("low4of16", 15), words("fifthOf16", 16)}},
+		{name: "Q4K", layout: mins, bytes: 144, turn: 64, prepare: scalesQ4K, codes: codesQ4K, factor: halfAt(0),
+			scale: scaleOfByte, scaleWords: scaleWordsOfByte, constants: []constant{words("low4of16", 15)}},
+		{name: "Q5K", layout: mins, bytes: 176, turn: 64, prepare: scalesQ4K, codes: codesQ5K, factor: halfAt(0),
+			scale: scaleOfByte, scaleWords: scaleWordsOfByte, constants: []constant{words("low4of16", 15), words("fifthOf16", 16)}},
 		{name: "Q6K", layout: of256, bytes: 210, turn: 32, prepare: scalesQ6K, codes: codesQ6K, factor: halfAt(208), scale: scaleOfHalves, scaleWords: scaleWordsOfHalves,
 			constants: []constant{low4of8, {"bits4and5", every(0x30303030)}, {"none", every(0)}, words("half6", 32)}},
 		{name: "IQ4XS", layout: of256, bytes: 136, turn: 32, scratch: 32, prepare: scalesIQ4XS, codes: codesIQ4XS, factor: halfAt(0),
@@ -85,6 +85,17 @@ func scaleOfGroup(d *dots, v reg.VecPhysical, scratch operand.Mem, i int) {
 
 func scaleWordsOfGroup(d *dots, v reg.VecPhysical, scratch operand.Mem, i int) {
 	d.VPBROADCASTW(scratch.Offset(4*i), d.free[0])
+	d.VPMULLW(d.free[0], v, v)
+}
+
+// scaleOfByte and scaleWordsOfByte multiply by a byte of those that are in each quarter of free[5].
+func scaleOfByte(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
+	d.VPSHUFB(d.global(constant{fmt.Sprintf("scale%d", i), every(0x80808000 | uint32(i))}), d.free[5], d.free[0])
+	d.VPMULLD(d.free[0], v, v)
+}
+
+func scaleWordsOfByte(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
+	d.VPSHUFB(d.global(constant{fmt.Sprintf("scaleWords%d", i), every(0x80008000 | uint32(i)*0x10001)}), d.free[5], d.free[0])
 	d.VPMULLW(d.free[0], v, v)
 }
 
@@ -205,9 +216,9 @@ func codesOfTable(disp int) func(*dots, func(int) operand.Mem, int, func(reg.Vec
 	}
 }
 
-// scalesQ4K writes, as int32, the scales of the eight groups, and then their mins: numbers of 6 bits. The upper two bits of
+// scalesQ4K leaves the scales of the eight groups in free[5], and their mins in free[6]: numbers of 6 bits. The upper two bits of
 // the last four of either are above those of the first four, and the lower four in the last four bytes.
-func scalesQ4K(d *dots, m func(int) operand.Mem, scratch operand.Mem) {
+func scalesQ4K(d *dots, m func(int) operand.Mem, _ operand.Mem) {
 	last, shared := d.GP64(), d.GP64()
 	d.MOVL(m(12), last.As32())
 	for i := range 2 {
@@ -225,10 +236,13 @@ func scalesQ4K(d *dots, m func(int) operand.Mem, scratch operand.Mem) {
 		d.ORL(shared.As32(), upper.As32())
 		d.SHLQ(operand.U8(32), upper)
 		d.ORQ(upper, first)
-		all := d.free[0]
+		all := d.free[5+i]
 		d.VMOVQ(first, all.AsX())
-		d.VPMOVZXBD(all.AsX(), all.AsY())
-		d.VMOVDQU(all.AsY(), scratch.Offset(eight*i))
+		if i == 0 {
+			d.VPBROADCASTQ(all.AsX(), all.AsY())
+		} else {
+			d.VPMOVZXBD(all.AsX(), all.AsY())
+		}
 	}
 }
 

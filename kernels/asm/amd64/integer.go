@@ -36,7 +36,7 @@ type format struct {
 	turn      int // weights that codes hands over at once
 	scratch   int // bytes that prepare may write
 	constants []constant
-	// prepare takes the scales of the block at m, and mins, which it writes after 32 bytes.
+	// prepare takes the scales of the block at m, and leaves mins in free[6].
 	prepare func(d *dots, m func(disp int) operand.Mem, scratch operand.Mem)
 	// codes hands over the vectors of words of a turn in the order of the layout, each in a register that may be changed.
 	codes func(d *dots, m func(disp int) operand.Mem, turn int, each func(reg.VecPhysical))
@@ -197,8 +197,7 @@ func integerRow(g *generator, f format) {
 		g.VMULPS(at(x, 2*f.weights+f.more()), a, a)
 		g.add(all, a, sums[r], false)
 		if f.mins {
-			g.VMOVDQU(scratch.Offset(eight), all.AsY())
-			g.VPMULLD(at(x, 2*f.weights), all, all)
+			g.VPMULLD(at(x, 2*f.weights), d.free[6], all)
 			f.factor(d, m, true, a)
 			g.VMULPS(at(x, 2*f.weights+f.more()), a, a)
 			g.add(all, a, sums[r], true)
@@ -239,8 +238,7 @@ func integerWords(g *generator, f format) {
 	}
 	v := g.vec(0)
 	if f.mins {
-		g.VMOVDQU(scratch.Offset(eight), v.AsY())
-		g.VMOVDQU(v.AsY(), at(out, 2*f.weights))
+		g.VMOVDQU(d.free[6].AsY(), at(out, 2*f.weights))
 		f.factor(d, m, true, v)
 		g.VMOVUPS(v, at(out, 2*f.weights+2*eight))
 	}

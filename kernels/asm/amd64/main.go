@@ -42,7 +42,7 @@ var files = []file{
 var packages = []struct {
 	name  string
 	files []file
-}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", weights}, {"dot", decoded}}}, {"crc32c", []file{{"sum", checksums}}}}
+}{{"cpu", files}, {"bench", []file{{"probe", probe}}}, {"product", []file{{"product", decoded}}}, {"crc32c", []file{{"sum", checksums}}}}
 
 func main() {
 	dirs := os.Args[1:]

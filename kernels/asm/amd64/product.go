@@ -4,69 +4,65 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weights is the products of cmd/internal/product, whose weights lie in panels of n columns, one row of a panel after another.
-func weights(g *generator) {
-	for _, s := range plain {
-		if g.wide() {
-			for n := 4; n >= 1; n-- {
-				gemmColumns(g, s, fmt.Sprintf("mul%d%s%s", n*g.lanes, s.name, g.name), n)
-			}
-			continue
+// floatRow is the product of one row of x with rows of weights that are numbers: lane l of a row's sum has the products of columns l, l+lanes and so on,
+// as those of tile.
+func floatRow(g *generator, s storage) {
+	const many = 2 * together // sums that hide how long additions take
+	begin(g, "row"+s.name+g.name, "out, x *float32, w *byte, stride, vectors int",
+		fmt.Sprintf("sets out, [%d], to the products of x with %d rows of weights as %s, stride bytes apart, of that many vectors of %d.", many, many, s.name, g.lanes))
+	x, stride, vectors := g.pointer("x"), g.pointer("stride"), g.pointer("vectors")
+	rows, size := g.walk(g.pointer("w"), stride, many), s.bits/8*g.lanes
+	sums, columns, v := g.vecs(0, many), g.vec(many), g.vec(many+1)
+	next := g.GP64() // the rows after these, of which a processor does not know before it reads them
+	g.LEAQ(operand.Mem{Base: rows.bases[0], Index: stride, Scale: many}, next)
+	for r, sum := range sums {
+		g.zero(sum)
+		for line := range 2 {
+			g.PREFETCHT0(at(next, 64*line))
 		}
-		gemmColumns(g, s, "mul16"+s.name+g.name, 2)
-		rowOfPanels(g, s)
+		if r < many-1 {
+			g.ADDQ(stride, next)
+		}
 	}
+	g.Label("vectors")
+	g.VMOVUPS(at(x, 0), columns)
+	for r, sum := range sums {
+		s.load(g, rows.at(r, 0), v)
+		g.VFMADD231PS(v, columns, sum)
+	}
+	for _, p := range rows.bases {
+		g.ADDQ(operand.U32(size), p)
+	}
+	g.ADDQ(operand.U32(4*g.lanes), x)
+	g.DECQ(vectors)
+	g.JNZ(operand.LabelRef("vectors"))
+	out := g.pointer("out")
+	for i := 0; i < many; i += together {
+		g.fold4(sums[i:])
+		g.VMOVUPS(sums[i].AsX(), at(out, 4*i))
+	}
+	g.VZEROUPPER()
+	g.RET()
 }
 
-// panels is how many panels rowOfPanels takes at once: of one panel alone there are too few sums to hide the latency
-// of their additions.
-const panels = 4
-
-// rowOfPanels is the product of one row and some panels of 16 columns.
-func rowOfPanels(g *generator, s storage) {
-	name := "row64" + s.name + g.name
-	g.Function(name)
-	g.Attributes(attr.NOSPLIT)
-	g.Doc(fmt.Sprintf("%s multiplies a row c, %d columns wide, by shrink[0] and adds a·b; where shrink is nil it sets", name, panels*2*g.lanes),
-		fmt.Sprintf("c to a·b. b is %d panels of depth rows of %d columns, one after the other.", panels, 2*g.lanes))
-	g.Pragma("noescape")
-	g.SignatureExpr("func(c, shrink, a *float32, b *byte, depth int)")
-	p := &product{generator: g, storage: s, columns: 2 * panels, c: g.pointer("c"), shrink: g.pointer("shrink"),
-		a: g.pointer("a"), b: g.pointer("b"), depth: g.pointer("depth")}
-	sums, load, x := p.vecs(0, p.columns), p.vec(p.columns), p.vec(p.columns+1)
-	size := s.bits / 8 * g.lanes // of a vector's weights
-	apart, upper := g.GP64(), g.GP64()
-	g.IMUL3Q(operand.U32(2*size), p.depth, apart)
-	g.LEAQ(operand.Mem{Base: p.b, Index: apart, Scale: 2}, upper)
-	c := rowPointers{bases: []reg.GPVirtual{p.c}}
-	p.start(c, sums, func(name string) string { return name })
-	bases := []reg.GPVirtual{p.b, upper}
-	panel := func(j int) operand.Mem { // vector j's part of a row
-		m := at(bases[j/4], j%2*size)
-		if j/2%2 == 1 {
-			m.Index, m.Scale = apart, 1
-		}
-		return m
-	}
-	g.Label("depth")
-	g.VBROADCASTSS(at(p.a, 0), x)
-	for j, sum := range sums {
-		s.load(g, panel(j), load)
-		g.VFMADD231PS(load, x, sum)
-	}
-	g.ADDQ(operand.U32(4), p.a)
-	g.ADDQ(operand.U32(2*size), p.b)
-	g.ADDQ(operand.U32(2*size), upper)
-	g.DECQ(p.depth)
-	g.JNZ(operand.LabelRef("depth"))
-	for j, sum := range sums {
-		g.VMOVUPS(sum, c.at(0, j*4*g.lanes))
-	}
+// decodeFloats decodes numbers to float32.
+func decodeFloats(g *generator, s storage) {
+	begin(g, "decode"+s.name+g.name, "out *float32, w *byte, vectors int", fmt.Sprintf("sets out to the weights of vectors of %d as %s.", g.lanes, s.name))
+	out, w, vectors, v := g.pointer("out"), g.pointer("w"), g.pointer("vectors"), g.vec(0)
+	ahead := g.GP64() // what follows these
+	g.IMUL3Q(operand.U32(s.bits/8*g.lanes), vectors, ahead)
+	g.Label("vectors")
+	g.PREFETCHT1(operand.Mem{Base: w, Index: ahead, Scale: 1})
+	s.load(g, at(w, 0), v)
+	g.VMOVUPS(v, at(out, 0))
+	g.ADDQ(operand.U32(s.bits/8*g.lanes), w)
+	g.ADDQ(operand.U32(4*g.lanes), out)
+	g.DECQ(vectors)
+	g.JNZ(operand.LabelRef("vectors"))
 	g.VZEROUPPER()
 	g.RET()
 }
