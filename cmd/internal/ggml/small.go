@@ -9,6 +9,25 @@ import (
 func f32(src []byte) float32 { return math.Float32frombits(le.Uint32(src)) }
 func f16(src []byte) float32 { return quant.FromF16(le.Uint16(src)) }
 
+// f32s, f16s and bf16s are numbers.
+func f32s(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = f32(src[4*i:])
+	}
+}
+
+func f16s(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = f16(src[2*i:])
+	}
+}
+
+func bf16s(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = quant.FromBF16(le.Uint16(src[2*i:]))
+	}
+}
+
 // A product that something is added to is made a float32 first: else processors with such an instruction round both at once.
 //
 // Of a block of 32 elements of 4 bits the low halves of 16 bytes are the first ones, the high halves the others.

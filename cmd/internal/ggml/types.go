@@ -4,8 +4,6 @@ package ggml
 
 import (
 	"encoding/binary"
-
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // Type is a type of tensors.
@@ -13,15 +11,16 @@ type Type struct {
 	Name  string
 	Block int // elements that are stored together
 	Bytes int // that they take
-	// Decode sets dst, [Block], to the numbers of a block. nil: the type is known by name alone.
+	// Decode sets dst, [Block], to the numbers of a block; where that is one number, of as many as dst has elements. nil: the type is
+	// known by name alone.
 	Decode func(dst []float32, src []byte)
 }
 
 // Types is those of GGUF by their numbers. Blocks of 32 elements have a scale of their own, those of 256 have small ones
 // for 16 or 32 elements each and a scale of these (k-quants).
 var Types = map[uint32]Type{
-	0:  {"F32", 1, 4, func(dst []float32, src []byte) { dst[0] = f32(src) }},
-	1:  {"F16", 1, 2, func(dst []float32, src []byte) { dst[0] = f16(src) }},
+	0:  {"F32", 1, 4, f32s},
+	1:  {"F16", 1, 2, f16s},
 	2:  {"Q4_0", 32, 18, q4_0},
 	3:  {"Q4_1", 32, 20, q4_1},
 	4:  {Name: "Q4_2"},
@@ -50,7 +49,7 @@ var Types = map[uint32]Type{
 	27: {Name: "I64"},
 	28: {Name: "F64"},
 	29: {Name: "IQ1_M"},
-	30: {"BF16", 1, 2, func(dst []float32, src []byte) { dst[0] = quant.FromBF16(le.Uint16(src)) }},
+	30: {"BF16", 1, 2, bf16s},
 	31: {Name: "Q4_0_4_4"},
 	32: {Name: "Q4_0_4_8"},
 	33: {Name: "Q4_0_8_8"},

@@ -13,7 +13,8 @@ import (
 type Codes struct {
 	Name         string
 	Block, Bytes int
-	Decode       func(dst []float32, src []byte)
+	// Decode sets dst to the numbers of a block; where that is one number, of as many blocks as dst has elements.
+	Decode func(dst []float32, src []byte)
 	// Scale is what the numbers of the block at a row and a column are multiplied by, of types whose scales are not in their blocks; nil: 1.
 	Scale func(row, col int) float32
 }
@@ -45,10 +46,14 @@ func packCodes(k *kernel, codes Codes, rows, cols int, data []byte) *Matrix {
 func (m *Matrix) decode(dst []float32, r, col int) {
 	c, done := m.codes, 0
 	src := m.data[r*c.bytes(m.Cols)+c.bytes(col):]
-	if vectors := len(dst) / m.kernel.lanes; m.numbers != nil && vectors > 0 {
+	if vectors := len(dst) / m.kernel.lanes; m.numbers != nil && m.numbers.decode != nil && vectors > 0 {
 		m.numbers.decode(&dst[0], &src[0], vectors)
 		done = vectors * m.kernel.lanes
 		src = src[c.bytes(done):]
+	}
+	if c.Block == 1 && c.Scale == nil {
+		c.Decode(dst[done:], src)
+		return
 	}
 	for i := done; i < len(dst); i += c.Block {
 		block := dst[i : i+c.Block]
@@ -108,7 +113,7 @@ func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 			} else {
 				m.manyIntegers(tmp, row, rows, some)
 			}
-		case some == 1 && m.numbers != nil && m.Cols%m.kernel.lanes == 0:
+		case some == 1 && m.numbers != nil && m.numbers.row != nil && m.Cols%m.kernel.lanes == 0:
 			m.oneRow(tmp, input, row, rows)
 		default:
 			if ready != first {

@@ -1,14 +1,11 @@
 package product
 
 import (
-	"encoding/binary"
-	"math"
-
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
 )
 
-// numbers is a kernel's functions for a type of numbers that stay as they are stored.
+// numbers is a kernel's functions for a type of numbers that stay as they are stored, where it has some.
 type numbers struct {
 	// row sets out, [rowsOfNumbers], to the products of x with that many rows of weights, stride bytes apart, of vectors of lanes. It adds up
 	// what tile and fold do, in the same order.
@@ -16,11 +13,13 @@ type numbers struct {
 	decode func(out *float32, w *byte, vectors int)
 }
 
-// codesOfNumbers is the definitions of the types.
-var codesOfNumbers = [backend.NumDTypes]*Codes{
-	backend.F32:  {Name: "F32", Block: 1, Bytes: 4, Decode: func(dst []float32, src []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src)) }},
-	backend.F16:  {Name: "F16", Block: 1, Bytes: 2, Decode: func(dst []float32, src []byte) { dst[0] = quant.FromF16(binary.LittleEndian.Uint16(src)) }},
-	backend.BF16: {Name: "BF16", Block: 1, Bytes: 2, Decode: func(dst []float32, src []byte) { dst[0] = quant.FromBF16(binary.LittleEndian.Uint16(src)) }},
+// codesOfNumbers is their definitions.
+var codesOfNumbers = [backend.NumDTypes]*Codes{backend.F32: number(0), backend.F16: number(1), backend.BF16: number(30)}
+
+// number is a type of ggml's.
+func number(of uint32) *Codes {
+	t := ggml.Types[of]
+	return &Codes{Name: t.Name, Block: t.Block, Bytes: t.Bytes, Decode: t.Decode}
 }
 
 // oneRow is some rows of weights that are numbers times one row of x.
