@@ -85,7 +85,7 @@ var encodings = func() map[string]encoding {
 	return all
 }()
 
-// matrix is a tensor [rows, cols] as the runner multiplies by it: numbers are copied as they are, of codes the file's own are read.
+// matrix is a tensor [rows, cols] as the runner multiplies by it.
 func (a *archive) matrix(t tensor, rows, cols int) *product.Matrix {
 	a.need(slices.Equal(t.shape, []int{rows, cols}), "tensor "+t.name, "has shape %v, the model's configuration needs %v", t.shape, []int{rows, cols})
 	if a.header {
