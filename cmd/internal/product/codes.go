@@ -9,7 +9,7 @@ import (
 )
 
 // Codes is how a type stores the weights of a row: blocks of some weights, each in some bytes, that Decode turns into numbers. A kernel
-// may have functions of its own for a type of this name, as ggml calls it, that give the same numbers.
+// may have functions of its own for a type of this name, as ggml calls it (see format).
 type Codes struct {
 	Name         string
 	Block, Bytes int
@@ -22,11 +22,12 @@ type Codes struct {
 // bytes is those of a row's first cols weights.
 func (c *Codes) bytes(cols int) int { return cols / c.Block * c.Bytes }
 
-// PackCodes is the weights data [rows, cols/Block, Bytes], which it retains and reads where it is, at any address: they are decoded
-// whenever they are multiplied by. cols is a multiple of Block, which is a power of two, at most 256.
+// PackCodes is the weights data [rows, cols/Block, Bytes], which it retains and reads where it is, at any address. cols is a multiple
+// of Block, which is a power of two, at most 256.
 //
-// A kernel has a number of lanes: lane l adds up the products of columns l, l+lanes, l+2·lanes and so on, and then the lanes are
-// added. So a result has the same bits for all types that store the same weights, whatever is computed beside it.
+// Types for which the kernel has a format are multiplied in integers (see layout). Others are decoded whenever they are multiplied by:
+// a kernel has a number of lanes, of which lane l adds up the products of columns l, l+lanes, l+2·lanes and so on, and then the lanes are
+// added. So a result has the same bits for all such types that store the same weights, and whatever is computed beside it.
 func PackCodes(codes Codes, rows, cols int, data []byte) *Matrix {
 	return packCodes(chosen(), codes, rows, cols, data)
 }
@@ -79,15 +80,15 @@ const (
 	maxLanes      = 8
 )
 
-// codesRoom is what a product with codes needs while it runs.
+// codesRoom is what a product with codes needs while it runs. Arrays come first, at multiples of 64 bytes.
 type codesRoom struct {
 	weights [unit * columns]float32
+	words   [unit * columns * maxWord]byte  // weights for layout.tile
 	sums    [unit * many * maxLanes]float32 // [unit/together, rows, together, lanes]
 	out     [unit * many]float32            // [unit/together, rows, together]
+	one     [rowsOfNumbers]float32          // what a kernel makes of one row of x
 	x       []float32                       // rows of x for tile: chunks, [rows, pitch] of each
-	one     [maxWidth]float32               // what a kernel makes of one row
-	words   [unit * columns * maxWord]byte  // weights for format, at an address that vectors like, as rounded is
-	rounded []byte                          // rows of x for format
+	rounded []byte                          // or for layout.tile: [rows, blocks]
 }
 
 var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}

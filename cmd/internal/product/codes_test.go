@@ -1,12 +1,14 @@
 package product
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -244,6 +246,44 @@ func TestCodesNotFinite(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What an earlier product left in a room, such as NaN, is not read.
+func TestRoomsAreNotRead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 1))
+	for _, k := range available {
+		for _, typ := range ggmlTypes {
+			for _, n := range []int{1, few, many + 1} {
+				m := matrix(rng, k, typ, unit+3, cols(typ, 333))
+				x, want, got := randoms(rng, n*m.Cols), make([]float32, n*m.Rows), make([]float32, n*m.Rows)
+				m.Mul(want, x, n, false, 0, m.Units(n))
+				room, nan := new(codesRoom), float32(math.NaN())
+				for _, all := range [][]float32{room.weights[:], room.sums[:], room.out[:], room.one[:]} {
+					for i := range all {
+						all[i] = nan
+					}
+				}
+				room.x = slices.Repeat([]float32{nan}, many*2*pitch)
+				room.rounded = bytes.Repeat([]byte{0xff}, 4*many*m.Cols)
+				copy(room.words[:], bytes.Repeat([]byte{0xff}, len(room.words)))
+				fresh := codesRooms.New
+				codesRooms.New = func() any { return room }
+				for codesRooms.Get() != any(room) { // until there is no other
+				}
+				m.Mul(got, x, n, false, 0, m.Units(n))
+				codesRooms.New = fresh
+				require.Equal(t, want, got, "%s, %s, %d rows", k.name, typ.Name, n)
+			}
+		}
+	}
+}
+
+// Vectors of a room's arrays lie at multiples of their size.
+func TestRoomIsAligned(t *testing.T) {
+	var r codesRoom
+	for _, at := range []uintptr{unsafe.Offsetof(r.weights), unsafe.Offsetof(r.words), unsafe.Offsetof(r.sums), unsafe.Offsetof(r.out)} {
+		require.Zero(t, at%64)
 	}
 }
 

@@ -3,8 +3,11 @@ package product
 import "slices"
 
 // layout is how a kernel multiplies in integers. x is rounded to integers of 15 bits, with a scale for each block: an error of at most a
-// 32,766th of the block's largest magnitude. Sums of a block are exact, and float32 adds them up in the order of
-// blocks. So a result has the same bits alone and among others.
+// 32,766th of the block's largest magnitude; magnitudes below 2^-100 are zeros. Sums of a block are exact, in lanes of the layout's order of
+// columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as float32 has it: it
+// overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-112.
+//
+// A row of x has the same bits alone and as one of many.
 type layout struct {
 	round func(out *byte, x *float32, blocks int) // out: [blocks, x]
 	// tile adds to sums, [rows, together, lanes], what format.row folds: the products of rows of x, rounded, with together rows of words.
@@ -21,15 +24,12 @@ type format struct {
 }
 
 const (
-	few     = 4 // rows of x from which on weights become words
+	few     = 4 // rows of x at which weights are expanded to words
 	maxWord = 3 // bytes of a weight as a word, with its share of factors
 )
 
 // round sets what m's format makes of rows of x.
 func (m *Matrix) round(tmp *codesRoom, x []float32) {
-	if len(x) == 0 {
-		return
-	}
 	blocks := len(x) / m.codes.Block
 	size := blocks * m.format.x
 	tmp.rounded = slices.Grow(tmp.rounded[:0], size)[:size]

@@ -7,21 +7,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
-// maxWidth is the most rows of weights that any kernel's panel has.
-const maxWidth = 64
-
-// block adds a [rows, depth] times a panel b to c [rows, width of the panel], or
-// where shrink, which points to ones, is nil sets c to that. Strides are in elements. Products are added one after the other.
-type block func(c *float32, cStride int, shrink, a *float32, aStride int, b *byte, bStride, rows, depth int)
-
 // kernel is the inner loops for one kind of processor, by the types of weights.
 type kernel struct {
-	name        string
-	speed       int                        // about how many multiplications a nanosecond
-	step, width int                        // rows of a panel: a multiple of step, at most width
-	blocks      [backend.NumDTypes][]block // for panels of one step, of two, ...; none where there are numbers
+	name  string
+	speed int // about how many multiplications a nanosecond
 
-	// What follows is for rows as they are stored, whose sums have lanes, at most maxLanes. tile adds to sums, [rows, together, lanes], the
+	width  int                      // rows of a panel
+	blocks [backend.NumDTypes]block // for panels of numbers; none where numbers are multiplied as they are stored
+
+	// The fields below are for rows as they are stored; sums are kept in lanes, at most maxLanes. tile adds to sums, [rows, together, lanes], the
 	// products of rows of x with together rows of decoded weights, each lane those of its columns. cols is a multiple of lanes.
 	lanes   int
 	tile    func(sums, x *float32, xStride int, w *float32, wStride, rows, cols int)

@@ -10,9 +10,9 @@ import (
 
 // native is the kernel of kernels/asm/arm64, which every processor runs.
 func native() []*kernel {
-	return []*kernel{{name: "neon", speed: 16, step: 16, width: 16, blocks: [backend.NumDTypes][]block{
-		backend.F32: {byFours(mul16F32NEON)}, backend.F16: {byFours(mul16F16NEON)},
-		backend.BF16: {byFours(mul16BF16NEON)},
+	return []*kernel{{name: "neon", speed: 16, width: maxWidth, blocks: [backend.NumDTypes]block{
+		backend.F32: byFours(mul16F32NEON), backend.F16: byFours(mul16F16NEON),
+		backend.BF16: byFours(mul16BF16NEON),
 	}, lanes: goLanes, tile: tileGo, fold: foldGo}}
 }
 

@@ -190,7 +190,7 @@ func TestPack(t *testing.T) {
 					require.InDelta(t, want[i], v, math.Abs(float64(want[i]))*errs[dt]+0x1p-24, "%s, %v: %d, %d", k.name, dt, r, i)
 				}
 			}
-			require.Panics(t, func() { m.Row(row, rows+k.width) })
+			require.Panics(t, func() { m.Row(row, rows+maxWidth) })
 		}
 	}
 	require.Same(t, available[0], Pack(backend.F32, 1, 1, data[:1]).kernel)

@@ -103,8 +103,9 @@ const least = 50_000
 // parts is how many threads share n units of work: each has the least, or one thread has all.
 func parts(threads, n, nanoseconds int) int { return max(min(threads, n, nanoseconds/least), 1) }
 
-// pieces is how many each part is taken in, so that a thread that begins late leaves more to the others.
-const pieces = 4
+// pieces is how many each part is taken in, so that a thread that begins late leaves more to the others; fewer where one would have less
+// than some units, for what these have in common, such as rows of x that are rounded, is done anew for each.
+const pieces, someUnits = 4, 4
 
 // split divides n units into parts, which may read from the files of a path, and returns when all are done. It fails where a file cannot be read.
 func split(path string, parts, n int, f func(from, to int)) {
@@ -114,12 +115,12 @@ func split(path string, parts, n int, f func(from, to int)) {
 	}
 	var wg sync.WaitGroup
 	var taken atomic.Int64
-	failed, pieces := make([]error, parts), min(n, parts*pieces)
+	failed, all := make([]error, parts), min(parts*pieces, max(parts, n/someUnits))
 	for i := range parts {
 		part := func() {
 			failed[i] = guarded(path, func() {
-				for at := int(taken.Add(1)) - 1; at < pieces; at = int(taken.Add(1)) - 1 {
-					f(at*n/pieces, (at+1)*n/pieces)
+				for at := int(taken.Add(1)) - 1; at < all; at = int(taken.Add(1)) - 1 {
+					f(at*n/all, (at+1)*n/all)
 				}
 			})
 		}

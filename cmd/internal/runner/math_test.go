@@ -3,7 +3,9 @@ package runner
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
@@ -63,6 +65,27 @@ func TestSplitCoversEverythingOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a thread that comes late would do is done by the others.
+func TestSplitWaitsForNoThread(t *testing.T) {
+	const n = 64
+	var first atomic.Bool
+	var done atomic.Int64
+	others := make(chan struct{})
+	split("", 2, n, func(from, to int) {
+		if first.CompareAndSwap(false, true) {
+			done.Add(int64(to - from))
+			select {
+			case <-others:
+			case <-time.After(time.Minute):
+				t.Error("another thread's share is left")
+			}
+		} else if done.Add(int64(to-from)) == n {
+			close(others)
+		}
+	})
+	require.EqualValues(t, n, done.Load())
 }
 
 // A product that one thread finishes before another would begin is one thread's, and what is not is shared.
