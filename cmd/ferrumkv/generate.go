@@ -150,12 +150,13 @@ func (f *generateFlags) texts(cmd *cobra.Command, w writer) error {
 		return err
 	}
 	stats, failed := t.generate(cmd.Context(), w.runner)
-	if failed == nil {
-		failed = f.files.write(pool, f.sampling.Sampling)
-	}
 	ended := ""
 	if failed == nil {
 		ended = t.endings()
+	}
+	note, failed := f.files.finish(pool, f.sampling.Sampling, failed)
+	if note != "" {
+		defer fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note) // after the text
 	}
 	failed = asVariable(failed, pool.Config(), w.device.Name)
 	if failed != nil && !t.presentable() {
