@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -73,7 +74,10 @@ func (t tensor) size() (bytes int, ok bool) {
 	if e.group == 0 || !fits || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
 		return 0, false
 	}
-	return backend.Mul(n/e.group, e.bytes)
+	if bytes, fits = backend.Mul(n/e.group, e.bytes); !fits {
+		bytes = math.MaxInt // which no file has
+	}
+	return bytes, true
 }
 
 // encoding stores groups of elements, each in a number of bytes.

@@ -119,29 +119,31 @@ func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) strin
 	f := settings{file: file{name: folder}, cannot: cannot}
 	entries, err := fs.ReadDir(fsys, folder)
 	f.need(err == nil, "folder", "%v", err)
-	var names, whole []string // files that can be opened; those that a GGUF model begins in
+	var names, models []string // those that can be opened, and GGUF files among them
 	for _, e := range entries {
 		if there(fsys, path.Join(folder, e.Name())) {
 			names = append(names, e.Name())
 		}
 	}
 	for _, name := range names {
-		later, _ := path.Match("*-[0-9][0-9][0-9][0-9][0-9]-of-*.gguf", name)
-		if first := strings.Contains(name, "-00001-of-"); path.Ext(name) == ".gguf" && (first || !later) {
-			whole = append(whole, name)
+		if path.Ext(name) == ".gguf" {
+			models = append(models, name)
 		}
 	}
-	if len(whole) == 1 {
-		return path.Join(folder, whole[0])
+	const part = "*-[0-9][0-9][0-9][0-9][0-9]-of-*.gguf"
+	if len(models) == 1 {
+		if split, _ := path.Match(part, models[0]); !split {
+			return path.Join(folder, models[0])
+		}
 	}
 	for _, kind := range []struct {
 		pattern         string
 		feature, remedy string // with the name of the first file that matches
 	}{
-		{"adapter_model.*", "a LoRA adapter (%s), which is no whole model,", "merge it into the model that adapter_config.json names, by PEFT's merge_and_unload, and save that"},
+		{"adapter_model.*", "a LoRA adapter (%s), which is no whole model,", merge},
 		{"model-*-of-*.safetensors", "a folder with %s and without model.safetensors.index.json", "that file says which weights are in which of the parts: download it from where the parts are"},
 		{"*-00001-of-*.gguf", "a folder of GGUF files", "name the first of them, %s"},
-		{"*-[0-9][0-9][0-9][0-9][0-9]-of-*.gguf", "a folder with a later part of a GGUF model, without its first", "download all parts into this folder: %s is one"},
+		{part, "a folder with a later part of a GGUF model, without its first", "download all parts into this folder: %s is one"},
 		{"*.gguf", "a folder of GGUF files", "name one of them, such as %s"},
 		{"consolidated*.safetensors", "the format of Mistral's own releases (%s)", "the same folder on Hugging Face has model-*.safetensors and config.json, which it reads"},
 		{"pytorch_model*.bin", "PyTorch's pickle format (%s)", "it reads safetensors: most models have them, too, and transformers writes them (AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(OUT))"},
@@ -162,7 +164,7 @@ func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) strin
 
 // without is what to do with a model that was quantized, as the end of its name says.
 func without(ending string) string {
-	return "take a GGUF of the model, such as in Q4_K_M, or the model that it was made of, in F32, F16 or BF16: its name is that of this one without " + ending + ", as a rule"
+	return "the model that it was made of is what it reads, in F32, F16 or BF16 (its name is that of this one without " + ending + ", as a rule), or a GGUF of it, such as in Q4_K_M"
 }
 
 // noVocabulary refuses the weights of a file whose tokens are not bytes, for which nothing brings a vocabulary. It names one that is there and is not read.

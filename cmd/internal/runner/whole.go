@@ -19,8 +19,12 @@ func openPart(fsys fs.FS, name string, part, count int) file {
 	return openWeights(fsys, name)
 }
 
+// merge is what to do with an adapter.
+const merge = "merge it into the model that adapter_config.json names, by PEFT's merge_and_unload, and save that"
+
 // complete gives a file of weights up that is empty, or something else in its place.
 func (f file) complete() {
+	f.support(path.Base(f.name) != "adapter_model.safetensors", merge, "a LoRA adapter, which is no whole model,")
 	f.need(len(f.data) > 0, "contents", "are empty: download the file again")
 	begin := bytes.ToLower(bytes.TrimSpace(f.data[:min(len(f.data), 64)]))
 	page := bytes.HasPrefix(begin, []byte("<!doctype")) || bytes.HasPrefix(begin, []byte("<html"))
