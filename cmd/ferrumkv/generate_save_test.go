@@ -74,7 +74,7 @@ func TestGenerateSaveErrors(t *testing.T) {
 	fails(t, []string{"generate", "--resume", file, "--prompt", "x"}, "--prompt: the file of --resume has it")
 	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: cannot be used with")
 	if runtime.GOOS != "windows" {
-		fails(t, []string{"generate", "--save", os.DevNull}, "is no file that could be replaced")
+		fails(t, []string{"generate", "--save", os.DevNull}, "only a regular file can be replaced")
 	}
 	succeeds(t, "generate", "--max-tokens", "5", "--save", file)
 	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "has keys in f16, and the cache of this run is to hold them in int8; resume with --kv-dtype f16\n")
@@ -159,6 +159,15 @@ func TestGenerateInterruptedIsSaved(t *testing.T) {
 		whole := succeeds(t, command...).stdout
 		first := strings.TrimSuffix(string(out.seen), "\n")
 		require.Equal(t, whole[:len(first)+30], first+strings.TrimSuffix(rest, "\n"), args)
+	}
+}
+
+// -1 and 0 are no bound: a text goes on to its end, or the model's context.
+func TestGenerateUnbounded(t *testing.T) {
+	whole := succeeds(t, "generate", "-n", "1024").stdout
+	require.Greater(t, len(whole), defaultMaxTokens+50)
+	for _, n := range []string{"-1", "0"} {
+		require.Equal(t, whole, succeeds(t, "generate", "-n", n).stdout)
 	}
 }
 
