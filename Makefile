@@ -161,7 +161,7 @@ models-grid: ## docs/models-grid.md: texts of tiny models of each architecture a
 .PHONY: proof
 proof: build ## build/proof.txt: what a model of yours computes on this machine, to be pasted (MODEL=PATH)
 	@mkdir -p build
-	@./$(BIN) proof $(if $(MODEL),--model '$(MODEL)') > build/proof.txt; status=$$?; cat build/proof.txt; exit $$status
+	@./$(BIN) proof $(if $(MODEL),--model '$(MODEL)') > build/proof.new; status=$$?; test ! -s build/proof.new || { mv build/proof.new build/proof.txt; cat build/proof.txt; }; exit $$status
 
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers

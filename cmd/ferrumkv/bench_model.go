@@ -94,7 +94,7 @@ func (m *modelBench) run(cmd *cobra.Command, f benchFlags) (err error) {
 	model, err := runner.LoadWeights(m.model, bar.show)
 	bar.line.clear()
 	if err != nil {
-		return err
+		return notDownloaded(m.model, err)
 	}
 	defer func() { err = errors.Join(err, model.Close()) }()
 	tests, most, err := m.tests(model.Context)

@@ -26,7 +26,7 @@ but the time to compute it again.`,
   ferrumkv cache clear --disk ~/.cache/ferrumkv --keep 20GiB
 
   # what was not used for 30 days
-  ferrumkv cache clear --disk ~/.cache/ferrumkv --unused 720h`,
+  ferrumkv cache clear --disk ~/.cache/ferrumkv --unused 30d`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -38,7 +38,7 @@ but the time to compute it again.`,
 type cacheDir struct{ dir string }
 
 func (d *cacheDir) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.dir, "disk", "", "`DIR` of generate --disk (default: what "+config.EnvDiskDir+" says)")
+	cmd.Flags().StringVar(&d.dir, "disk", "", "`DIR` that generate and chat were given by --disk (default: what "+config.EnvDiskDir+" says)")
 }
 
 // caches are those of the directory; an error for one that has other things, and nothing of ours.
@@ -57,7 +57,7 @@ func (d *cacheDir) caches() ([]*diskCache, error) {
 		return nil, fmt.Errorf("--disk %s: has the blocks of one model; name the directory that it is in", d.dir)
 	}
 	if others, err := os.ReadDir(d.dir); err != nil || len(others) > 0 {
-		return nil, errors.Join(err, fmt.Errorf("--disk %s: nothing in it is of generate --disk", d.dir))
+		return nil, errors.Join(err, fmt.Errorf("--disk %s: has files, and none that --disk wrote", d.dir))
 	}
 	return nil, nil
 }
@@ -133,7 +133,7 @@ others take no more bytes. What a process has open stays, and so does what other
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.register(cmd)
-	cmd.Flags().DurationVar(&f.unused, "unused", 0, "what was not used for a `TIME` such as 720h")
+	cmd.Flags().Var((*age)(&f.unused), "unused", "what was not used for a `TIME` such as 30d or 12h")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "what was not used for longest, until the rest takes at most `BYTES`, such as 20GiB")
 	return cmd
 }

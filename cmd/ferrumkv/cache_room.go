@@ -12,14 +12,15 @@ import (
 // roomFlags say how many tokens a sequence may have.
 type roomFlags struct{ context int }
 
-func (f *roomFlags) register(cmd *cobra.Command) {
-	cmd.Flags().IntVarP(&f.context, "context", "c", 0, "room for `N` tokens of each text, prompt and answers; at most the model's context (default: what "+config.EnvCapacity+" says, else as many as are asked for)")
+// register adds the flag; otherwise is how many tokens there are where nothing says it.
+func (f *roomFlags) register(cmd *cobra.Command, otherwise string) {
+	cmd.Flags().IntVarP(&f.context, "context", "c", 0, "room for `N` tokens of each text, prompt and answers; at most the model's context (default: what "+config.EnvCapacity+" says, else "+otherwise+")")
 }
 
 // check is an error for a number that no model can have.
 func (f roomFlags) check() error {
 	if f.context < 0 {
-		return fmt.Errorf("--context %d: accepts a number of tokens, or 0 for as many as are asked for", f.context)
+		return fmt.Errorf("--context %d: accepts a number of tokens, or 0 for the default", f.context)
 	}
 	return nil
 }
@@ -40,6 +41,7 @@ type bounds struct {
 	maxTokens int    // of an answer
 	capacity  int    // tokens a sequence may have
 	limit     string // what sets it
+	whole     bool   // it is the model's
 }
 
 // bounds are those of sequences of capacity tokens, which the flag sets, a variable, or the model, which was made for context tokens.
@@ -50,8 +52,10 @@ func (f roomFlags) bounds(maxTokens, capacity, context int) bounds {
 		limit = fmt.Sprintf("the model's context of %s", count(context, "token"))
 	case f.context > 0:
 		limit = fmt.Sprintf("the %s of --context", count(capacity, "token"))
+	case os.Getenv(config.EnvCapacity) == "":
+		limit = fmt.Sprintf("the %s that there is room for without --context", count(capacity, "token"))
 	}
-	return bounds{maxTokens, capacity, limit}
+	return bounds{maxTokens, capacity, limit, capacity == context}
 }
 
 // why is what an answer of tokens after a prompt ended at, as --json has it. The last token is not in the cache.

@@ -111,7 +111,7 @@ func TestCacheClear(t *testing.T) {
 	}
 	require.Regexp(t, `^removed 0 folders, 0 B; \d\.\d MiB left\n$`, clear("--keep", "1GiB", "--unused", "4h"))
 	there(true, true, true)
-	require.Regexp(t, `^removed 1 folder, 1\.\d MiB; \d\.\d MiB left\n$`, clear("--unused", "150m"))
+	require.Regexp(t, `^removed 1 folder, 1\.\d MiB; \d\.\d MiB left\n$`, clear("--unused", "0.1d"))
 	there(true, true, false)
 	require.Regexp(t, `^removed 1 folder, \d\.\d MiB; \d\.\d MiB left\n$`, clear("--keep", "3MiB"))
 	there(true, false, false)
@@ -173,10 +173,10 @@ func TestCacheBadFlags(t *testing.T) {
 		"list":                             "no directory; name one with --disk, or set FERRUM_KV_DISK_DIR\n",
 		"clear":                            "no directory; name one with --disk",
 		"list --disk no/such":              "--disk: open no/such: ",
-		"clear --disk " + home:             "--disk " + home + ": nothing in it is of generate --disk\n",
+		"clear --disk " + home:             "--disk " + home + ": has files, and none that --disk wrote\n",
 		"clear --disk " + folders[0]:       "--disk " + folders[0] + ": has the blocks of one model; name the directory that it is in\n",
 		"clear --keep x --disk " + dir:     "--keep x: accepts bytes such as 1048576, 20GiB",
-		"clear --unused x --disk " + dir:   "--unused x: accepts a time such as 500ms",
+		"clear --unused x --disk " + dir:   "--unused x: accepts a time such as 30d or 12h",
 		"clear --unused -1h --disk " + dir: "--unused -1h0m0s: need a time from 0 on",
 		"lst":                              `unknown command "lst" (did you mean list?); see 'ferrumkv cache --help'`,
 	} {

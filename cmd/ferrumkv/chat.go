@@ -41,6 +41,8 @@ new is computed, and a line on standard error says how much that was. Where a te
 something out of earlier answers, such as what a model thought, the conversation is computed
 from there on.
 
+The lines /clear, which begins a new conversation, /exit and /help are for the program.
+
 Ctrl-C stops an answer, of which what was printed stays in the conversation. Another one, or
 one at the prompt, ends the program, as the end of the input does. --save writes the
 conversation and its cache to a file then, and --resume continues it.
@@ -59,19 +61,16 @@ A conversation has room for %d tokens, or for what --context says.`, chatContext
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.register(cmd)
+	f.register(cmd, fmt.Sprintf("%d, or the model's context where that is less", chatContext))
 	flags.StringVar(&f.template, "template", "", "`FILE` with a chat template in Jinja (default: the model's)")
 	flags.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
-	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0: until it ends")
+	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0, the default, or -1: until it ends")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each answer")
 	return cmd
 }
 
 // config checks the flags, and is what they say of the cache.
 func (f *chatFlags) config(cmd *cobra.Command) (cfg kvcache.Config, err error) {
-	if f.maxTokens < 0 {
-		return cfg, fmt.Errorf("--max-tokens %d: need at least 1, or 0 for as many as there are", f.maxTokens)
-	}
 	cfg, err = f.textFlags.config(cmd, "system", "seed")
 	if f.cache.layout == "" && os.Getenv(config.EnvPaged) == "" {
 		cfg.Memory.Layout = kvcache.Paged // which finds what an earlier turn began like
@@ -84,13 +83,16 @@ func (f *chatFlags) readTemplate() (t chat.Template, err error) {
 	t.Now = time.Now()
 	if f.model.model != "" {
 		if t.Source, t.BOS, t.EOS, err = runner.ChatTemplate(f.model.model); err != nil {
-			return t, err
+			return t, notDownloaded(f.model.model, err)
 		}
 	}
 	if f.template != "" {
 		source, err := os.ReadFile(f.template)
 		if err != nil {
 			return t, fmt.Errorf("--template: %w", err)
+		}
+		if len(source) == 0 {
+			return t, fmt.Errorf("--template %s: is empty", f.template)
 		}
 		t.Source = string(source)
 	}
@@ -99,7 +101,7 @@ func (f *chatFlags) readTemplate() (t chat.Template, err error) {
 		if f.model.model != "" {
 			who = "--model " + f.model.model
 		}
-		return t, fmt.Errorf("%s: brings no chat template, so it may not be made for conversations; name one with --template FILE (Jinja, such as the chat_template.jinja of a model of the same family), or continue a text with 'ferrumkv generate'", who)
+		return t, fmt.Errorf("%s brings no chat template, so it may not be made for conversations; name one with --template FILE (Jinja, such as the chat_template.jinja of a model of the same family), or continue a text with 'ferrumkv generate'", who)
 	}
 	return t, nil
 }

@@ -39,7 +39,11 @@ func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 	past := d.past
 	past.Continue(text, d.encode)
 	if len(past.Tokens) > d.capacity {
-		return fmt.Errorf("the conversation has %s with this message, more than %s; begin a new one, or give it more room with --context", count(len(past.Tokens), "token"), d.limit)
+		more := ""
+		if !d.whole {
+			more = ", or give it more room with --context"
+		}
+		return fmt.Errorf("the conversation has %s with this message, more than %s; begin a new one%s", count(len(past.Tokens), "token"), d.limit, more)
 	}
 	a := &chatAnswer{User: said, PromptTokens: len(past.Tokens)}
 	decoder, answer := d.tokenizer.Decoder(past.Tokens...), d.listen(text)

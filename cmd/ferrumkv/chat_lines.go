@@ -33,6 +33,7 @@ func (d *dialogue) talk(cmd *cobra.Command) error {
 	lines, ask := make(chan line), func() {}
 	if file != nil && isTerminal(file) {
 		ask = func() { fmt.Fprint(d.notes, "> ") }
+		d.note(chatCommands)
 	}
 	go read(in, lines)
 	for {
@@ -50,6 +51,14 @@ func (d *dialogue) talk(cmd *cobra.Command) error {
 		case said.err != nil:
 			return fmt.Errorf("standard input: %w", said.err)
 		case strings.TrimSpace(said.text) == "":
+			continue
+		}
+		switch done, err := d.command(said.text); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case done:
 			continue
 		}
 		if err := d.stoppable(cmd, signals, said.text); err != nil {

@@ -190,7 +190,7 @@ func TestChatFolder(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
-	fails(t, []string{"chat", "--model", dir}, "--model "+dir+": brings no chat template")
+	fails(t, []string{"chat", "--model", dir}, "--model "+dir+" brings no chat template")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(storyTemplate), 0o600))
 	want := chats(t, said[0], "--max-tokens", "10")[0]["text"].(string)
 	says(t, said[0])
@@ -210,21 +210,25 @@ func TestChatGGUF(t *testing.T) {
 }
 
 func TestChatRefusals(t *testing.T) {
-	fails(t, []string{"chat"}, "the embedded model: brings no chat template", "--template FILE", "ferrumkv generate")
+	fails(t, []string{"chat"}, "the embedded model brings no chat template", "--template FILE", "ferrumkv generate")
 	template := func(source string) []string { return []string{"chat", "--template", file(t, "t.jinja", source)} }
 	fails(t, template("{% include '/etc/hostname' %}"), "the chat template: ", `unknown statement "include"`, "name another one with --template FILE")
 	fails(t, append(template(`{% if messages[0].role == 'system' %}{{ raise_exception('No system role') }}{% endif %}x`), "--system", "y"), "--system: the chat template: No system role; say it in the first message instead")
 	fails(t, append(template("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"), "--system", "y"), "--system: the chat template: leaves system prompts out; say it in the first message instead")
 	fails(t, template("{% if false %}x{% endif %}"), "the chat template: makes no text of a message; name another one with --template FILE")
-	fails(t, append(template("x"), "--max-tokens", "-1"), "--max-tokens -1: need at least 1")
+	fails(t, append(template("x"), "--max-tokens", "-2"), "--max-tokens -2: accepts a number of tokens")
 	fails(t, append(template("x"), "--stop", ""), "--stop: is empty")
 	fails(t, append(template("x"), "--context", "-1"), "--context -1")
 	fails(t, []string{"chat", "--template", "none"}, "--template: open none")
+	fails(t, template(""), "t.jinja: is empty")
+	says(t, strings.Repeat("word ", 300))
+	r := fails(t, template(storyTemplate), "more than the model's context of 1024 tokens; begin a new one\n")
+	require.Empty(t, r.stdout)
 	says(t, strings.Repeat("word ", 30))
 	fails(t, append(template(storyTemplate), "--context", "64"), "more than the 64 tokens of --context; begin a new one")
-	r := chats(t, said[0], "--context", "64")
-	require.Equal(t, "capacity", r[0]["stop"])
-	require.Equal(t, 65., r[0]["prompt_tokens"].(float64)+r[0]["tokens"].(float64), "the last token is not in the cache")
+	full := chats(t, said[0], "--context", "64")
+	require.Equal(t, "capacity", full[0]["stop"])
+	require.Equal(t, 65., full[0]["prompt_tokens"].(float64)+full[0]["tokens"].(float64), "the last token is not in the cache")
 	says(t, said[0])
 	require.Contains(t, succeeds(t, append(template(storyTemplate), "--context", "64")...).stderr, "; at the 64 tokens of --context]\n")
 }

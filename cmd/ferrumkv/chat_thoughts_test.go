@@ -134,5 +134,5 @@ func TestChatThoughts(t *testing.T) {
 	require.NotEmpty(t, answers[0]["text"])
 	require.Equal(t, answers[0]["prompt_tokens"].(float64)+29, answers[1]["reused_tokens"])
 
-	fails(t, []string{"chat", "--model", storyGGUF(t, "", nil)}, "story.gguf: brings no chat template", "name one with --template FILE", "'ferrumkv generate'")
+	fails(t, []string{"chat", "--model", storyGGUF(t, "", nil)}, "story.gguf brings no chat template", "name one with --template FILE", "'ferrumkv generate'")
 }

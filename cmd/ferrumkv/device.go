@@ -66,7 +66,8 @@ func heldType(be anyBackend, origin, name string) (backend.DType, error) {
 	if err == nil && slices.Contains(held, dt.String()) {
 		return dt, nil
 	}
-	return dt, fmt.Errorf("%s%s: %s holds keys and values in %s", origin, name, be.Info().Name, strings.Join(held, ", "))
+	like := map[string]string{"q8_0": "int8", "q4_0": "int4"}[strings.ToLower(name)] // llama.cpp's
+	return dt, fmt.Errorf("%s%s: %s holds keys and values in %s%s", origin, name, be.Info().Name, strings.Join(held, ", "), didYouMean(like))
 }
 
 // heldTypes lists the types in which a device can hold keys and values.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,10 +99,10 @@ what is in files, for the text can be computed from it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.register(cmd)
+	f.register(cmd, "as many as prompts and answers need")
 	f.input.register(cmd)
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to continue with after each answer; repeat it for more turns")
-	flags.IntVarP(&f.maxTokens, "max-tokens", "n", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
+	flags.IntVarP(&f.maxTokens, "max-tokens", "n", defaultMaxTokens, "at most `N` new tokens for each prompt and turn; 0 or -1: until the text ends")
 	flags.IntVar(&f.guesses, "guesses", 0, "guess up to `N` tokens a step from what followed the same text before; the text stays the same (temperature 0 only)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
@@ -111,8 +112,6 @@ what is in files, for the text can be computed from it.`,
 func (f *generateFlags) config(cmd *cobra.Command) (kvcache.Config, error) {
 	var err error
 	switch {
-	case f.maxTokens < 1:
-		err = fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
 	case f.files.any() && len(f.turns) > 0:
 		err = errors.New("--turn: cannot be used with --save and --resume; resume what was saved without it")
 	case f.files.save != "" && len(f.sampling.stop) > 0:
@@ -150,12 +149,13 @@ func (f *generateFlags) texts(cmd *cobra.Command, w writer) error {
 		return err
 	}
 	stats, failed := t.generate(cmd.Context(), w.runner)
-	if failed == nil {
-		failed = f.files.write(pool, f.sampling.Sampling)
-	}
 	ended := ""
 	if failed == nil {
 		ended = t.endings()
+	}
+	note, failed := f.files.finish(pool, f.sampling.Sampling, failed)
+	if note != "" {
+		defer fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note) // after the text
 	}
 	failed = asVariable(failed, pool.Config(), w.device.Name)
 	if failed != nil && !t.presentable() {
@@ -178,9 +178,10 @@ func (f *generateFlags) needs(tokenizer *tokenizer.Tokenizer) (sequences, tokens
 	for _, prompt := range f.prompts {
 		sequences, tokens = sequences+1, max(tokens, len(tokenizer.Encode(prompt)))
 	}
-	tokens = atMost(tokens, f.maxTokens, f.guesses)
+	answer := cmp.Or(f.maxTokens, chatContext)
+	tokens = atMost(tokens, answer, f.guesses)
 	for _, turn := range f.turns {
-		tokens = atMost(tokens, len(tokenizer.EncodeMore(turn)), f.maxTokens)
+		tokens = atMost(tokens, len(tokenizer.EncodeMore(turn)), answer)
 	}
 	return sequences, tokens, nil
 }

@@ -171,6 +171,21 @@ func (s *saves) keep() func(int, runner.Held[backend.AnyBuffer]) error {
 	}
 }
 
+// finish saves all texts, also those that a signal cut short; failed is the error of generating them. It comes back
+// with a note of what became of the file.
+func (s *saves) finish(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling, failed error) (note string, err error) {
+	err = s.write(pool, of)
+	switch {
+	case failed == nil:
+		return "", err
+	case s.save == "":
+		return "", failed
+	case err != nil:
+		return fmt.Sprintf("not saved: %v", err), failed
+	}
+	return fmt.Sprintf("saved to %s what there is; --resume goes on from there", s.save), failed
+}
+
 // write saves all texts, if they are to be.
 func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling) error {
 	if s.save == "" {
@@ -180,7 +195,7 @@ func (s *saves) write(pool *kvcache.Pool[backend.AnyBuffer], of runner.Sampling)
 	note := savedNote{Sampling: of}
 	for i, h := range s.held {
 		if h == nil {
-			return fmt.Errorf("--save %s: text %d did not come to its end", s.save, i+1)
+			return fmt.Errorf("--save %s: text %d has no cache that could be saved", s.save, i+1)
 		}
 		sequences = append(sequences, h.Seq)
 		note.Texts = append(note.Texts, savedText{h.Tokens, h.Sampler, h.Over})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -73,7 +74,7 @@ func TestGenerateSaveErrors(t *testing.T) {
 	fails(t, []string{"generate", "--resume", file, "--prompt", "x"}, "--prompt: the file of --resume has it")
 	fails(t, []string{"generate", "--save", file, "--turn", "x"}, "--turn: cannot be used with")
 	if runtime.GOOS != "windows" {
-		fails(t, []string{"generate", "--save", os.DevNull}, "is no file that could be replaced")
+		fails(t, []string{"generate", "--save", os.DevNull}, "only a regular file can be replaced")
 	}
 	succeeds(t, "generate", "--max-tokens", "5", "--save", file)
 	fails(t, []string{"generate", "--resume", file, "--kv-dtype", "int8"}, "has keys in f16, and the cache of this run is to hold them in int8; resume with --kv-dtype f16\n")
@@ -143,4 +144,50 @@ func TestGenerateSealed(t *testing.T) {
 		require.NoError(t, os.Chmod(key, 0o640))
 		fails(t, []string{"generate", "--save", file, "--secret", key}, "others may use it (mode 0640)")
 	}
+}
+
+// What Ctrl-C cuts short is saved, and goes on as if nothing had happened.
+func TestGenerateInterruptedIsSaved(t *testing.T) {
+	for _, args := range []string{"", "--temperature 0.9 --seed 5 --layout paged", "--guesses 4"} {
+		snap := filepath.Join(t.TempDir(), "x.snap")
+		command := append([]string{"generate"}, strings.Fields(args)...)
+		ctx, cancel := context.WithCancel(t.Context())
+		out, stderr := &interrupter{cancel: cancel}, &bytes.Buffer{}
+		require.Equal(t, exitInterrupted, run(ctx, append(command, "--save", snap), out, stderr))
+		require.Contains(t, stderr.String(), "note: saved to "+snap+" what there is; --resume goes on from there\n")
+		rest := succeeds(t, "generate", "--resume", snap, "--max-tokens", "30").stdout
+		whole := succeeds(t, command...).stdout
+		first := strings.TrimSuffix(string(out.seen), "\n")
+		require.Equal(t, whole[:len(first)+30], first+strings.TrimSuffix(rest, "\n"), args)
+	}
+}
+
+// -1 and 0 are no bound: a text goes on to its end, or the model's context.
+func TestGenerateUnbounded(t *testing.T) {
+	whole := succeeds(t, "generate", "-n", "1024").stdout
+	require.Greater(t, len(whole), defaultMaxTokens+50)
+	for _, n := range []string{"-1", "0"} {
+		require.Equal(t, whole, succeeds(t, "generate", "-n", n).stdout)
+	}
+}
+
+// remover removes a folder at the first write.
+type remover struct{ dir string }
+
+func (r remover) Write(p []byte) (int, error) { return len(p), os.RemoveAll(r.dir) }
+
+// A text that cannot be saved has ended all the same.
+func TestGenerateSaveFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	var stderr bytes.Buffer
+	require.Equal(t, exitError, run(t.Context(), []string{"generate", "--max-tokens", "5", "--save", filepath.Join(dir, "x.snap")}, remover{dir}, &stderr))
+	require.Contains(t, stderr.String(), "\nended    at --max-tokens 5\n")
+	require.Regexp(t, `\nferrumkv: --save .*: no such file or directory\n$`, stderr.String())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	stderr.Reset()
+	require.Equal(t, exitInterrupted, run(ctx, []string{"generate", "--save", filepath.Join(t.TempDir(), "x.snap")}, &stderr, &stderr))
+	require.Contains(t, stderr.String(), "note: not saved: --save ")
 }

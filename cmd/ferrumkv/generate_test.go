@@ -214,7 +214,9 @@ func TestGenerateBadFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	broken := filepath.Join(dir, "broken.gguf")
-	require.NoError(t, os.WriteFile(broken, []byte("not a model"), 0o600))
+	for _, name := range []string{broken, filepath.Join(dir, "other.gguf")} {
+		require.NoError(t, os.WriteFile(name, []byte("not a model"), 0o600))
+	}
 	for _, c := range []struct {
 		args string
 		want []string
@@ -237,7 +239,13 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--prefix lru", []string{"--prefix lru: applies to the paged layout only\n"}},
 		{"--layout paged --prefix arc", []string{"--prefix arc: accepts adaptive, lru, lfu, slru, priority, off\n"}},
 		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
-		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},
+		{"--max-tokens -2", []string{"--max-tokens -2: accepts a number of tokens, or -1"}},
+		{"-s 5", []string{"(did you mean --seed?)"}},
+		{"--kv-dtype q8_0", []string{"--kv-dtype q8_0: cpu holds keys", "(did you mean int8?)"}},
+		{"--repeat-penalty 0", []string{"--repeat-penalty 0: accepts numbers above 0"}},
+		{"--model= -n 1", []string{"--model: is empty, such as from a variable that is not set"}},
+		{"--save= -n 1", []string{"--save: is empty"}},
+		{"--model meta-llama/Llama-3.2-1B", []string{"--model meta-llama/Llama-3.2-1B: there is no such file or folder, and nothing is downloaded; 'hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B'"}},
 		{"--max-tokens many", []string{"--max-tokens many: accepts a whole number; see", "generate --help"}},
 		{"-ngl 99", []string{"-ngl: a flag of more than one letter has two dashes (did you mean --backend?); see"}},
 		{"-temp 0.8", []string{"-temp: a flag of more than one letter has two dashes (did you mean --temperature?); see"}},

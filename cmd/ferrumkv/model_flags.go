@@ -35,7 +35,8 @@ func (f modelFlags) load(errs io.Writer) (*runner.Model, *tokenizer.Tokenizer, e
 	case f.model != "":
 		bar := &loadBar{line: newProgress(errs), begin: time.Now()}
 		defer bar.line.clear()
-		return runner.Load(f.model, f.tokenizer, bar.show)
+		m, t, err := runner.Load(f.model, f.tokenizer, bar.show)
+		return m, t, notDownloaded(f.model, err)
 	case f.tokenizer != "":
 		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
 	}

@@ -34,7 +34,7 @@ func checkSave(file string) error {
 	}
 	if info, err := os.Stat(file); err == nil {
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("--save %s: is no file that could be replaced", file)
+			return fmt.Errorf("--save %s: only a regular file can be replaced", file)
 		}
 		begins, err := beginning(file, int64(len(snapshotMagic)))
 		if err != nil {

@@ -58,15 +58,15 @@ replays serving traces through its prefix cache, and shows what this machine can
   ferrumkv replay                       # policies of the prefix cache side by side
   ferrumkv replay --disk 20x            # and with a disk below it
   ferrumkv tokenize "Once upon a time"  # the tokens of a text
-  ferrumkv cache list                   # what disks left behind
+  ferrumkv cache list --disk DIR        # what disks left behind
   ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,
 
-		PersistentPreRun: noteVariables,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: checkSet,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newProof(), newVersion())

@@ -17,7 +17,7 @@ type samplingFlags struct {
 
 func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64Var(&f.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random; it comes after the filters")
+	flags.Float64Var(&f.Temperature, "temperature", 0, "`F`: 0, the default, takes the likeliest token, more is more random; it comes after the filters")
 	flags.IntVar(&f.TopK, "top-k", 0, "sample from the `N` likeliest tokens; 0: from all")
 	flags.Float64Var(&f.TopP, "top-p", 1, "of them, sample from the likeliest tokens that together have probability `F`")
 	flags.Float64Var(&f.MinP, "min-p", 0, "of them, sample from tokens with at least `F` of the probability of the likeliest one")
@@ -35,8 +35,20 @@ func (f *samplingFlags) check() error {
 	if f.RepeatLast < -1 {
 		return fmt.Errorf("--repeat-last-n %d: accepts a number of tokens, 0 for none, or -1 for all", f.RepeatLast)
 	}
+	if f.RepeatPenalty == 0 {
+		return errors.New("--repeat-penalty 0: accepts numbers above 0; 1 changes nothing")
+	}
 	_, err := runner.NewSampler(f.Sampling, 0)
 	return asFlag(err)
+}
+
+// note names the flags that do nothing as long as the likeliest token is taken.
+func (f *samplingFlags) note(cmd *cobra.Command) {
+	for _, name := range []string{"top-k", "top-p", "min-p"} {
+		if f.Temperature == 0 && cmd.Flags().Changed(name) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: --%s does nothing at temperature 0, which takes the likeliest token\n", name)
+		}
+	}
 }
 
 // resume takes what was saved, where no flag says something else. The seed is in the sampler's state.

@@ -38,6 +38,8 @@ func TestGenerateFilters(t *testing.T) {
 	first := succeeds(t, append(args, "25", "--save", file)...).stdout
 	second := succeeds(t, "generate", "--resume", file, "--max-tokens", "35").stdout
 	require.Equal(t, whole, strings.TrimSuffix(first, "\n")+second)
+	noted := succeeds(t, "generate", "--max-tokens", "2", "--top-k", "5", "--min-p", "0.1").stderr
+	require.Contains(t, noted, "note: --top-k does nothing at temperature 0, which takes the likeliest token\nnote: --min-p does")
 	for _, c := range [][2]string{{"--top-k -1", "--top-k -1: accepts"}, {"--min-p 2", "--min-p 2: accepts 0 to 1"}, {"--repeat-penalty -1", "--repeat-penalty -1: accepts"},
 		{"--repeat-last-n -2", "--repeat-last-n -2: accepts"}, {"--guesses 3 --repeat-penalty 1.1", "--guesses 3: what is guessed"}} {
 		fails(t, append([]string{"generate"}, strings.Fields(c[0])...), c[1])

@@ -12,7 +12,7 @@ import (
 
 // foreignFlags are what other programs call a flag.
 var foreignFlags = map[string]string{"ctx-size": "context", "max-model-len": "context", "n-predict": "max-tokens", "predict": "max-tokens",
-	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype", "ngl": "backend", "n-gpu-layers": "backend"}
+	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype", "s": "seed", "ngl": "backend", "n-gpu-layers": "backend"}
 
 // flagError says what is wrong with a flag in terms of what it accepts, and which flag may have been meant. args are those of the program.
 func flagError(cmd *cobra.Command, err error, args []string) error {
@@ -30,7 +30,11 @@ func flagError(cmd *cobra.Command, err error, args []string) error {
 	case len(word) > 1 && slices.Contains(args, "-"+word): // as other programs have it
 		text = fmt.Sprintf("-%s: a flag of more than one letter has two dashes%s", word, didYouMean(flagLike(cmd, word)))
 	case errors.As(err, &unknown):
-		text += didYouMean(flagLike(cmd, unknown.GetSpecifiedName()))
+		if name := unknown.GetSpecifiedName(); cmd.Name() == "chat" && slices.Contains([]string{"p", "prompt", "f", "file"}, name) {
+			text += " (chat reads what you say from standard input; --system is for a system prompt, and 'ferrumkv generate' has --prompt and --file)"
+		} else {
+			text += didYouMean(flagLike(cmd, name))
+		}
 	case errors.As(err, &invalid) && accepts[invalid.GetFlag().Value.Type()] != "":
 		f := invalid.GetFlag()
 		text = fmt.Sprintf("--%s %s: accepts %s", f.Name, invalid.GetValue(), accepts[f.Value.Type()])
@@ -40,7 +44,7 @@ func flagError(cmd *cobra.Command, err error, args []string) error {
 
 // accepts is what the values of flags are, by their types.
 var accepts = map[string]string{"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
-	"intSlice": "whole numbers with commas between them", "duration": "a time such as 500ms, 2s or 1h", "bool": "true or false"}
+	"intSlice": "whole numbers with commas between them", "duration": "a time such as 500ms, 2s or 1h", "age": "a time such as 30d or 12h", "bool": "true or false"}
 
 // flagLike is the flag of a command that name may stand for; "": none.
 func flagLike(cmd *cobra.Command, name string) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
@@ -25,12 +26,13 @@ type textFlags struct {
 	json      bool // likewise
 }
 
-func (f *textFlags) register(cmd *cobra.Command) {
+// register adds the flags; room is how many tokens there is room for where nothing says it.
+func (f *textFlags) register(cmd *cobra.Command, room string) {
 	f.model.register(cmd)
 	f.sampling.register(cmd)
 	f.device.register(cmd)
 	f.cache.register(cmd)
-	f.room.register(cmd)
+	f.room.register(cmd, room)
 	f.tiers.register(cmd)
 	f.files.register(cmd)
 	f.secret.register(cmd, "files of --save and --disk are sealed with it, and --resume opens one that is")
@@ -38,6 +40,10 @@ func (f *textFlags) register(cmd *cobra.Command) {
 
 // config checks the flags, and is what they say of the cache. resumed are those whose values the file of --resume has.
 func (f *textFlags) config(cmd *cobra.Command, resumed ...string) (cfg kvcache.Config, err error) {
+	if f.maxTokens < -1 {
+		return cfg, fmt.Errorf("--max-tokens %d: accepts a number of tokens, or -1 for as many as there are until the text ends", f.maxTokens)
+	}
+	f.maxTokens = max(f.maxTokens, 0)
 	if err = cmp.Or(f.room.check(), f.sampling.check(), f.files.check(cmd, resumed)); err != nil {
 		return cfg, err
 	}
@@ -46,6 +52,9 @@ func (f *textFlags) config(cmd *cobra.Command, resumed ...string) (cfg kvcache.C
 	}
 	if err == nil {
 		err = f.files.seal(f.secret, &cfg)
+	}
+	if err == nil && f.files.resume == "" {
+		f.sampling.note(cmd)
 	}
 	return cfg, err
 }

@@ -81,7 +81,7 @@ func (f tokenizeFlags) vocabulary(errs io.Writer) (*tokenizer.Tokenizer, error) 
 	name := f.model.tokenizer
 	if f.model.model == "" && name != "" {
 		if ext := filepath.Ext(name); ext != ".json" && ext != ".model" { // which no model helps to read
-			return nil, fmt.Errorf("--tokenizer %s: how many tokens are in it the model says; name its --model too", name)
+			return nil, fmt.Errorf("--tokenizer %s: only its model says how many tokens are in it; name that by --model, too", name)
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -90,7 +90,8 @@ func (f tokenizeFlags) vocabulary(errs io.Writer) (*tokenizer.Tokenizer, error) 
 		return tokenizer.Read(name, data, mostTokens)
 	}
 	if f.model.model != "" {
-		return runner.LoadTokenizer(f.model.model, name)
+		t, err := runner.LoadTokenizer(f.model.model, name)
+		return t, notDownloaded(f.model.model, err)
 	}
 	model, vocabulary, err := f.model.load(errs)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestTokenize(t *testing.T) {
 	fails(t, []string{"tokenize"}, "no text; write it after the flags, or pipe it in; see 'ferrumkv tokenize --help'")
 	fails(t, []string{"tokenize", "a", "b"}, "2 texts; put one between quotation marks")
 	fails(t, []string{"tokenize", "--ids", "--json", "a"}, "--ids cannot be used with --json")
-	fails(t, []string{"tokenize", "--tokenizer", "tok512.bin", "a"}, "--tokenizer tok512.bin: how many tokens are in it the model says; name its --model too")
+	fails(t, []string{"tokenize", "--tokenizer", "tok512.bin", "a"}, "--tokenizer tok512.bin: only its model says how many tokens are in it; name that by --model, too")
 	fails(t, []string{"tokenize", "--tokenizer", file(t, "tokenizer.model", ""), "a"}, "SentencePiece's own file is not supported by this runner; it reads tokenizer.json")
 	fails(t, []string{"tokenize", "--tokenizer", "none.json", "a"}, "--tokenizer: open none.json: ")
 }

@@ -201,7 +201,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		`{"model_type":"deepseek_v3","topk_method":"best"}`:                                     "topk_method best",
 		`{"model_type":"deepseek_v3","scoring_func":"tanh"}`:                                    "scoring_func tanh",
 		`{"model_type":"deepseek_v2","num_experts_per_tok":6,"norm_topk_prob":true}`:            "norm_topk_prob true",
-		`{"model_type":"llama","quantization_config":{"quant_method":"mxfp4"}}`:                 "weights quantized by mxfp4 (configuration quantization_config)",
+		`{"model_type":"llama","quantization_config":{"quant_method":"mxfp4"}}`:                 "a model with weights quantized by mxfp4 (configuration quantization_config)",
 		`{"model_type":"gpt_oss","swiglu_limit":5}`:                                             "swiglu_limit 5",
 		`{"model_type":"gemma3_text","use_bidirectional_attention":true}`:                       "use_bidirectional_attention true",
 		`{"model_type":"gemma2","use_bidirectional_attention":true}`:                            "use_bidirectional_attention true",

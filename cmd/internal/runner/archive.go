@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ type archive struct {
 var huggingFace = strings.NewReplacer()
 
 func newArchive(f file) *archive {
+	f.complete()
 	return &archive{reader: &reader{file: f}, tensors: map[string]tensor{}, files: [][]byte{f.data}, names: huggingFace, found: map[string]bool{}}
 }
 
@@ -63,6 +65,19 @@ func (t tensor) part(first, n int) tensor {
 // known reports whether a tensor can be decoded.
 func (t *tensor) known() bool {
 	return encodings[t.encoding].decode != nil && (t.encoding != float8 || t.scale != nil)
+}
+
+// size is how many bytes t has, unless its encoding is not known, its shape overflows, or its rows are no whole groups.
+func (t tensor) size() (bytes int, ok bool) {
+	e := encodings[t.encoding]
+	n, fits := backend.Mul(t.shape...)
+	if e.group == 0 || !fits || n%e.group != 0 || len(t.shape) > 0 && t.shape[len(t.shape)-1]%e.group != 0 {
+		return 0, false
+	}
+	if bytes, fits = backend.Mul(n/e.group, e.bytes); !fits {
+		bytes = math.MaxInt // which no file has
+	}
+	return bytes, true
 }
 
 // encoding stores groups of elements, each in a number of bytes.
@@ -136,11 +151,9 @@ func (a *archive) add(t tensor) {
 	_, twice := a.tensors[t.name]
 	a.need(!twice, field, "is there twice")
 	if e, known := encodings[t.encoding]; known {
-		n, ok := backend.Mul(t.shape...)
-		whole := ok && n%e.group == 0 && (len(t.shape) == 0 || t.shape[len(t.shape)-1]%e.group == 0)
+		size, whole := t.size()
 		a.need(whole, field, "shape %v is negative, overflows, or has rows that are no multiple of %d", t.shape, e.group)
-		size, ok := backend.Mul(n/e.group, e.bytes)
-		a.need(t.begin >= 0 && t.begin <= len(a.data) && ok && size <= len(a.data)-t.begin, field,
+		a.need(t.begin >= 0 && t.begin <= len(a.data) && size <= len(a.data)-t.begin, field,
 			"shape %v of %s at byte %d does not fit the file of %d bytes", t.shape, t.encoding, t.begin, len(a.data))
 		t.data = a.data[t.begin : t.begin+size]
 	}

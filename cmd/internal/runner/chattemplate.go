@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"path"
 	"path/filepath"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // ChatTemplate is the template (Jinja) that makes a conversation the text that the model at a path of Load was trained on, and the texts of
@@ -29,7 +31,10 @@ func ChatTemplate(name string) (template, bos, eos string, err error) {
 	}
 	for _, part := range []string{"tokenizer_config.json", "special_tokens_map.json", "chat_template.json"} { // newest first
 		if part = path.Join(name, part); there(d, part) {
-			c := parseChat(open(d, part))
+			c, err := parseChat(open(d, part))
+			if template == "" { // else what is in it is not needed
+				check(err)
+			}
 			template, bos, eos = cmp.Or(template, string(c.Template)), cmp.Or(bos, string(c.BOS)), cmp.Or(eos, string(c.EOS))
 		}
 	}
@@ -56,10 +61,12 @@ type chat struct {
 	EOS      chatText `json:"eos_token"`
 }
 
-func parseChat(f file) (c chat) {
-	err := json.Unmarshal(f.data, &c)
-	f.need(err == nil, "JSON", "%v", err)
-	return c
+func parseChat(f file) (c chat, err error) {
+	if err = json.Unmarshal(f.data, &c); err != nil {
+		field, why := modelfile.JSON(err)
+		err = modelfile.ErrFile{File: f.name, Field: field, Why: why}
+	}
+	return c, err
 }
 
 // chatText is a text, an object that has it as content, or a list of named texts.

@@ -39,9 +39,10 @@ func TestChatTemplate(t *testing.T) {
 		"GGUF, no BOS":  {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.ggml.model": text("gpt2")}))}, "m.gguf", [3]string{}, ""},
 		"beyond":        {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.ggml.bos_token_id": number(5)}))}, "m.gguf", [3]string{}, "is 5 in a vocabulary of 5"},
 		"a number":      {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.chat_template": number(5)}))}, "m.gguf", [3]string{}, "tokenizer.chat_template: has type float64, need string"},
+		"broken beside": {map[string]string{"tokenizer_config.json": `{"chat_template":`, "chat_template.jinja": "good"}, "", [3]string{"good"}, ""},
 		"broken JSON":   {map[string]string{"tokenizer_config.json": `{"chat_template":`}, "", [3]string{}, "tokenizer_config.json: JSON: unexpected end"},
-		"another type":  {map[string]string{"tokenizer_config.json": `{"chat_template":7}`}, "", [3]string{}, "cannot unmarshal number"},
-		"another type2": {map[string]string{"tokenizer_config.json": `{"chat_template":[7]}`}, "", [3]string{}, "cannot unmarshal number"},
+		"another type":  {map[string]string{"tokenizer_config.json": `{"chat_template":7}`}, "", [3]string{}, "tokenizer_config.json: chat_template: has a value of type number, need another type"},
+		"another type2": {map[string]string{"tokenizer_config.json": `{"chat_template":[7]}`}, "", [3]string{}, "tokenizer_config.json: chat_template: has a value of type number, need another type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -66,7 +67,9 @@ func TestChatTemplate(t *testing.T) {
 		_, _, _, err := ChatTemplate(filepath.Join(dir, name))
 		require.ErrorIs(t, err, os.ErrNotExist, name)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.gguf"), nil, 0o600))
+	for _, name := range []string{"m.gguf", "n.gguf"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
 	_, _, _, err := ChatTemplate(dir)
 	require.ErrorContains(t, err, "a folder of GGUF files is not supported by this runner; name one of them")
 }

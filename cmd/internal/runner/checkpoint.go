@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // parseSafetensors lists the tensors of a safetensors file: the length of the
@@ -21,26 +22,40 @@ import (
 func parseSafetensors(f file) *archive {
 	a := newArchive(f)
 	// Decoding into a map would not see a name that is there twice.
-	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
+	length := a.u64("header")
+	a.need(length <= uint64(a.left()), "header", "has %d bytes, the file has %d left: "+again, length, a.left())
+	header := json.NewDecoder(bytes.NewReader(a.bytes("header", length)))
 	first, err := header.Token()
 	a.need(err == nil && first == json.Delim('{'), "header", "is not a JSON object")
+	type entry struct {
+		name    string
+		DType   string  `json:"dtype"`
+		Shape   numbers `json:"shape"`
+		Offsets numbers `json:"data_offsets"`
+	}
+	var list []entry
+	end := 0
 	for header.More() {
-		var entry struct {
-			DType   string  `json:"dtype"`
-			Shape   numbers `json:"shape"`
-			Offsets numbers `json:"data_offsets"`
-		}
+		var e entry
 		key, err := header.Token()
 		name, _ := key.(string)
 		if name == "__metadata__" {
 			err = cmp.Or(err, eachString(header, func(string) {}))
-		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
-			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
+		} else if err = cmp.Or(err, header.Decode(&e)); err == nil {
+			e.name = textModel(name)
+			list, end = append(list, e), slices.Max(append(e.Offsets, end))
 		}
-		a.need(err == nil, "header", "%v", err)
+		if err != nil {
+			_, why := modelfile.JSON(err)
+			a.need(false, "header", "%s", why)
+		}
 	}
 	_, err = header.Token()
 	a.need(err == nil, "header", "%v", err)
+	a.need(end <= a.left(), "size", "is %d bytes, and its header describes %d: "+again, len(a.data), uint64(a.at)+uint64(end))
+	for _, e := range list {
+		a.entry(e.name, e.DType, e.Shape, e.Offsets)
+	}
 	a.disjoint()
 	return a
 }
@@ -51,9 +66,10 @@ func parseShards(fsys fs.FS, index file) *archive {
 	files := map[string]bool{}
 	err := weightMap(index.data, func(file string) { files[file] = true })
 	all.need(err == nil, "index", "%v", err)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	all.need(len(files) > 0, "weight_map", "names no files: of JSON it reads model.safetensors.index.json alone; name the model's folder")
+	for i, name := range slices.Sorted(maps.Keys(files)) {
 		all.need(name == path.Base(name), "weight_map", "names %q, need a file beside the index", name)
-		a := parseSafetensors(openWeights(fsys, path.Join(path.Dir(index.name), name)))
+		a := parseSafetensors(openPart(fsys, path.Join(path.Dir(index.name), name), i+1, len(files)))
 		all.join(a)
 	}
 	return all

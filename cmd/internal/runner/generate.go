@@ -65,7 +65,7 @@ type Held[B backend.Buffer] struct {
 
 // GoOn is Generate of texts that begin where others were left, if from is not nil: prompts are their tokens, and what it emits is what one
 // Generate would have. It owns their sequences. Where keep is not nil it gets each text where that is left, and owns its sequence, unless
-// there is an error.
+// there is an error. When ctx is done it gets those that have a new token.
 func (r *Runner[B]) GoOn(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error,
 	from []Held[B], keep func(seq int, h Held[B]) error) (report Report, err error) {
 	g := generation[B]{Runner: r, maxTokens: maxTokens, emit: emit, report: &report, from: from, keep: keep}
@@ -149,8 +149,20 @@ func (g *generation[B]) drain(ctx context.Context, took *time.Duration, use func
 	start := time.Now()
 	defer func() { *took = time.Since(start) }()
 	for more := true; more; more = g.advance(use) {
-		check(ctx.Err())
+		if err := ctx.Err(); err != nil {
+			g.leave()
+			check(err)
+		}
 		g.admit(ctx)
+	}
+}
+
+// leave has texts that have begun kept where they are.
+func (g *generation[B]) leave() {
+	for _, run := range g.runs {
+		if g.keep != nil && run.seq != nil && run.emitted() > 0 {
+			check(g.finish(run, false))
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func parseGGUFs(fsys fs.FS, first file) (*settings, *archive) {
 	meta.need(numbered && get(meta, "split.no", 0) == 0, "metadata split.no", "is a part of %d: name the first one, which ends in -00001-of-%05d.gguf", count, count)
 	meta.need(count < 1e5, "metadata split.count", "is %d", count)
 	for i := 2; i <= count; i++ {
-		_, a := parseGGUF(openWeights(fsys, fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i, count)))
+		_, a := parseGGUF(openPart(fsys, fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i, count), i, count))
 		all.join(a)
 	}
 	want := get(meta, "split.tensors.count", len(all.tensors))
@@ -65,6 +65,13 @@ func parseGGUF(f file) (*settings, *archive) {
 	aligns := align >= 1 && align <= 1<<20 && align&(align-1) == 0
 	r.need(aligns, "metadata general.alignment", "have %d, need a power of two up to %d", align, 1<<20)
 	start := (r.at + align - 1) &^ (align - 1)
+	end := 0
+	for _, t := range list {
+		if size, ok := t.size(); ok {
+			end = max(end, t.begin+min(size, math.MaxInt/4))
+		}
+	}
+	a.need(end == 0 || end <= len(a.data)-start, "size", "is %d bytes, and its header describes %d: "+again, len(a.data), start+end)
 	for _, t := range list {
 		r.need(t.begin&(align-1) == 0, "tensor "+t.name, "offset %d is no multiple of the alignment %d", t.begin, align)
 		t.begin += start

@@ -141,7 +141,7 @@ func TestHostileSafetensors(t *testing.T) {
 		{"deep", `{"a":` + strings.Repeat("[", 20000), "header", ""},
 		{"twice", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "tensor a", "twice"},
 		{"overlap", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, "tensor b", "inside of tensor a"},
-		{"beyond", `{"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}}`, "tensor a", "within the 16 bytes"},
+		{"beyond", `{"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}}`, "size", "describes 83: it was not downloaded to its end; download it again"},
 		{"backward", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}`, "tensor a", "data_offsets"},
 		{"negative offset", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, "tensor a", "data_offsets"},
 		{"one offset", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}`, "tensor a", "data_offsets"},
@@ -296,7 +296,7 @@ func TestHostileGGUF(t *testing.T) {
 	err = ggufError(head(3, 1, 0, tensor("a", 0, 4), make([]byte, 99)))
 	refused(t, err, "m", "tensor a", "multiple of the alignment", "alignment")
 	err = ggufError(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
-	refused(t, err, "m", "tensor a", "offset", "offset")
+	refused(t, err, "m", "size", again, "offset")
 	for name, kind := range map[string]string{"a": "IQ2_S", "b": "number 99"} {
 		_, a := parseGGUF(head(3, 2, 0, tensor("a", 22, 0), tensor("b", 99, 0), make([]byte, 99)))
 		err := failed(func() { a.dense(name, 1) })
@@ -387,7 +387,7 @@ func TestConfig(t *testing.T) {
 
 	for more, feature := range map[string]string{
 		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling.type dynamic",
-		`,"quantization_config":{"quant_method":"mxfp4"}`:             "weights quantized by mxfp4 (configuration quantization_config)",
+		`,"quantization_config":{"quant_method":"mxfp4"}`:             "a model with weights quantized by mxfp4 (configuration quantization_config)",
 		`,"model_type":"falcon"`:                                      "model_type falcon",
 		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
 		`,"mlp_bias":true`:                                            "mlp_bias true",

@@ -40,7 +40,7 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 	count := map[string]int{}
 	for name, t := range a.tensors {
 		if strings.HasSuffix(name, ".qweight") { // of AutoGPTQ and AutoAWQ, which early on said so in a file of their own
-			(&settings{file: a.file, cannot: cannot}).refuse("weights quantized by gptq or awq (tensor "+name+")", without("GPTQ or AWQ"))
+			(&settings{file: a.file, cannot: cannot}).refuse("a model with weights quantized by gptq or awq (tensor "+name+")", without("-GPTQ or -AWQ"))
 			return
 		}
 		if !t.known() && (!strings.HasPrefix(t.encoding, "I") || strings.HasPrefix(t.encoding, "IQ")) {
@@ -119,21 +119,41 @@ func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) strin
 	f := settings{file: file{name: folder}, cannot: cannot}
 	entries, err := fs.ReadDir(fsys, folder)
 	f.need(err == nil, "folder", "%v", err)
+	var names, models []string // those that can be opened, and GGUF files among them
+	for _, e := range entries {
+		if there(fsys, path.Join(folder, e.Name())) {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		if path.Ext(name) == ".gguf" {
+			models = append(models, name)
+		}
+	}
+	const part = "*-[0-9][0-9][0-9][0-9][0-9]-of-*.gguf"
+	if len(models) == 1 {
+		if split, _ := path.Match(part, models[0]); !split {
+			return path.Join(folder, models[0])
+		}
+	}
 	for _, kind := range []struct {
 		pattern         string
 		feature, remedy string // with the name of the first file that matches
 	}{
+		{"adapter_model.*", "a LoRA adapter (%s), which is no whole model,", merge},
 		{"model-*-of-*.safetensors", "a folder with %s and without model.safetensors.index.json", "that file says which weights are in which of the parts: download it from where the parts are"},
 		{"*-00001-of-*.gguf", "a folder of GGUF files", "name the first of them, %s"},
+		{part, "a folder with a later part of a GGUF model, without its first", "download all parts into this folder: %s is one"},
 		{"*.gguf", "a folder of GGUF files", "name one of them, such as %s"},
 		{"consolidated*.safetensors", "the format of Mistral's own releases (%s)", "the same folder on Hugging Face has model-*.safetensors and config.json, which it reads"},
 		{"pytorch_model*.bin", "PyTorch's pickle format (%s)", "it reads safetensors: most models have them, too, and transformers writes them (AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(OUT))"},
 		{"*.pth", "PyTorch's pickle format (%s)", "it reads safetensors, as Hugging Face has the same models"},
+		{"*onnx", "a model in ONNX (%s)", "ONNX is a graph for another runtime: take the safetensors or a GGUF of the same model"},
 		{"*.safetensors", "a folder whose weights are in %s", "name that file, with config.json beside it"},
 	} {
-		for _, e := range entries {
-			if match, _ := path.Match(kind.pattern, e.Name()); match {
-				f.refuse(named(kind.feature, e.Name()), named(kind.remedy, path.Join(folder, e.Name())))
+		for _, name := range names {
+			if match, _ := path.Match(kind.pattern, name); match {
+				f.refuse(named(kind.feature, name), named(kind.remedy, path.Join(folder, name)))
 				return ""
 			}
 		}
@@ -144,7 +164,7 @@ func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) strin
 
 // without is what to do with a model that was quantized, as the end of its name says.
 func without(ending string) string {
-	return "the model that it was made of is what it reads, in F32, F16 or BF16: its name is that of this one without " + ending + ", as a rule"
+	return "the model that it was made of is what it reads, in F32, F16 or BF16 (its name is that of this one without " + ending + ", as a rule), or a GGUF of it, such as in Q4_K_M"
 }
 
 // noVocabulary refuses the weights of a file whose tokens are not bytes, for which nothing brings a vocabulary. It names one that is there and is not read.
@@ -166,7 +186,7 @@ func (s *settings) quantized(c *Config) {
 	field, value := s.lookup("quantization_config")
 	config, _ := value.(map[string]any)
 	if mlx, _ := s.values["quantization"].(map[string]any); mlx["bits"] != nil { // beside quantization_config, or alone
-		s.refuse("weights quantized by MLX (configuration quantization)", without("-4bit or the like"))
+		s.refuse("a model with weights quantized by MLX (configuration quantization)", without("-4bit or the like"))
 		return
 	}
 	if value == nil {
@@ -193,8 +213,10 @@ func (s *settings) quantized(c *Config) {
 	}
 	remedy := readsOther
 	switch method {
-	case "gptq", "awq", "bitsandbytes", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
-		remedy = without(strings.ToUpper(method))
+	case "bitsandbytes":
+		remedy = without("-bnb-4bit")
+	case "gptq", "awq", "compressed-tensors", "aqlm", "hqq", "eetq", "quanto":
+		remedy = without("-" + strings.ToUpper(method))
 	}
-	s.refuse(fmt.Sprintf("weights quantized by %s (%s)", method, field), remedy)
+	s.refuse(fmt.Sprintf("a model with weights quantized by %s (%s)", method, field), remedy)
 }

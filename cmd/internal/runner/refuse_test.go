@@ -35,19 +35,23 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}{
 		"shards without index": {map[string][]byte{"config.json": config, "model-00001-of-00002.safetensors": nil},
 			"a folder with model-00001-of-00002.safetensors and without model.safetensors.index.json", "download it", "."},
-		"GGUF":         {map[string][]byte{"m.Q4_K_M.gguf": nil}, "a folder of GGUF files", "name one of them, such as m.Q4_K_M.gguf", "."},
+		"GGUF":         {map[string][]byte{"m.Q4_K_M.gguf": nil, "m.Q8_0.gguf": nil}, "a folder of GGUF files", "name one of them, such as m.Q4_K_M.gguf", "."},
 		"split GGUF":   {map[string][]byte{"m-00001-of-00003.gguf": nil, "m-00002-of-00003.gguf": nil}, "a folder of GGUF files", "name the first of them, m-00001-of-00003.gguf", "."},
+		"a later part": {map[string][]byte{"m-00002-of-00002.gguf": nil}, "a folder with a later part of a GGUF model, without its first", "download all parts into this folder: m-00002-of-00002.gguf is one", "."},
+		"LoRA":         {map[string][]byte{"adapter_config.json": nil, "adapter_model.safetensors": nil}, "a LoRA adapter (adapter_model.safetensors)", "merge_and_unload", "."},
+		"ONNX":         {map[string][]byte{"config.json": config, "model.onnx": nil}, "a model in ONNX (model.onnx)", "take the safetensors or a GGUF", "."},
 		"pickle":       {map[string][]byte{"config.json": config, "pytorch_model-00001-of-00002.bin": nil}, "PyTorch's pickle format (pytorch_model-00001-of-00002.bin)", "save_pretrained", "."},
 		"Mistral's":    {map[string][]byte{"consolidated.safetensors": nil, "params.json": nil}, "Mistral's own releases (consolidated.safetensors)", "Hugging Face", "."},
 		"Meta's":       {map[string][]byte{"consolidated.00.pth": nil}, "pickle format (consolidated.00.pth)", "Hugging Face", "."},
 		"another name": {map[string][]byte{"config.json": config, "weights.safetensors": nil}, "a folder whose weights are in weights.safetensors", "name that file", "."},
 		"nothing":      {map[string][]byte{"config.json": config}, "a folder without weights", "model.safetensors.index.json", "."},
-		"GPTQ":         {quantized(`{"quant_method":"gptq","bits":4}`), "weights quantized by gptq (configuration quantization_config)", "without GPTQ", "config.json"},
-		"AWQ":          {quantized(`{"quant_method":"awq","bits":4}`), "weights quantized by awq (configuration quantization_config)", "without AWQ", "config.json"},
+		"GPTQ":         {quantized(`{"quant_method":"gptq","bits":4}`), "weights quantized by gptq (configuration quantization_config)", "or a GGUF of it", "config.json"},
+		"AWQ":          {quantized(`{"quant_method":"awq","bits":4}`), "weights quantized by awq (configuration quantization_config)", "without -AWQ", "config.json"},
+		"bitsandbytes": {quantized(`{"quant_method":"bitsandbytes"}`), "a model with weights quantized by bitsandbytes", "without -bnb-4bit", "config.json"},
 		"MXFP4":        {quantized(`{"quant_method":"mxfp4"}`), "weights quantized by mxfp4 (configuration quantization_config)", "it reads F32, F16, BF16, F8_E4M3 with a weight_scale_inv", "config.json"},
 		"MLX": {map[string][]byte{"config.json": craftJSON(craftConfig(8), `,"quantization":{"group_size":64,"bits":4},"quantization_config":{"group_size":64,"bits":4}`), "model.safetensors": fp8},
 			"weights quantized by MLX (configuration quantization)", "without -4bit", "config.json"},
-		"AutoGPTQ":       {map[string][]byte{"config.json": config, "quantize_config.json": []byte(`{"bits":4}`), "model.safetensors": qweight}, "weights quantized by gptq or awq (tensor model.layers.0.mlp.up_proj.qweight)", "without GPTQ or AWQ", "model.safetensors"},
+		"AutoGPTQ":       {map[string][]byte{"config.json": config, "quantize_config.json": []byte(`{"bits":4}`), "model.safetensors": qweight}, "weights quantized by gptq or awq (tensor model.layers.0.mlp.up_proj.qweight)", "without -GPTQ or -AWQ", "model.safetensors"},
 		"no method":      {quantized(`7`), "weights quantized by an unknown method", "BF16", "config.json"},
 		"FP8":            {map[string][]byte{"config.json": config, "model.safetensors": fp8}, "tensor type F8_E4M3 (1 of 1 tensors)", "F8_E4M3 with a weight_scale_inv", "model.safetensors"},
 		"bytes":          {map[string][]byte{"config.json": config, "model.safetensors": bytes}, "tensor type U8 (1 of 1 tensors)", "it reads F32, F16, BF16", "model.safetensors"},
@@ -154,8 +158,7 @@ func TestSplitGGUF(t *testing.T) {
 	require.ErrorContains(t, err, "split.tensors.count: is 20, the 3 files have 19")
 	delete(files, "m-00003-of-00003.gguf")
 	_, _, err = LoadFS(folder(files), "m-00001-of-00003.gguf")
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "m-00003-of-00003.gguf")
+	require.EqualError(t, err, "m-00003-of-00003.gguf: file: is missing, part 3 of the 3 that the model is in: download it into the folder of the others")
 }
 
 // Files of others, of every type that is read, have llama.cpp's tokens and texts.

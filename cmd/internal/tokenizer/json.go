@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/cmd/internal/modelfile"
 )
 
 // jsonFile is a tokenizer.json.
@@ -126,9 +127,11 @@ func (f *jsonFile) tokenizer(name string, vocab int, err error) (*Tokenizer, err
 	case m.Type != "" && m.Type != "BPE":
 		return nil, r.unsupported("it reads BPE"+another, "model.type %q", m.Type)
 	case err != nil:
-		typed := &json.UnmarshalTypeError{} // of no field, where the error is another one
-		errors.As(err, &typed)
-		return nil, r.bad(cmp.Or(strings.ToLower(typed.Field), "JSON"), "%v", err)
+		field, why := modelfile.JSON(err)
+		if field != "JSON" {
+			field = strings.ToLower(field)
+		}
+		return nil, r.bad(field, "%s", why)
 	case given(f.Truncation):
 		return nil, r.unsupported(toNull, "truncation")
 	case given(f.Padding):
