@@ -115,7 +115,7 @@ func FuzzSizes(f *testing.F) {
 		var c Config
 		err := failed(func() {
 			if bytes.HasPrefix(in.data, []byte("GGUF")) {
-				c = sizesOfGGUF(folder(nil), in, &cannot)
+				c, _ = sizesOfGGUF(folder(nil), in, &cannot)
 			} else {
 				c = parseConfig(in, &cannot)
 			}

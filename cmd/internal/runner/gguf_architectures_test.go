@@ -310,7 +310,7 @@ func TestGGUFIsSurveyed(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "m.gguf")
 			require.NoError(t, os.WriteFile(path, craftGGUF(meta, arrays, "F32"), 0o600))
 			m, _, err := Load(path, "", nil)
-			_, cannot, lenient := LoadConfig(path)
+			_, cannot, lenient := LoadHeader(path)
 			switch {
 			case tc.feature != "":
 				unsupported(t, err, path, tc.feature)
