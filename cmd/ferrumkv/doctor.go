@@ -18,6 +18,7 @@ type doctorFlags struct {
 	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
+	room                             roomFlags
 	file                             string    // of the configuration; empty: flags make one
 	model                            string    // folder whose config.json says what the layers are
 	tiers                            tierFlags // host memory alone
@@ -68,6 +69,7 @@ and so is a cache that the device cannot hold, the best one or that of --backend
 Without flags it is a cache for the embedded model, whose capacity is at most what that
 was made for; generate makes one for its prompts alone, as far as variables leave that
 open. Of another model only the shape is known, and its runner may lower the capacity too.
+--context sizes the cache of one text, as generate does.
 
 With tiers below the device, of --host-bytes or the variables, the layout is paged, and its
 origin says so; a device whose memory is the host's has no tier of host memory.
@@ -101,6 +103,7 @@ from there, and refuses what a tier would refuse.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
+	f.room.register(cmd)
 	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.StringVarP(&f.model, "model", "m", "", "`PATH` of a model, whose layers and masks are shown in place of the embedded model's, also where generate does not run it: a folder with config.json, or a .gguf file, of which the header is read")
