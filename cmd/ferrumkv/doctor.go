@@ -138,10 +138,7 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	if f.json {
 		return errors.Join(writeJSON(cmd.OutOrStdout(), d), errors.Join(problems...))
 	}
-	err = d.write(cmd.OutOrStdout())
-	if s, ok := cmd.OutOrStdout().(*screen); ok && err == nil && len(problems) > 0 && isTerminal(s.to) {
-		return fmt.Errorf("found %s, shown above", count(len(problems), "problem")) // not all of it twice
-	}
+	err = d.write(cmd.OutOrStdout()) // without problems, which are errors of the program
 	return errors.Join(err, errors.Join(problems...))
 }
 
@@ -191,17 +188,10 @@ func (d diagnosis) write(out io.Writer) error {
 	if d.CUDADriver != "" {
 		fmt.Fprintf(&w, "  %s names %s, which is opened in place of the system's libcuda.so.1\n", envCUDADriver, d.CUDADriver)
 	}
-	d.Cache.write(&w)
 	if d.Cache.Error == "" {
-		warnings := d.Problems
-		if d.Disk != nil && d.Disk.Error != "" {
-			warnings = warnings[:len(warnings)-1] // the last one is the disk's
-		}
-		for _, p := range warnings {
-			fmt.Fprintf(&w, "  warning: %s\n", p)
-		}
+		d.Cache.write(&w)
 	}
-	if d.Disk != nil {
+	if d.Disk != nil && d.Disk.Error == "" {
 		d.Disk.write(&w)
 	}
 	_, err := io.WriteString(out, w.String())

@@ -324,10 +324,6 @@ func (c cacheStatus) write(w *strings.Builder) {
 		heading += ", for " + c.Model
 	}
 	fmt.Fprintln(w, heading)
-	if c.Error != "" {
-		fmt.Fprintf(w, "  error: %s\n", c.Error)
-		return
-	}
 	for _, s := range c.Settings {
 		line := fmt.Sprintf("  %-16s %-11s %-12s %s", s.Name, s.Value, s.Source, s.Variable)
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
