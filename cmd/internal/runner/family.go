@@ -156,6 +156,7 @@ func (s *settings) see(b *Block, kind string) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
 	if !known {
+		s.need(s.cannot == nil || !s.stateful(), s.section+" layer_types", "has type %q, of which it is not known what it keeps: no size is given", kind)
 		s.refuse("layer_types "+kind, "it runs "+listed(layerTypes))
 	}
 	s.support(t.kind != group.State || b.Delta != (delta{}), "it runs such layers in qwen3_next", "layer_types %s in this family", kind)

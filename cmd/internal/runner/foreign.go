@@ -99,12 +99,17 @@ func (s *settings) kinds(n int) {
 func (s *settings) kindOf(n int) func(layer int) any {
 	for _, key := range []string{"layers_block_type", "block_types"} {
 		if list, _ := s.values[key].([]any); len(list) > 0 {
-			return func(l int) any { // which see a window where there is one
-				kind := list[l%len(list)]
-				if kind == "attention" && s.values["sliding_window"] != nil {
-					kind = "sliding_attention"
+			return func(l int) any {
+				switch kind := list[l%len(list)]; kind {
+				case "attention": // which see a window where there is one
+					return map[bool]string{true: "sliding_attention", false: kind.(string)}[s.values["sliding_window"] != nil]
+				case "hybrid", "g": // of Zamba2, attention beside a state
+					return "full_attention"
+				case "m":
+					return "mamba"
+				default:
+					return kind
 				}
-				return kind
 			}
 		}
 	}

@@ -32,6 +32,7 @@ func TestSizesOfForeignFamilies(t *testing.T) {
 		"jamba":            {`"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"mamba_d_state":16,"attn_layer_period":8,"attn_layer_offset":4`, 4 * 2 * 8 * 128 * 2, nil, 28, "28 layers"},
 		"nemotron_h":       {`"num_hidden_layers":6,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"ssm_state_size":128,"hybrid_override_pattern":"M-M*M-"`, 2 * 8 * 128 * 2, nil, 5, "2 layers of mlp, which keep nothing,"},
 		"recurrent_gemma":  {`"num_hidden_layers":26,"num_attention_heads":10,"num_key_value_heads":1,"head_dim":256,"attention_window_size":2048,"block_types":["recurrent","recurrent","attention"]`, 0, map[int]int{2048: 8}, 18, "18 layers of recurrent"},
+		"zamba2":           {`"num_hidden_layers":6,"num_attention_heads":32,"attention_head_dim":256,"mamba_d_state":64,"layers_block_type":["m","m","m","hybrid","mamba","g"]`, 2 * 2 * 32 * 256 * 2, nil, 4, "4 layers of mamba"},
 		"minimax":          {`"num_hidden_layers":8,"num_attention_heads":64,"num_key_value_heads":8,"head_dim":128,"attn_type_list":[0,0,0,0,0,0,0,1]`, 2 * 8 * 128 * 2, nil, 7, "7 layers"},
 		"qwen3_5_text":     {`"num_hidden_layers":8,"num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,"linear_conv_kernel_dim":4,"full_attention_interval":4`, 2 * 2 * 2 * 256 * 2, nil, 6, "6 layers"},
 		"gemma3n_text": {`"num_hidden_layers":5,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":256,"intermediate_size":[16384,16384,16384,8192,8192],"sliding_window":512,"num_kv_shared_layers":2,
@@ -85,11 +86,12 @@ func TestSizesOfForeignFamilies(t *testing.T) {
 // No size is given where nothing says which layers keep keys and values.
 func TestForeignFamiliesWithoutASize(t *testing.T) {
 	for config, why := range map[string]string{
-		`"mamba_d_conv":4`:                "has layers that keep a state",
-		`"state_size":128`:                "has layers that keep a state",
-		`"is_encoder_decoder":true`:       "is_encoder_decoder",
-		`"block_configs":[{}]`:            "block_configs",
-		`"layer_types":["mamba","mamba"]`: "has no layer that keeps keys and values",
+		`"mamba_d_conv":4`:                         "has layers that keep a state",
+		`"mamba_d_conv":4,"layer_types":["x","y"]`: `has type "x", of which it is not known what it keeps`,
+		`"state_size":128`:                         "has layers that keep a state",
+		`"is_encoder_decoder":true`:                "is_encoder_decoder",
+		`"block_configs":[{}]`:                     "block_configs",
+		`"layer_types":["mamba","mamba"]`:          "has no layer that keeps keys and values",
 		`"layer_types":["full_attention","attention"],"num_key_value_heads":"2"`: `num_key_value_heads: is "2", need an integer`,
 	} {
 		dir := t.TempDir()
