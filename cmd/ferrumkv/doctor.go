@@ -18,6 +18,7 @@ type doctorFlags struct {
 	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
+	room                             roomFlags
 	file                             string    // of the configuration; empty: flags make one
 	model                            string    // folder whose config.json says what the layers are
 	tiers                            tierFlags // host memory alone
@@ -68,6 +69,7 @@ and so is a cache that the device cannot hold, the best one or that of --backend
 Without flags it is a cache for the embedded model, whose capacity is at most what that
 was made for; generate makes one for its prompts alone, as far as variables leave that
 open. Of another model only the shape is known, and its runner may lower the capacity too.
+--context sizes the cache of one text, as generate does.
 
 With tiers below the device, of --host-bytes or the variables, the layout is paged, and its
 origin says so; a device whose memory is the host's has no tier of host memory.
@@ -101,6 +103,7 @@ from there, and refuses what a tier would refuse.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
+	f.room.register(cmd, "8 sequences of 4096")
 	f.tiers.registerHost(cmd)
 	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.StringVarP(&f.model, "model", "m", "", "`PATH` of a model, whose layers and masks are shown in place of the embedded model's, also where generate does not run it: a folder with config.json, or a .gguf file, of which the header is read")
@@ -135,10 +138,7 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	if f.json {
 		return errors.Join(writeJSON(cmd.OutOrStdout(), d), errors.Join(problems...))
 	}
-	err = d.write(cmd.OutOrStdout())
-	if s, ok := cmd.OutOrStdout().(*screen); ok && err == nil && len(problems) > 0 && isTerminal(s.to) {
-		return fmt.Errorf("found %s, shown above", count(len(problems), "problem")) // not all of it twice
-	}
+	err = d.write(cmd.OutOrStdout()) // without problems, which are errors of the program
 	return errors.Join(err, errors.Join(problems...))
 }
 
@@ -188,17 +188,10 @@ func (d diagnosis) write(out io.Writer) error {
 	if d.CUDADriver != "" {
 		fmt.Fprintf(&w, "  %s names %s, which is opened in place of the system's libcuda.so.1\n", envCUDADriver, d.CUDADriver)
 	}
-	d.Cache.write(&w)
 	if d.Cache.Error == "" {
-		warnings := d.Problems
-		if d.Disk != nil && d.Disk.Error != "" {
-			warnings = warnings[:len(warnings)-1] // the last one is the disk's
-		}
-		for _, p := range warnings {
-			fmt.Fprintf(&w, "  warning: %s\n", p)
-		}
+		d.Cache.write(&w)
 	}
-	if d.Disk != nil {
+	if d.Disk != nil && d.Disk.Error == "" {
 		d.Disk.write(&w)
 	}
 	_, err := io.WriteString(out, w.String())

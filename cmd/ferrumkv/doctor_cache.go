@@ -35,18 +35,32 @@ type cacheStatus struct {
 	Groups []config.GroupSize `json:"groups,omitempty"`
 	// Layers are what the layers of a model see, with --model.
 	Layers []layersStatus `json:"layers,omitempty"`
+	// Context is the tokens that the model was made for, with --model; 0: unknown.
+	Context int `json:"context,omitempty"`
 	// NotRun is why generate does not run the model, each with what to do, as far as that is known.
 	NotRun []string `json:"not_run,omitempty"`
 
 	blockTokens int // of blocks of the paged layout
 	blockBytes  int64
+	weights     int64 // bytes of the model's; 0: unknown
+	named       bool  // the model is that of --model
 }
 
-// roomStatus is what a device's free memory holds, without a model's weights.
+// roomStatus is what a device's memory holds beside a model's weights.
 type roomStatus struct {
 	Sequences int   `json:"sequences"` // of full capacity
 	Capacity  int   `json:"capacity"`  // tokens of each
 	Bytes     int64 `json:"bytes"`
+	Weights   int64 `json:"weights,omitempty"` // bytes, which are not in Bytes; 0: unknown
+}
+
+// line says for people what there is room for.
+func (r *roomStatus) line() string {
+	of := ", less the model's weights, whose size is not known"
+	if r.Weights > 0 {
+		of = " after " + byteSize(r.Weights) + " of weights"
+	}
+	return fmt.Sprintf("%s of %s in %s%s", count(r.Sequences, "sequence"), count(r.Capacity, "token"), byteSize(r.Bytes), of)
 }
 
 type typeStatus struct {
@@ -81,8 +95,14 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err == nil {
 		err = f.tiers.config(&cfg)
 	}
+	if err == nil {
+		err = f.room.check()
+	}
 	if err != nil {
 		return nil, err
+	}
+	if f.room.context > 0 {
+		f.room.size(&cfg, 1, 0, 0) // as generate does for one text
 	}
 	var context int
 	var byModel []string // settings that it decides
@@ -109,7 +129,10 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, err
 	}
-	if context > 0 && cmp.Or(env.Capacity, config.DefaultCapacity) > context {
+	if context > 0 && f.room.context > context {
+		return nil, fmt.Errorf("--context %d: the model was made for %d tokens", f.room.context, context)
+	}
+	if context > 0 && f.room.context == 0 && cmp.Or(env.Capacity, config.DefaultCapacity) > context {
 		cfg.Memory.Capacity, byModel = context, append(byModel, "capacity") // as generate does
 	}
 	if cfg.Memory.Layout != layout {
@@ -130,7 +153,7 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 
 // read resolves the configuration that is in a file.
 func (s *cacheStatus) read(given func(flag string) bool, file string, be anyBackend) ([]error, error) {
-	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard", "host-bytes"} {
+	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard", "host-bytes", "context"} {
 		if given(flag) {
 			return nil, fmt.Errorf("--%s cannot be used with --config: set it in the file", flag)
 		}
@@ -181,9 +204,10 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 		return nil, err
 	}
 	if free := be.Info().FreeMemory; free > 0 {
-		if s.Room, err = roomFor(cfg, s.Groups, free); err != nil {
+		if s.Room, err = roomFor(cfg, s.Groups, max(free-s.weights, 0)); err != nil {
 			return nil, err
 		}
+		s.Room.Weights = s.weights
 	}
 	var none backend.ErrUnsupported
 	if errors.As(kvcache.HostTier(be.Info()), &none) {
@@ -208,7 +232,7 @@ func roomFor(cfg kvcache.Config, groups []config.GroupSize, free int64) (*roomSt
 	if each == 0 && cfg.Memory.Layout == kvcache.Paged {
 		each = (cfg.Memory.Capacity-1)/cfg.Memory.BlockSize + 1
 	}
-	return &roomStatus{blocks / max(each, 1), cfg.Memory.Capacity, free}, err
+	return &roomStatus{Sequences: blocks / max(each, 1), Capacity: cfg.Memory.Capacity, Bytes: free}, err
 }
 
 // byType is what a token takes in each type, of those that go with the rest of cfg.
@@ -257,7 +281,7 @@ func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kv
 	if err != nil {
 		return 0, err
 	}
-	context = m.Context
+	context, s.weights = m.Context, int64(m.Size)
 	for _, part := range []struct {
 		name, flag   string
 		to           *int
@@ -275,6 +299,7 @@ func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kv
 				return 0, fmt.Errorf("--%s %d: accepts 1 to %d", part.flag, part.asked, math.MaxInt32)
 			}
 			*part.to, source, context = part.asked, config.FromOption.String(), 0
+			s.weights = 0
 		}
 		s.Settings = append(s.Settings, settingStatus{Name: part.name, Value: numberOr(strconv.Itoa(*part.to)), Source: source})
 	}
@@ -299,17 +324,13 @@ func (c cacheStatus) write(w *strings.Builder) {
 		heading += ", for " + c.Model
 	}
 	fmt.Fprintln(w, heading)
-	if c.Error != "" {
-		fmt.Fprintf(w, "  error: %s\n", c.Error)
-		return
-	}
 	for _, s := range c.Settings {
 		line := fmt.Sprintf("  %-16s %-11s %-12s %s", s.Name, s.Value, s.Source, s.Variable)
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintf(w, "  %-16s %s\n  %-16s %s\n", "bytes of a token", byteSize(c.BytesPerToken), "bytes of all", byteSize(c.Bytes))
 	if r := c.Room; r != nil {
-		fmt.Fprintf(w, "  %-16s %s of %s in %s of free memory, less the model's weights\n", "room", count(r.Sequences, "sequence"), count(r.Capacity, "token"), byteSize(r.Bytes))
+		fmt.Fprintf(w, "  %-16s %s\n", "room", r.line())
 	}
 	types := make([]string, len(c.ByType))
 	for i, t := range c.ByType {
@@ -323,7 +344,15 @@ func (c cacheStatus) write(w *strings.Builder) {
 		fmt.Fprintf(w, "  %-16s %s\n", "group", describe(g))
 	}
 	for _, l := range c.Layers {
-		fmt.Fprintf(w, "  %-16s %s\n", "layers "+l.Layers, l.line())
+		label := "layers " + l.Layers
+		if len(label) > 16 {
+			fmt.Fprintf(w, "  %s\n", label)
+			label = ""
+		}
+		fmt.Fprintf(w, "  %-16s %s\n", label, l.line())
+	}
+	if c.named && len(c.NotRun) == 0 {
+		fmt.Fprintf(w, "  %-16s as far as the headers of its files say\n", "runs")
 	}
 	for _, why := range c.NotRun {
 		fmt.Fprintf(w, "  %-16s %s\n", "does not run", why)

@@ -67,10 +67,6 @@ func (s *diskStatus) breakEven(tokens int) float64 {
 
 func (s *diskStatus) write(w *strings.Builder) {
 	fmt.Fprintf(w, "\ndisk, %s\n", s.Dir)
-	if s.Error != "" {
-		fmt.Fprintf(w, "  error: %s\n", s.Error)
-		return
-	}
 	from := "from the disk"
 	if !s.Cold {
 		from = "from memory: the system did not let go of what was written, and the disk may be slower"

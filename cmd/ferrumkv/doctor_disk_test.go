@@ -93,9 +93,8 @@ func TestDoctorDiskRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	r := fails(t, []string{"doctor", "--disk", file}, "--disk "+file+": tier: disk: ")
-	require.Contains(t, r.stdout, "\ndisk, "+file+"\n  error: tier: disk: ")
 	require.Contains(t, r.stdout, "bytes of a token 2.0 KiB\n", "the cache all the same")
-	require.NotContains(t, r.stdout, "warning")
+	require.NotContains(t, r.stdout, file, "which is said once")
 	if runtime.GOOS != "windows" {
 		require.NoError(t, os.Chmod(dir, 0o770))
 		r = fails(t, []string{"doctor", "--json", "--disk", dir}, "can be written to by others")

@@ -37,20 +37,25 @@ func (s *cacheStatus) ofModel(given func(flag string) bool, model string, cfg *k
 			return 0, fmt.Errorf("--%s cannot be used with --model: the model sets it", flag)
 		}
 	}
-	m, cannot, err := runner.LoadConfig(model)
+	m, cannot, err := runner.LoadHeader(model)
 	if err != nil {
 		return 0, fmt.Errorf("--model: %w", err)
 	}
+	s.weights, s.named = int64(m.Weights), true
 	for _, c := range cannot {
 		s.NotRun = append(s.NotRun, c.Error())
 	}
+	asked := cfg.Memory.Capacity
 	// Its sink logits are weights, which are not read: only that there are some counts here.
 	sinks := make([]float32, m.Heads)
 	if *cfg, err = m.Complete(*cfg, func(int) []float32 { return sinks }); err != nil {
 		return 0, asFlag(err)
 	}
-	cfg.Memory.Capacity = 0 // doctor reports where it came from
+	cfg.Memory.Capacity = asked // doctor reports where it came from
 	s.Model = fmt.Sprintf("%s of %s", count(m.Layers, "layer"), filepath.Base(model))
+	if s.Context = m.Context; m.Context > 0 {
+		s.Model += ", which was made for " + count(m.Context, "token")
+	}
 	s.Layers = layersOf(&cfg.Model)
 	return m.Context, nil
 }
@@ -89,12 +94,18 @@ func onePlane(m *kvcache.Model) bool {
 	if m.Groups == nil {
 		return m.Latent
 	}
-	return !slices.ContainsFunc(m.Groups, func(g config.Group) bool { return g.Kind != group.State && !g.Latent })
+	return !slices.ContainsFunc(m.Groups, func(g config.Group) bool { return g.Kind < group.State && !g.Latent })
 }
+
+// noKeys is of layers that keep nothing which grows with a text.
+const noKeys = "no keys and values"
 
 func layersIn(g *config.Group) layersStatus {
 	if g.Kind == group.State {
 		return layersStatus{Sees: "a state", StateBytes: g.StateBytes}
+	}
+	if g.Kind == group.None {
+		return layersStatus{Sees: noKeys}
 	}
 	one := layersStatus{Sees: "everything", QHeads: g.QHeads, KVHeads: g.KVHeads, HeadDim: g.HeadDim, VHeadDim: g.VHeadDim, Latent: g.Latent, Scale: g.Scale, RoPE: g.RoPE}
 	switch g.Kind {
@@ -127,6 +138,9 @@ func ranges(numbers []int) string {
 func (l layersStatus) line() string {
 	if l.StateBytes > 0 {
 		return l.Sees + " of " + byteSize(int64(l.StateBytes)) + " a sequence in each"
+	}
+	if l.Sees == noKeys {
+		return l.Sees
 	}
 	parts := []string{l.Sees, fmt.Sprintf("%s on %s of %d", count(l.QHeads, "query head"), count(l.KVHeads, "KV head"), l.HeadDim)}
 	switch {

@@ -122,9 +122,10 @@ func TestDoctorBytesByType(t *testing.T) {
 	require.Regexp(t, `\n  bytes by type    f32 4096, f16 2048, .*int4 640, int4g64 576, int4channel 704, mxfp4 576, nvfp4 576\n`, unwrapped(r.stdout))
 }
 
-func TestDoctorShowsTheErrorToo(t *testing.T) {
+// What is wrong is said once, after what there is.
+func TestDoctorShowsTheError(t *testing.T) {
 	r := fails(t, []string{"doctor", "--kv-heads", "3"}, "--q-heads 4: must be a multiple of --kv-heads 3")
-	require.Contains(t, r.stdout, "error: ")
+	require.NotContains(t, r.stdout, "--q-heads 4")
 	r = fails(t, []string{"doctor", "--json", "--layout", "none"}, "--layout none")
 	doctor := jsonLines(t, r.stdout)[0]
 	require.Contains(t, doctor["cache"], "error")
@@ -133,7 +134,7 @@ func TestDoctorShowsTheErrorToo(t *testing.T) {
 	fails(t, []string{"doctor", "--layers", "0"}, "--layers 0: accepts 1 to")
 	fails(t, []string{"doctor", "--block-size", "16"}, "--block-size 16: applies to the paged layout only")
 	r = fails(t, []string{"doctor", "--backend", "cuda:0"}, "cuda is not available: ")
-	require.Regexp(t, `\n  cpu .*(\n.*)*\ncache\n  error: `, r.stdout, "the other devices all the same")
+	require.Contains(t, r.stdout, "\n  cpu ", "the other devices all the same")
 	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in "+cpuTypes)
 }
 

@@ -136,9 +136,9 @@ func TestDoctorFindsProblems(t *testing.T) {
 	for _, c := range []struct{ env, want string }{
 		{"FERRUM_PAGED_MAX_SEQS=1000000000", `the cache of .* does not fit the memory of cpu, .*; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY`},
 	} {
-		out, err := program(t, []string{c.env}, "doctor").Output()
+		out, err := program(t, []string{c.env}, "doctor").CombinedOutput()
 		require.Error(t, err)
-		require.Regexp(t, `\n  bytes by type .*\n  warning: `+c.want+`\n$`, unwrapped(string(out)), "beside the settings")
+		require.Regexp(t, `\n  bytes by type .*\nferrumkv: `+c.want+`\n$`, unwrapped(string(out)), "after the settings")
 		cmd := program(t, []string{c.env}, "doctor", "--json")
 		out, err = cmd.Output()
 		require.Error(t, err)

@@ -113,6 +113,14 @@ func llama4Layer(s *settings, layer int, b *Block) {
 }
 
 func deepSeek(s *settings, c *Config) {
+	latents(s, c)
+	if n := s.size("n_routed_experts", 1<<12, 0); n > 0 && get(s, "first_k_dense_replace", 0) < c.Layers {
+		c.Experts = deepSeekExperts(s, n)
+	}
+}
+
+// latents are what layers keep in place of keys and values.
+func latents(s *settings, c *Config) {
 	c.Latent = latent{Query: s.size("q_lora_rank", 1<<16, 0), KV: s.size("kv_lora_rank", 1<<16), Plain: s.size("qk_nope_head_dim", 1<<16),
 		Rotated: s.size("qk_rope_head_dim", 1<<16), Value: s.size("v_head_dim", 1<<16)}
 	l := &c.Latent
@@ -125,9 +133,6 @@ func deepSeek(s *settings, c *Config) {
 	if all := get(s, prefix+"mscale_all_dim", 0.0); all != 0 { // YaRN, with a larger scale of attention
 		m := yarnFactor(get(s, prefix+"factor", 1.0), all)
 		c.Scale *= float32(m * m)
-	}
-	if n := s.size("n_routed_experts", 1<<12, 0); n > 0 && get(s, "first_k_dense_replace", 0) < c.Layers {
-		c.Experts = deepSeekExperts(s, n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"math"
 	"reflect"
 	"slices"
@@ -56,6 +57,8 @@ func (b *Block) group() config.Group {
 		g.Chunk = b.Span
 	case group.State:
 		g = config.Group{Kind: b.Kind, StateBytes: 4 * b.Delta.state(), NoRoPE: true}
+	case group.None:
+		g = config.Group{Kind: b.Kind, NoRoPE: true}
 	}
 	return g
 }
@@ -70,7 +73,8 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 		own.Groups, own.Masks = cfg.Model.Groups, cfg.Model.Masks
 	}
 	cfg.Model = own
-	accept(cfg.Memory.Capacity <= c.Context, "Capacity", cfg.Memory.Capacity, "the model was made for %d tokens", c.Context)
+	context := cmp.Or(c.Context, maxContext) // of a model of which only the size is wanted it may be unknown
+	accept(cfg.Memory.Capacity <= context, "Capacity", cfg.Memory.Capacity, "the model was made for %d tokens", context)
 	// Of one head, so that nothing overflows before the capacity is lowered, and of a type that goes with any.
 	resolved, err := kvcache.Config{
 		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1, Digest: []byte{0}},
@@ -78,7 +82,7 @@ func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (
 		Memory:  kvcache.Memory{Layout: cfg.Memory.Layout, Capacity: cfg.Memory.Capacity, MaxSeqs: 1},
 	}.Resolve()
 	check(err)
-	cfg.Memory.Capacity = min(resolved.Memory.Capacity, c.Context)
+	cfg.Memory.Capacity = min(resolved.Memory.Capacity, context)
 	paged := slices.ContainsFunc(own.Groups, func(g config.Group) bool { return g.Kind == group.State })
 	if layout := resolved.Settings()[0]; paged && layout.Source == config.FromDefault {
 		cfg.Memory.Layout = kvcache.Paged

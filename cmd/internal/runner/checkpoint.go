@@ -60,6 +60,14 @@ func parseSafetensors(f file) *archive {
 	return a
 }
 
+// parseFolder lists the tensors of a safetensors file, or of those that an index names.
+func parseFolder(fsys fs.FS, f file) *archive {
+	if path.Ext(f.name) == ".json" {
+		return parseShards(fsys, f)
+	}
+	return parseSafetensors(f)
+}
+
 // parseShards lists the tensors of the files that an index names, which are beside it.
 func parseShards(fsys fs.FS, index file) *archive {
 	all := newArchive(index)

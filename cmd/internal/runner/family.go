@@ -65,10 +65,9 @@ func (s *settings) config() Config {
 	name := get[string](s, "model_type")
 	name = cmp.Or(larger[name], name)
 	f, known := families[name]
+	var unknown []int // what a setting may be that is not known
 	if !known {
-		s.refuse("model_type "+name, "it runs "+listed(families))
-		s.support(s.values["layer_types"] != nil, "with layer_types in its configuration it is known", "what layers of model_type %s see, which is taken to be everything unless layer_types says more,", name)
-		s.assume(map[string]any{"rms_norm_eps": 1e-5, "intermediate_size": 1.0})
+		f, unknown = s.foreign(name), []int{0}
 	}
 	if s.names == nil { // a GGUF file has all that it needs
 		s.assume(classes[name])
@@ -82,7 +81,7 @@ func (s *settings) config() Config {
 	s.only(f.only)
 	c := Config{
 		Family: name, Dim: s.size("hidden_size", 1<<20), Layers: s.size("num_hidden_layers", 1<<9), Vocab: s.size("vocab_size", 1<<24),
-		Context: s.size("max_position_embeddings", maxContext), Eps: float32(get[float64](s, "rms_norm_eps")), FFN: "mlp.",
+		Context: s.size("max_position_embeddings", maxContext, unknown...), Eps: float32(get[float64](s, "rms_norm_eps")), FFN: "mlp.",
 		Tied: get(s, "tie_word_embeddings", false), BOS: append(s.tokens("bos_token_id"), NoToken)[0], EOS: s.tokens("eos_token_id"),
 	}
 	b := &c.Block
@@ -111,6 +110,7 @@ func (c *Config) lay(s *settings, f family) {
 	field, _ := s.lookup("layer_types")
 	s.need(kinds == nil || len(kinds) == c.Layers, field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
 	c.Blocks = make([]Block, 0, c.Layers)
+	none := map[string]int{}
 	for l := range c.Layers {
 		kind := "full_attention"
 		if kinds != nil {
@@ -119,7 +119,12 @@ func (c *Config) lay(s *settings, f family) {
 			kind = f.kind
 		}
 		b := c.Block
-		s.see(&b, kind, fmt.Sprintf("layer_types[%d]", l))
+		if s.keepsNone(&b, kind) {
+			none[kind]++
+			c.Blocks = append(c.Blocks, b)
+			continue
+		}
+		s.see(&b, kind)
 		if f.layer != nil {
 			f.layer(s, l, &b)
 		}
@@ -128,6 +133,7 @@ func (c *Config) lay(s *settings, f family) {
 		}
 		c.Blocks = append(c.Blocks, b)
 	}
+	s.tellNone(none, c.Layers)
 	if !slices.ContainsFunc(c.Blocks, func(b Block) bool { return b != c.Blocks[0] }) {
 		c.Block, c.Blocks = c.Blocks[0], nil
 	}
@@ -143,16 +149,17 @@ var layerTypes = map[string]struct {
 }
 
 // see says which tokens a layer of a type sees: everything where nothing says how much.
-func (s *settings) see(b *Block, kind, field string) {
+func (s *settings) see(b *Block, kind string) {
 	t, known := layerTypes[kind]
 	_, asks := s.values["use_sliding_window"] // as Qwen's classes do
 	if t.span != "" && get(s, "use_sliding_window", !asks) {
 		b.Span = s.size(t.span, maxContext, 0)
 	}
 	if !known {
-		s.refuse(fmt.Sprintf("%s %s", field, kind), "it runs "+listed(layerTypes))
+		s.need(s.cannot == nil || !s.stateful(), s.section+" layer_types", "has type %q, of which it is not known what it keeps: no size is given", kind)
+		s.refuse("layer_types "+kind, "it runs "+listed(layerTypes))
 	}
-	s.support(t.kind != group.State || b.Delta != (delta{}), "it runs such layers in qwen3_next", "%s %s in this family", field, kind)
+	s.support(t.kind != group.State || b.Delta != (delta{}), "it runs such layers in qwen3_next", "layer_types %s in this family", kind)
 	if t.kind == group.State || b.Span != 0 {
 		b.Kind, b.NoRoPE = t.kind, t.kind == group.State
 	}

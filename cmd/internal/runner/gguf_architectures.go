@@ -142,7 +142,7 @@ func (s *settings) familiar(family string) {
 	if s.arch == "llama4" {
 		s.assume(map[string]any{"intermediate_size_mlp": s.values[s.own("intermediate_size")]})
 	}
-	if s.arch == "deepseek2" { // whose key and value lengths are of latents, and those of heads have names of their own
+	if s.values[s.arch+".attention.kv_lora_rank"] != nil { // whose key and value lengths are of latents, and those of heads have names of their own
 		number := func(key string) float64 { return get(s, s.arch+"."+key, 0.0) }
 		rotated := number("rope.dimension_count")
 		for key, value := range map[string]float64{"qk_rope_head_dim": rotated, "kv_lora_rank": number("attention.kv_lora_rank"), "q_lora_rank": number("attention.q_lora_rank"),

@@ -68,7 +68,7 @@ func (s *settings) perLayer() map[string][]float64 {
 		}
 		all := ggufFloats(s, s.own(key), s.size("num_hidden_layers", 1<<9))
 		if key == "sliding_window_pattern" { // whether each has a window
-			s.values["layer_types"] = layerTypesOf(all)
+			s.values["layer_types"] = layerTypesOf(all, "full_attention", "sliding_attention")
 			delete(s.values, s.own(key))
 			continue
 		}
@@ -76,18 +76,22 @@ func (s *settings) perLayer() map[string][]float64 {
 			s.refuse(fmt.Sprintf("%s %v, layers that are not alike,", field, list), "it runs models where all layers have the same number")
 			differ[key] = all
 		}
+		if key != "intermediate_size" && slices.Contains(all, 0) {
+			s.values["layer_types"] = layerTypesOf(all, otherLayers, "full_attention")
+		}
 	}
 	return differ
 }
 
-func layerTypesOf(windows []float64) (types []any) {
-	for _, window := range windows {
-		types = append(types, map[bool]string{true: "sliding_attention", false: "full_attention"}[window != 0])
+// layerTypesOf is one type of layers for 0, and one for other numbers.
+func layerTypesOf(numbers []float64, zero, other string) (types []any) {
+	for _, n := range numbers {
+		types = append(types, map[bool]string{true: zero, false: other}[n == 0])
 	}
 	return types
 }
 
-// differ gives layers what they have each, for their sizes, as far as all of them attend.
+// differ gives layers what they have each, for their sizes.
 func (c *Config) differ(each map[string][]float64) {
 	if len(each) > 0 && len(c.Blocks) == 0 {
 		c.Blocks = slices.Repeat([]Block{c.Block}, c.Layers)
@@ -95,7 +99,7 @@ func (c *Config) differ(each map[string][]float64) {
 	for l := range c.Blocks {
 		b := &c.Blocks[l]
 		for key, field := range map[string]*int{"num_attention_heads": &b.Heads, "num_key_value_heads": &b.KVHeads} {
-			if all := each[key]; all != nil && slices.Min(all) >= 1 {
+			if all := each[key]; all != nil && all[l] >= 1 {
 				*field = int(all[l])
 			}
 		}

@@ -124,20 +124,12 @@ func load(fsys fs.FS, name string, want request) (m *Model, t *tokenizer.Tokeniz
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
-	switch ext, folder := path.Ext(name), path.Dir(name); ext {
+	switch folder := path.Dir(name); path.Ext(name) {
 	case ".safetensors", ".json":
-		if ext == ".json" {
-			a = parseShards(fsys, f)
-		} else {
-			a = parseSafetensors(f)
-		}
+		a = parseFolder(fsys, f)
 		cfg = readConfig(fsys, folder, nil)
 		a.apart(cfg.ScaleBlock)
-		for _, file := range []string{"tokenizer.json", "tokenizer.bin"} {
-			if file = path.Join(folder, file); vocabulary == "" && there(fsys, file) {
-				vocabulary = file
-			}
-		}
+		vocabulary = cmp.Or(vocabulary, vocabularyIn(fsys, folder))
 	case ".gguf":
 		meta, a = parseGGUFs(fsys, f)
 		cfg = ggufConfig(meta, a)
@@ -170,6 +162,16 @@ func load(fsys fs.FS, name string, want request) (m *Model, t *tokenizer.Tokeniz
 	return a.model(cfg), t, nil
 }
 
+// vocabularyIn is the file of a folder that has its vocabulary; "": there is none.
+func vocabularyIn(fsys fs.FS, folder string) string {
+	for _, name := range []string{"tokenizer.json", "tokenizer.bin"} {
+		if name = path.Join(folder, name); there(fsys, name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // find is the file of weights that a path stands for. It refuses one that stands for none that is read.
 func find(fsys fs.FS, name string) string {
 	f := file{name: name}
@@ -191,44 +193,8 @@ func there(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-// LoadConfig reads what a model is, without its weights: the config.json of a folder, or beside a .safetensors file, or the header of a
-// .gguf or .bin file. A folder without config.json is judged as Load does that, and with one it may have no weights. Of what Load refuses it says what that is, as far as the shape of attention is known all the same.
-func LoadConfig(name string) (c Config, cannot []modelfile.ErrUnsupported, err error) {
-	d := &disk{}
-	defer func() { err = cmp.Or(err, d.close()) }()
-	defer faulted(name, &err)()
-	defer caught(&err)
-	name = filepath.ToSlash(name)
-	if file := path.Join(name, "config.json"); there(d, file) {
-		locate(d, name, &cannot)
-		name = file
-	}
-	switch name = find(d, name); path.Ext(name) {
-	case ".gguf":
-		c = sizesOfGGUF(d, openWeights(d, name), &cannot)
-	case ".bin":
-		c, _ = parseCheckpoint(openWeights(d, name))
-	default:
-		c = readConfig(d, path.Dir(name), &cannot)
-	}
-	return c, cannot, nil
-}
-
-// sizesOfGGUF is LoadConfig of a GGUF file, the others of which are beside it.
-func sizesOfGGUF(fsys fs.FS, f file, cannot *[]modelfile.ErrUnsupported) Config {
-	meta, a := parseGGUFs(fsys, f)
-	meta.cannot = cannot
-	c := ggufConfig(meta, a)
-	a.judged(cannot)
-	if len(*cannot) == 0 {
-		a.surveyed(c, cannot)
-		meta.words()
-	}
-	return c
-}
-
 // readConfig reads a folder's configuration. What the runner cannot do is an error unless there is room for it.
-func readConfig(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) Config {
+func readConfig(fsys fs.FS, folder string, cannot *[]error) Config {
 	c := parseConfig(open(fsys, path.Join(folder, "config.json")), cannot)
 	if name := path.Join(folder, "generation_config.json"); there(fsys, name) {
 		s := parseSettings(open(fsys, name), "generation")

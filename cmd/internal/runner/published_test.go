@@ -77,7 +77,7 @@ func TestSizesOfPublishedModels(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(c.config), 0o600))
-			m, _, err := LoadConfig(dir)
+			m, _, err := LoadHeader(dir)
 			require.NoError(t, err)
 			context := min(8192, m.Context)
 			require.Equal(t, c.token, c.full*c.elements*2)

@@ -36,7 +36,7 @@ func (a *archive) reads() string {
 }
 
 // judged refuses an archive with weights in types that are not decoded, all of which it names. Integers are no weights.
-func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
+func (a *archive) judged(cannot *[]error) {
 	count := map[string]int{}
 	for name, t := range a.tensors {
 		if strings.HasSuffix(name, ".qweight") { // of AutoGPTQ and AutoAWQ, which early on said so in a file of their own
@@ -60,7 +60,7 @@ func (a *archive) judged(cannot *[]modelfile.ErrUnsupported) {
 
 // surveyed judges weights by the names and shapes of their tensors, before any is decoded: what is missing or has another shape is an error, and so
 // is a tensor that the model's configuration has no use for, without which it would compute something else.
-func (a *archive) surveyed(cfg Config, cannot *[]modelfile.ErrUnsupported) {
+func (a *archive) surveyed(cfg Config, cannot *[]error) {
 	header := *a
 	header.tensors, header.found, header.header = maps.Clone(a.tensors), maps.Clone(a.found), true
 	err := header.fits(cfg)
@@ -109,7 +109,7 @@ func (a *archive) fits(cfg Config) (err error) {
 
 // locate is the file of weights in a folder. Where there is none that is read, it says what is there instead: in cannot, if there is room for it. A folder with
 // none at all has a size, too.
-func locate(fsys fs.FS, folder string, cannot *[]modelfile.ErrUnsupported) string {
+func locate(fsys fs.FS, folder string, cannot *[]error) string {
 	const one, index = "model.safetensors", "model.safetensors.index.json"
 	for _, name := range []string{one, index} {
 		if name = path.Join(folder, name); there(fsys, name) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -24,15 +25,17 @@ type settings struct {
 	arch    string            // what such a name has in the place of llama.
 	pieces  []tokenizer.Piece // see vocabulary
 	// cannot is what the runner cannot do of what they ask for, where only the shape of the model is wanted; nil: it is an error.
-	cannot *[]modelfile.ErrUnsupported
+	cannot *[]error
 }
 
-// refuse is what the runner cannot do, and what to do instead.
+// refuse is what the runner cannot do, and what to do instead. It is said once, not for each layer.
 func (s *settings) refuse(feature, remedy string) {
 	if s.cannot == nil {
 		s.file.refuse(feature, remedy)
 	}
-	*s.cannot = append(*s.cannot, modelfile.ErrUnsupported{File: s.name, Feature: feature, Remedy: remedy})
+	if what := error(modelfile.ErrUnsupported{File: s.name, Feature: feature, Remedy: remedy}); !slices.Contains(*s.cannot, what) {
+		*s.cannot = append(*s.cannot, what)
+	}
 }
 
 func (s *settings) support(has bool, remedy, format string, a ...any) {
@@ -76,6 +79,9 @@ func as[T any](s *settings, field string, value any) (v T) {
 	switch any(v).(type) {
 	case int:
 		whole := isNumber && number == math.Trunc(number) && math.Abs(number) <= math.MaxInt32
+		if text, ok := value.(string); ok {
+			value = strconv.Quote(text)
+		}
 		s.need(whole, field, "is %v, need an integer of 32 bits", value)
 		value = int(number)
 	case bool:
@@ -161,7 +167,7 @@ func parseSettings(f file, section string) *settings {
 }
 
 // parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
-func parseConfig(f file, cannot *[]modelfile.ErrUnsupported) Config {
+func parseConfig(f file, cannot *[]error) Config {
 	s := parseSettings(f, "configuration")
 	s.cannot = cannot
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
