@@ -33,7 +33,6 @@ type coder struct {
 	compressor Compressor
 	sealer     *seal.Sealer
 	sum        func([]byte) sum // of the salt
-	largest    int              // bytes of a chunk
 	file, room []byte
 }
 

@@ -1,10 +1,6 @@
 package states
 
-import (
-	"path/filepath"
-
-	"github.com/ferrumkv/ferrumkv/internal/files"
-)
+import "path/filepath"
 
 // Delete removes a state, also where it is pinned. After an error that is not ErrMiss it may be there still, or again after a crash: call it again.
 func (s *Store) Delete(id ID) error {
@@ -38,7 +34,7 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 		}
 		n++
 	}
-	if err := files.SyncDir(filepath.Join(s.dir, "states")); err != nil {
+	if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
 		return n, failed("delete", err)
 	}
 	return n, nil

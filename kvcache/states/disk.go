@@ -19,9 +19,10 @@ type disk struct {
 	write  func(path string, b []byte, sync bool) error // as a whole or not at all
 	remove func(path string) error                      // what is not there, too
 	space  func(dir string) (free, total int64, err error)
+	sync   func(dir string) error // the names of the files in it
 }
 
-var machine = disk{write: writeFile, remove: removeFile, space: files.Space}
+var machine = disk{writeFile, removeFile, files.Space, files.SyncDir}
 
 // written counts files that this process has written.
 var written atomic.Uint64
@@ -47,6 +48,14 @@ func writeFile(path string, b []byte, sync bool) error {
 	}
 	if err != nil {
 		return errors.Join(err, removeFile(name))
+	}
+	return nil
+}
+
+// makeFolder makes the folder of a file, if it is not there. Those that are were looked at when the directory was opened.
+func makeFolder(path string) error {
+	if err := os.Mkdir(filepath.Dir(path), 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }
@@ -101,7 +110,7 @@ func (s *Store) manifestPath(id ID) string { return filepath.Join(s.dir, "states
 
 func (s *Store) chunkPath(c sum) string {
 	name := c.String()
-	return filepath.Join(s.dir, "chunks", name[:2], name)
+	return filepath.Join(s.dir, "chunks", name[:1], name)
 }
 
 // touch notes in the time of a manifest's file when its state was used.

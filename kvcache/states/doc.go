@@ -10,7 +10,7 @@
 //	meta.json         what the directory is: format, version, and whether it is sealed
 //	lock              locked by the one process that has the directory open
 //	states/ID         the manifest of a state: its key, its parts, and the chunks that they consist of
-//	chunks/xy/SUM     a chunk, in the folder of the first two digits of its name
+//	chunks/x/SUM      a chunk, in the folder of the first digit of its name
 //
 // Numbers are little-endian. Parts are cut where their content says so, in chunks of 16 to 256 KiB, 64 KiB in the mean, and the name of a
 // chunk is the HMAC-SHA256 of its bytes under a key that is made from the salt, and from the secret where there is one: what states of one salt have in common is

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/ferrumkv/ferrumkv/internal/files"
 )
@@ -75,7 +74,7 @@ func (s *Store) store(w *coder, c chunk, h *held, plain []byte) error {
 	if err != nil {
 		return err
 	}
-	if err = files.Prepare(filepath.Dir(path)); err == nil {
+	if err = makeFolder(path); err == nil {
 		err = s.o.disk.write(path, b, s.o.Durable)
 	}
 	s.mu.Lock()
@@ -92,7 +91,7 @@ func (s *Store) store(w *coder, c chunk, h *held, plain []byte) error {
 
 // read makes dst, which has the chunk's bytes, what is stored. errLost is a chunk that is not there as it was stored; other errors may pass.
 func (s *Store) read(w *coder, c chunk, dst []byte) error {
-	b, err := readFile(s.chunkPath(c.Sum), w.file, int64(w.largest+chunkHead+sealedBytes))
+	b, err := readFile(s.chunkPath(c.Sum), w.file, s.largestChunk())
 	w.file = b[:cap(b)]
 	var refused files.ErrRefused
 	switch {

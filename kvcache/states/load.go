@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
 // load reads what is there. Nothing is removed before everything was read: one that cannot be read now may be another time.
@@ -55,36 +57,46 @@ func (s *Store) load() error {
 	return nil
 }
 
-// listChunks finds the files of chunks, with what they take, and those whose writing did not end.
-func (s *Store) listChunks() (stored map[sum]int64, unfinished []string, err error) {
+// listChunks finds the files of chunks, with what they take, and those that are none, since their writing did not end or they are too long.
+func (s *Store) listChunks() (stored map[sum]int64, leftover []string, err error) {
 	stored = map[sum]int64{}
-	for i := range 256 {
-		folder := filepath.Join(s.dir, "chunks", fmt.Sprintf("%02x", i))
-		entries, err := os.ReadDir(folder)
-		if os.IsNotExist(err) {
+	for i := range 16 {
+		folder := filepath.Join(s.dir, "chunks", fmt.Sprintf("%x", i))
+		if _, err := os.Lstat(folder); os.IsNotExist(err) {
 			continue
 		}
+		if err := files.Prepare(folder); err != nil { // which is nobody else's
+			return nil, nil, err
+		}
+		entries, err := os.ReadDir(folder)
 		if err != nil {
 			return nil, nil, err
 		}
-		mine := func(name string) bool { return isSum(name) && name[:2] == filepath.Base(folder) }
+		mine := func(name string) bool { return isSum(name) && name[:1] == filepath.Base(folder) }
 		for _, e := range entries {
 			name := e.Name()
 			switch {
 			case !e.Type().IsRegular():
 			case isUnfinished(name, mine):
-				unfinished = append(unfinished, filepath.Join(folder, name))
+				leftover = append(leftover, filepath.Join(folder, name))
 			case mine(name):
 				info, err := e.Info()
 				if err != nil {
 					return nil, nil, err
 				}
+				if info.Size() > s.largestChunk() {
+					leftover = append(leftover, filepath.Join(folder, name))
+					continue
+				}
 				stored[parseSum(name)] = onDisk(int(info.Size()))
 			}
 		}
 	}
-	return stored, unfinished, nil
+	return stored, leftover, nil
 }
+
+// largestChunk is how many bytes the file of a chunk has at most.
+func (s *Store) largestChunk() int64 { return int64(s.o.sizes.max + chunkHead + sealedBytes) }
 
 // parseSum is the sum of a name that isSum accepts.
 func parseSum(name string) (s sum) {

@@ -6,8 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-
-	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
 // Put stores a state under a key, in place of the one that is there: all of its parts or, after an error, none, and then the state of before is
@@ -21,7 +19,7 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 		return Info{}, err
 	}
 	defer s.leave()
-	k.Tokens = slices.Clone(k.Tokens)
+	k.Tokens = append([]uint32(nil), k.Tokens...) // nil: none
 	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}, chunks: make([][]chunk, 0, len(parts))}
 	w := s.work(k.Salt)
 	defer s.coders.Put(w)
@@ -168,12 +166,12 @@ func (s *Store) writeManifest(st *state) error {
 // syncFolders has the disk keep the names of a state's files.
 func (s *Store) syncFolders(st *state) error {
 	done := map[string]bool{}
-	var err error
+	err := s.o.disk.sync(filepath.Join(s.dir, "chunks"))
 	st.each(func(c chunk) {
 		if dir := filepath.Dir(s.chunkPath(c.Sum)); !done[dir] {
 			done[dir] = true
-			err = errors.Join(err, files.SyncDir(dir))
+			err = errors.Join(err, s.o.disk.sync(dir))
 		}
 	})
-	return errors.Join(err, files.SyncDir(filepath.Join(s.dir, "states")))
+	return errors.Join(err, s.o.disk.sync(filepath.Join(s.dir, "states")))
 }

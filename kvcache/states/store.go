@@ -64,7 +64,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	}
 	if err := s.openFiles(); err != nil {
 		if s.lock != nil {
-			err = errors.Join(err, s.lock.Close())
+			_ = s.lock.Close()
 		}
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Store) leave() {
 func (s *Store) work(salt string) *coder {
 	c, ok := s.coders.Get().(*coder)
 	if !ok {
-		c = &coder{compressor: s.o.Compressor, sealer: s.sealer, largest: s.o.sizes.max}
+		c = &coder{compressor: s.o.Compressor, sealer: s.sealer}
 	}
 	c.sum = s.names.summer(salt)
 	return c
