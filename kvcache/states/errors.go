@@ -102,7 +102,7 @@ func (e ErrArgument) Is(target error) bool {
 	return ok && (t == e || t == ErrArgument{})
 }
 
-func config(field, format string, args ...any) error {
+func badConfig(field, format string, args ...any) error {
 	return ErrConfig{field, fmt.Sprintf(format, args...)}
 }
 

@@ -40,15 +40,15 @@ func readMeta(b []byte) (m meta, err error) {
 func (m meta) differs(s *Store) error {
 	switch {
 	case m.Format != metaFormat:
-		return config("format", "%s is for %q, and not for %q; choose another directory", s.dir, m.Format, metaFormat)
+		return badConfig("format", "%s is for %q, and not for %q; choose another directory", s.dir, m.Format, metaFormat)
 	case m.Version != schema:
-		return config("version", "%s has version %d, and this program reads version %d; choose another directory, or remove it", s.dir, m.Version, schema)
+		return badConfig("version", "%s has version %d, and this program reads version %d; choose another directory, or remove it", s.dir, m.Version, schema)
 	case m.Sealed && s.sealer == nil:
-		return config("Secret", "%s is sealed; give the secret that it was made with", s.dir)
+		return badConfig("Secret", "%s is sealed; give the secret that it was made with", s.dir)
 	case !m.Sealed && s.sealer != nil:
-		return config("Secret", "%s is in the clear; choose another directory, or give no secret", s.dir)
+		return badConfig("Secret", "%s is in the clear; choose another directory, or give no secret", s.dir)
 	case m.Sealed && m.Check != s.names.check():
-		return config("Secret", "%s is sealed with another secret; give that one, or choose another directory", s.dir)
+		return badConfig("Secret", "%s is sealed with another secret; give that one, or choose another directory", s.dir)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (s *Store) checkMeta() error {
 	default:
 		m, err := readMeta(b)
 		if err != nil {
-			return config(metaName, "%s cannot be read: %v; choose another directory, or remove it", path, err)
+			return badConfig(metaName, "%s cannot be read: %v; choose another directory, or remove it", path, err)
 		}
 		return m.differs(s)
 	}
@@ -78,7 +78,7 @@ func (s *Store) checkMeta() error {
 				return err
 			}
 		} else if e.Name() != "lock" {
-			return config("dir", "%s has other files (%s) and no %s; choose an empty directory", s.dir, e.Name(), metaName)
+			return badConfig("dir", "%s has other files (%s) and no %s; choose an empty directory", s.dir, e.Name(), metaName)
 		}
 	}
 	m := meta{Format: metaFormat, Version: schema, Sealed: s.sealer != nil}

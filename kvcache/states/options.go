@@ -46,13 +46,13 @@ func onDisk(n int) int64 { return (int64(n) + blockBytes - 1) / blockBytes * blo
 func (o Options) filled(dir string) (Options, error) {
 	switch {
 	case dir == "":
-		return o, config("dir", "it is empty; name a directory")
+		return o, badConfig("dir", "it is empty; name a directory")
 	case o.Bytes < 0:
-		return o, config("Bytes", "a budget of %d bytes is negative", o.Bytes)
+		return o, badConfig("Bytes", "a budget of %d bytes is negative", o.Bytes)
 	case o.Floor < 0:
-		return o, config("Floor", "a floor of %d bytes is negative", o.Floor)
+		return o, badConfig("Floor", "a floor of %d bytes is negative", o.Floor)
 	case o.Secret != nil && len(o.Secret) != seal.SecretBytes:
-		return o, config("Secret", "it has %d bytes, and must have %d random ones", len(o.Secret), seal.SecretBytes)
+		return o, badConfig("Secret", "it has %d bytes, and must have %d random ones", len(o.Secret), seal.SecretBytes)
 	}
 	if o.now == nil {
 		o.now = time.Now
@@ -79,7 +79,7 @@ func (o *Options) measured(dir string) error {
 		o.Floor = min(total/20, 4<<30)
 	}
 	if o.Bytes < 4*blockBytes {
-		return config("Bytes", "a budget of %s has no room for a state; raise it", bytesize.String(o.Bytes))
+		return badConfig("Bytes", "a budget of %s has no room for a state; raise it", bytesize.String(o.Bytes))
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (s *Store) openFiles() (err error) {
 			return refused("dir", err)
 		}
 		if kind != "" {
-			return config("Network", "%s is on %s, which may be a network; choose a local directory, or set Network", s.dir, kind)
+			return badConfig("Network", "%s is on %s, which may be a network; choose a local directory, or set Network", s.dir, kind)
 		}
 	}
 	if s.lock, err = files.Open(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE); err != nil {

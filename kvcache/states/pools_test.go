@@ -1,4 +1,4 @@
-package kvstore
+package states
 
 import (
 	"bytes"
@@ -63,18 +63,17 @@ func TestGrownSequence(t *testing.T) {
 			seq, _, err := pool.Open(make([]uint32, 1001), kvcache.OpenOptions{})
 			require.NoError(t, err)
 
-			dir, err := open(t.TempDir()+"/d", sizes{512, 2 << 10, 8 << 10}, quick)
+			s, err := Open(t.TempDir()+"/d", Options{disk: &quick, sizes: &sizes{512, 2 << 10, 8 << 10}, Network: true})
 			require.NoError(t, err)
-			s := openStore(t, dir, "chat")
 			known := map[string]bool{}
 			for turn, tokens := range []int{1001, 23, 23, 23} {
 				grow(t, be, pool, seq, tokens)
 				var stream bytes.Buffer
 				_, err := seq.WriteTo(&stream)
 				require.NoError(t, err)
-				before := dir.Stats().Written
-				commit(t, s, stream.Bytes())
-				requireContent(t, s, stream.Bytes())
+				before := s.Stats().Written
+				info := put(t, s, numbered(1), stream.Bytes())
+				requireState(t, s, info.ID, stream.Bytes())
 
 				fresh, runs, last := 0, 0, true // runs of sections that are new
 				for _, section := range sections(stream.Bytes()) {
@@ -88,7 +87,7 @@ func TestGrownSequence(t *testing.T) {
 				}
 				if turn > 0 {
 					require.Less(t, fresh, stream.Len()/5)
-					require.Less(t, int(dir.Stats().Written-before), fresh+runs*dir.sizes.max)
+					require.Less(t, int(s.Stats().Written-before), fresh+runs*s.o.sizes.max)
 				}
 			}
 			require.NoError(t, seq.Release())
