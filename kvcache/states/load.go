@@ -50,6 +50,9 @@ func (s *Store) load() error {
 			return err
 		}
 	}
+	if err := s.expire(); err != nil {
+		return err
+	}
 	var full ErrFull
 	if err := s.reserve(0); err != nil && !errors.As(err, &full) {
 		return err

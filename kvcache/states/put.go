@@ -23,7 +23,10 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}, chunks: make([][]chunk, 0, len(parts))}
 	w := s.work(k.Salt)
 	defer s.coders.Put(w)
-	err := s.putParts(ctx, w, st, parts)
+	err := s.expireNow()
+	if err == nil {
+		err = s.putParts(ctx, w, st, parts)
+	}
 	if err == nil {
 		err = s.commit(st, o)
 	}
@@ -124,6 +127,9 @@ func fill(r io.Reader, room []byte) (n int, err error) {
 func (s *Store) commit(st *state, o PutOptions) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.expire(); err != nil {
+		return err
+	}
 	st.Stored = s.o.now()
 	st.Used = st.Stored
 	if o.TTL > 0 {

@@ -2,9 +2,6 @@ package states
 
 // reserve counts the bytes of a file that is about to be written, and makes room for it. The caller has the lock.
 func (s *Store) reserve(n int64) error {
-	if err := s.expire(); err != nil {
-		return err
-	}
 	free, _, err := s.o.disk.space(s.dir)
 	if err != nil {
 		return err
@@ -47,6 +44,12 @@ func (s *Store) expire() error {
 		}
 	}
 	return nil
+}
+
+func (s *Store) expireNow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expire()
 }
 
 // forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller has the lock.
