@@ -109,8 +109,9 @@ func isUnfinished(name string, is func(string) bool) bool {
 func (s *Store) manifestPath(id ID) string { return filepath.Join(s.dir, "states", id.String()) }
 
 func (s *Store) chunkPath(c sum) string {
+	const separator = string(filepath.Separator)
 	name := c.String()
-	return filepath.Join(s.dir, "chunks", name[:1], name)
+	return s.dir + separator + "chunks" + separator + name[:1] + separator + name // once, and not cleaned: it is for each chunk
 }
 
 // touch notes in the time of a manifest's file when its state was used.

@@ -109,7 +109,7 @@ func (s *Store) readAll(ctx context.Context, st *state, room []byte) error {
 			for i := next.Add(1) - 1; i < int64(len(pieces)); i = next.Add(1) - 1 {
 				err := ctx.Err()
 				if err == nil {
-					err = s.read(w, pieces[i].chunk, pieces[i].to)
+					err = s.read(w, pieces[i].chunk, pieces[i].to, false)
 				}
 				if err != nil {
 					once.Do(func() { failure = err })

@@ -47,7 +47,7 @@ func (s *Store) keep(w *coder, plain, room []byte) (c chunk, err error) {
 	h := s.take(c.Sum)
 	there := h.bytes > 0
 	s.mu.Unlock()
-	if there && s.read(w, c, room[:len(plain)]) == nil && bytes.Equal(plain, room[:len(plain)]) {
+	if there && s.read(w, c, room[:len(plain)], true) == nil && bytes.Equal(plain, room[:len(plain)]) {
 		s.mu.Lock()
 		s.stats.Shared += int64(len(plain))
 		s.mu.Unlock()
@@ -89,8 +89,8 @@ func (s *Store) store(w *coder, c chunk, h *held, plain []byte) error {
 	return nil
 }
 
-// read makes dst, which has the chunk's bytes, what is stored. errLost is a chunk that is not there as it was stored; other errors may pass.
-func (s *Store) read(w *coder, c chunk, dst []byte) error {
+// read makes dst, which has the chunk's bytes, what is stored; compared as for coder.decode. errLost is a chunk that is not there as it was stored; other errors may pass.
+func (s *Store) read(w *coder, c chunk, dst []byte, compared bool) error {
 	b, err := readFile(s.chunkPath(c.Sum), w.file, s.largestChunk())
 	w.file = b[:cap(b)]
 	var refused files.ErrRefused
@@ -104,7 +104,7 @@ func (s *Store) read(w *coder, c chunk, dst []byte) error {
 	case err != nil:
 		return err
 	}
-	switch why := w.decode(c, b, dst); why {
+	switch why := w.decode(c, b, dst, compared); why {
 	case "":
 		return nil
 	case whyCompressed:
