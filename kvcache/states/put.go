@@ -1,6 +1,7 @@
 package states
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +11,8 @@ import (
 
 // Put stores a state under a key, in place of the one that is there: all of its parts or, after an error, none, and then the state of before is
 // still there, unless it had to go for room. The parts are read one after the other to their ends, and the tokens are copied. Parts that are like
-// those of states of the same salt take little room and time. The error is ErrFull where there is no room, the one of a part's reader, or that of the disk.
+// those of states of the same salt take little room and time. The error is ErrFull where there is no room, the one of a part's reader, or that
+// of the disk; where the last sync of a Durable store fails, the state is there, and a crash of the machine may take it back.
 func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (Info, error) {
 	if err := checkPut(&k, o, parts); err != nil {
 		return Info{}, err
@@ -20,12 +22,13 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	}
 	defer s.leave()
 	k.Tokens = append([]uint32(nil), k.Tokens...) // nil: none
-	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}, chunks: make([][]chunk, 0, len(parts))}
-	w := s.work(k.Salt)
-	defer s.coders.Put(w)
+	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}}
 	err := s.expireNow()
 	if err == nil {
-		err = s.putParts(ctx, w, st, parts)
+		err = s.putParts(ctx, st, parts)
+	}
+	if err == nil && s.o.Durable {
+		err = s.syncFolders(st)
 	}
 	if err == nil {
 		err = s.commit(st, o)
@@ -37,8 +40,8 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 		return Info{}, failed("put", err)
 	}
 	if s.o.Durable {
-		if err := s.syncFolders(st); err != nil {
-			return Info{}, failed("put", err)
+		if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
+			return st.Info, failed("put", err)
 		}
 	}
 	return st.Info, nil
@@ -70,15 +73,20 @@ func checkPut(k *Key, o PutOptions, parts []Source) error {
 	return nil
 }
 
-// putParts reads the parts, and takes their chunks.
-func (s *Store) putParts(ctx context.Context, w *coder, st *state, parts []Source) error {
+// putParts reads the parts, cuts them, and takes their chunks.
+func (s *Store) putParts(ctx context.Context, st *state, parts []Source) error {
+	k := newKeeper(s, st.Key.Salt)
+	err := s.cutParts(ctx, k, st, parts)
+	return cmp.Or(err, k.wait(st))
+}
+
+func (s *Store) cutParts(ctx context.Context, k *keeper, st *state, parts []Source) error {
 	most := s.o.sizes.max
-	buf, room := make([]byte, 4*most), make([]byte, most)
-	for _, p := range parts {
-		st.Parts, st.chunks = append(st.Parts, PartInfo{Name: p.Name}), append(st.chunks, nil)
-		info, chunks := &st.Parts[len(st.Parts)-1], &st.chunks[len(st.chunks)-1]
+	buf := make([]byte, 4*most)
+	for i, p := range parts {
+		st.Parts = append(st.Parts, PartInfo{Name: p.Name})
 		have, ended := 0, false
-		for at := 0; ; {
+		for at, place := 0, 0; ; place++ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -97,11 +105,10 @@ func (s *Store) putParts(ctx context.Context, w *coder, st *state, parts []Sourc
 			if st.Bytes += int64(n); st.Bytes > s.o.Bytes {
 				return ErrFull{Need: st.Bytes, Budget: s.o.Bytes}
 			}
-			c, err := s.keep(w, buf[at:at+n], room)
-			if err != nil {
+			if err := k.put(i, place, buf[at:at+n]); err != nil {
 				return err
 			}
-			*chunks, info.Bytes, at = append(*chunks, c), info.Bytes+int64(n), at+n
+			st.Parts[i].Bytes, at = st.Parts[i].Bytes+int64(n), at+n
 		}
 	}
 	return nil
@@ -169,7 +176,7 @@ func (s *Store) writeManifest(st *state) error {
 	return nil
 }
 
-// syncFolders has the disk keep the names of a state's files.
+// syncFolders has the disk keep the names of a state's chunks.
 func (s *Store) syncFolders(st *state) error {
 	done := map[string]bool{}
 	err := s.o.disk.sync(filepath.Join(s.dir, "chunks"))
@@ -179,5 +186,5 @@ func (s *Store) syncFolders(st *state) error {
 			err = errors.Join(err, s.o.disk.sync(dir))
 		}
 	})
-	return errors.Join(err, s.o.disk.sync(filepath.Join(s.dir, "states")))
+	return err
 }
