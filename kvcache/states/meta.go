@@ -59,6 +59,8 @@ func (s *Store) checkMeta() error {
 	b, err := readFile(path, nil, metaLargest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errTooLong):
+		return badConfig(metaName, "%s has more than %d bytes; choose another directory, or remove it", path, metaLargest)
 	case err != nil:
 		return refused(metaName, err)
 	default:

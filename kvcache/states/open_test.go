@@ -78,6 +78,10 @@ func TestRefusesOtherFolders(t *testing.T) {
 		require.ErrorIs(t, err, ErrConfig{}, name)
 		require.FileExists(t, filepath.Join(dir, name))
 	}
+	long := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(long, metaName), make([]byte, metaLargest+1), 0o600))
+	_, err := Open(long, Options{disk: &quick, Network: true})
+	require.ErrorIs(t, err, ErrConfig{})
 	dir := t.TempDir() + "/d" // what a crash leaves of the first Open
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta.json.1.new"), []byte("{"), 0o600))
