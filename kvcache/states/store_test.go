@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 )
 
 // What is put is there as it was, part by part, in this process and in the next, until it is replaced or deleted.
@@ -154,4 +156,29 @@ func TestArguments(t *testing.T) {
 	require.ErrorIs(t, err, ErrInUse{s.dir})
 	_, err = os.Stat(s.dir)
 	require.NoError(t, err)
+}
+
+// Chunks that are compressed are not read without a compressor, and are no worse for it; who puts the same bytes without one stores them as they are.
+func TestCompressor(t *testing.T) {
+	with := Options{Compressor: zstd.Compressor{}}
+	s := open(t, t.TempDir()+"/d", with)
+	content := bytes.Repeat([]byte("what was said "), 500)
+	info := put(t, s, numbered(1), content)
+	first := s.states[info.ID].chunks[0][0]
+	file, err := os.Stat(s.chunkPath(first.Sum))
+	require.NoError(t, err)
+	require.Less(t, file.Size(), int64(first.Bytes))
+	s = reopen(t, s, Options{})
+	_, err = s.Get(ctx, info.ID, nil)
+	require.ErrorIs(t, err, ErrConfig{})
+	require.Equal(t, "Compressor", err.(ErrConfig).Field)
+	s = reopen(t, s, with)
+	requireState(t, s, info.ID, content)
+	s = reopen(t, s, Options{})
+	put(t, s, numbered(2), content)
+	requireState(t, s, info.ID, content)
+	requireTidy(t, s)
+	s = reopen(t, s, with)
+	requireState(t, s, info.ID, content)
+	require.Zero(t, s.Stats().Damaged)
 }
