@@ -11,7 +11,8 @@ func (s *Store) Delete(id ID) error {
 	return err
 }
 
-// Clear removes all states of a salt, also those that are pinned, and returns how many. After an error some may be there still, or again after a crash: call it again.
+// Clear removes all states of a salt, also those that are pinned, and returns how many. After an error some may be there still, or again
+// after a crash: call it again.
 func (s *Store) Clear(salt string) (int, error) {
 	return s.deleteAll(func(st *state) bool { return st.Key.Salt == salt })
 }
@@ -40,7 +41,8 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 	return n, nil
 }
 
-// Pin says whether a state may be evicted for others' room. It is kept with the state. Pinned states count for the budget, and those that take all of it leave none for others.
+// Pin says whether a state may be evicted for others' room. It is kept with the state. Pinned states count for the budget, and those that
+// take all of it leave none for others.
 func (s *Store) Pin(id ID, pinned bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,14 +22,15 @@ func (s *Store) Find(k Key) (Info, error) {
 	})
 }
 
-// Nearest returns the state of an identity that has the most tokens in common with the beginning of a prompt, and how many these are, at least one. A state that has
-// more tokens than that is to be cut by the engine; of several states that save as much, one that is not is returned if there is one.
-// A runner that needs the logits of the last token of a prompt leaves it out. ErrMiss is that there is none.
+// Nearest returns the state of an identity that has the most tokens in common with the beginning of a prompt, and how many these are, at
+// least one. A state that has more tokens than that is to be cut by the engine; of several states that save as much, one that is not is
+// returned if there is one. A runner that needs the logits of the last token of a prompt leaves it out. ErrMiss is that there is none.
 func (s *Store) Nearest(i Identity, tokens []uint32) (Info, int, error) {
 	return s.near(i, tokens, nearest)
 }
 
-// NearestWhole is Nearest among the states all of whose tokens begin the prompt: for engines that cannot cut a state, such as those with recurrent layers.
+// NearestWhole is Nearest among the states all of whose tokens begin the prompt: for engines that cannot cut a state, such as those with
+// recurrent layers.
 func (s *Store) NearestWhole(i Identity, tokens []uint32) (Info, int, error) {
 	return s.near(i, tokens, nearestWhole)
 }

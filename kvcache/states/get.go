@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Get reads a state, and verifies all of it before it returns any of it. The parts lie one after the other in room, if it has a capacity of Info.Bytes, or in
-// new memory; they are the caller's. After an error room is zeros. ErrMiss is a state that is not there any more, and
+// Get reads a state, and verifies all of it before it returns any of it. The parts lie one after the other in room, if it has a capacity of
+// Info.Bytes, or in new memory; they are the caller's. After an error room is zeros. ErrMiss is a state that is not there any more, and
 // ErrDamaged one that cannot be read as it was put, which has been given up.
 func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 	st, err := s.acquire(id)

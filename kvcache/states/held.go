@@ -89,7 +89,8 @@ func (s *Store) store(w *coder, c chunk, h *held, plain []byte) error {
 	return nil
 }
 
-// read makes dst, which has the chunk's bytes, what is stored; compared as for coder.decode. errLost is a chunk that is not there as it was stored; other errors may pass.
+// read makes dst, which has the chunk's bytes, what is stored; compared as for coder.decode. errLost is a chunk that is not there as it was
+// stored; other errors may pass.
 func (s *Store) read(w *coder, c chunk, dst []byte, compared bool) error {
 	b, err := readFile(s.chunkPath(c.Sum), w.file, s.largestChunk())
 	w.file = b[:cap(b)]

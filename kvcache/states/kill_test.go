@@ -60,8 +60,8 @@ func child(path string) {
 	fmt.Println(err)
 }
 
-// said is what the child stores in its round n, from 1: a text that grows, under one key, in two parts that belong together; and another that shares its beginning and is deleted
-// each second time.
+// said is what the child stores in its round n, from 1: a text that grows, under one key, in two parts that belong together; and another
+// that shares its beginning and is deleted each second time.
 func said(n int) (chat [][]byte, other []byte) {
 	chat = [][]byte{slices.Concat(noise(1, 2000), noise(uint64(n), 300*min(n, 10))), noise(uint64(n), 500)}
 	if n%2 == 1 {

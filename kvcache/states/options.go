@@ -26,7 +26,8 @@ type Options struct {
 	Durable bool
 	// Secret seals what is stored: 32 random bytes, which the owner keeps elsewhere. nil: it is in the clear. A directory is one or the other.
 	Secret []byte
-	// Compressor compresses chunks where that saves a thirty-second or more. Chunks that are compressed are not read without; all others are read either way.
+	// Compressor compresses chunks where that saves a thirty-second or more. Chunks that are compressed are not read without; all others
+	// are read either way.
 	Compressor Compressor
 	// Network admits a directory on a network file system, or on one that may be: locks may not hold there.
 	Network bool

@@ -52,7 +52,8 @@ func (s *Store) expireNow() error {
 	return s.expire()
 }
 
-// forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller has the lock.
+// forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller
+// has the lock.
 func (s *Store) forget(st *state) error {
 	if err := s.o.disk.remove(s.manifestPath(st.ID)); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store is used by many goroutines, which put, read, find, delete and pin the same states at the same time, on a disk that is small and fails. What is
-// read is always one of what was put, as a whole.
+// A store is used by many goroutines, which put, read, find, delete and pin the same states at the same time, on a disk that is small and
+// fails. What is read is always one of what was put, as a whole.
 func TestTogether(t *testing.T) {
 	var texts [][]byte
 	for i := range uint64(4) {
