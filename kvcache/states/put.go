@@ -30,8 +30,9 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	if err == nil && s.o.Durable {
 		err = s.syncFolders(st)
 	}
+	var info Info
 	if err == nil {
-		err = s.commit(st, o)
+		info, err = s.commit(st, o)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -41,10 +42,10 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	}
 	if s.o.Durable {
 		if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
-			return st.Info, failed("put", err)
+			return info, failed("put", err)
 		}
 	}
-	return st.Info, nil
+	return info, nil
 }
 
 func checkPut(k *Key, o PutOptions, parts []Source) error {
@@ -130,12 +131,12 @@ func fill(r io.Reader, room []byte) (n int, err error) {
 	return n, err
 }
 
-// commit writes the manifest, which makes the state the one of its key.
-func (s *Store) commit(st *state, o PutOptions) error {
+// commit writes the manifest, which makes the state the one of its key, and returns what it is then.
+func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.expire(); err != nil {
-		return err
+		return Info{}, err
 	}
 	st.Stored = s.o.now()
 	st.Used = st.Stored
@@ -143,7 +144,7 @@ func (s *Store) commit(st *state, o PutOptions) error {
 		st.Expires = st.Stored.Add(o.TTL)
 	}
 	if err := s.writeManifest(st); err != nil {
-		return err
+		return Info{}, err
 	}
 	if before := s.states[st.ID]; before != nil {
 		s.remove(before)
@@ -151,7 +152,7 @@ func (s *Store) commit(st *state, o PutOptions) error {
 	s.states[st.ID] = st
 	s.index.add(st)
 	s.stats.Put++
-	return nil
+	return st.Info, nil
 }
 
 // writeManifest writes it with what a state is now. The caller has the lock.
