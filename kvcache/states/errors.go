@@ -55,7 +55,7 @@ func (e ErrInUse) Error() string {
 
 // ErrFull is a state for which there is no room, though all went that may. errors.Is(err, ErrFull{}) matches any.
 type ErrFull struct {
-	Need   int64 // bytes of the file that has no room
+	Need   int64 // bytes of the file that has no room, or of a state that is larger than the budget
 	Used   int64 // of the store's files, which are pinned, being read or written
 	Budget int64 // Options.Bytes
 	Free   int64 // of the file system
@@ -63,6 +63,9 @@ type ErrFull struct {
 }
 
 func (e ErrFull) Error() string {
+	if e.Need > e.Budget {
+		return fmt.Sprintf("states: no room for %s or more, of a budget of %s; raise Bytes", bytesize.String(e.Need), bytesize.String(e.Budget))
+	}
 	if e.Used+e.Need > e.Budget {
 		return fmt.Sprintf("states: no room for %s: %s of the budget of %s are pinned or in use; unpin or delete states, or raise Bytes",
 			bytesize.String(e.Need), bytesize.String(e.Used), bytesize.String(e.Budget))

@@ -53,6 +53,8 @@ func TestBudget(t *testing.T) {
 	requireTidy(t, s)
 	_, err = s.Put(ctx, numbered(101), PutOptions{}, sources([][]byte{make([]byte, o.Bytes+1)})...)
 	require.ErrorIs(t, err, ErrFull{}, "it would not fit as it is")
+	require.ErrorContains(t, err, "raise Bytes")
+	require.NotContains(t, err.Error(), "unpin")
 
 	// A smaller budget is in force when the directory is opened, and pinned states go when they are deleted.
 	require.NoError(t, s.Pin(infos[1].ID, false))
