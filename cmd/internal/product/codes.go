@@ -17,6 +17,8 @@ type Codes struct {
 	Decode func(dst []float32, src []byte)
 	// Scale is what the numbers of the block at a row and a column are multiplied by, of types whose scales are not in their blocks; nil: 1.
 	Scale func(row, col int) float32
+	// Fine takes thrice the time for integers of x that have 24 bits together, as float32 has, where a kernel multiplies in integers, rather than 8.
+	Fine bool
 }
 
 // bytes is those of a row's first cols weights.
@@ -86,20 +88,34 @@ type codesRoom struct {
 	words   [unit * columns * maxWord]byte  // weights for layout.tile
 	sums    [unit * many * maxLanes]float32 // [unit/together, rows, together, lanes]
 	out     [unit * many]float32            // [unit/together, rows, together]
-	one     [rowsOfNumbers]float32          // what a kernel makes of one row of x
-	x       []float32                       // rows of x for tile: chunks, [rows, pitch] of each
+	one     [unit]float32                   // what a kernel makes of one row of x
+	x       []float32                       // rows of x for tile: chunks, [rows, pitch] of each; or with what rounding left of them
 	rounded []byte                          // or for layout.tile: [rows, blocks]
 }
 
 var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}
 
 // codesUnits is Units of codes.
-func (m *Matrix) codesUnits(n int) int { return (m.Rows + unit - 1) / unit * ((n + many - 1) / many) }
+func (m *Matrix) codesUnits(n int) int { return (m.Rows + unit - 1) / unit * m.bands(n) }
+
+// bands is how often n rows of x are multiplied, each time some.
+func (m *Matrix) bands(n int) int {
+	most := many / m.times()
+	return (n + most - 1) / most
+}
+
+// times is as how many rows a row of x is multiplied.
+func (m *Matrix) times() int {
+	if m.codes.Fine && m.format.row != nil {
+		return 3
+	}
+	return 1
+}
 
 // mulCodes is Mul of codes: all units of some rows of x, and then those of the next ones.
 func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 	tmp, units, ready := codesRooms.Get().(*codesRoom), m.codesUnits(1), -1 // the first of the rows of x that are in tmp
-	bands := (n + many - 1) / many
+	bands, times := m.bands(n), m.times()
 	for u := from; u < to; u++ {
 		row, band := u%units*unit, u/units
 		first := band * n / bands
@@ -107,12 +123,12 @@ func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 		switch input := x[first*m.Cols : (first+some)*m.Cols]; {
 		case m.format.row != nil:
 			if ready != first {
-				m.round(tmp, input)
+				m.round(tmp, input, some)
 			}
-			if some < few {
-				m.fewIntegers(tmp, row, rows, some)
+			if times*some < few {
+				m.fewIntegers(tmp, row, rows, times*some)
 			} else {
-				m.manyIntegers(tmp, row, rows, some)
+				m.manyIntegers(tmp, row, rows, times*some)
 			}
 		case some == 1 && m.numbers != nil && m.numbers.row != nil && m.Cols%m.kernel.lanes == 0:
 			m.oneRow(tmp, input, row, rows)
@@ -123,23 +139,32 @@ func (m *Matrix) mulCodes(out, x []float32, n int, add bool, from, to int) {
 			m.manyRows(tmp, row, rows, some)
 		}
 		ready = first
+		if times*some == 1 {
+			put(out[first*m.Rows+row:][:rows], tmp.out[:], add)
+			continue
+		}
 		for c := 0; c < rows; c += together {
-			sums := tmp.out[c*some:]
 			for r := range some {
-				to, from := out[(first+r)*m.Rows+row+c:], (*[together]float32)(sums[r*together:])
-				if left := rows - c; add {
-					for i := range min(left, together) {
-						to[i] += from[i]
-					}
-				} else if left >= together {
-					*(*[together]float32)(to) = *from
-				} else {
-					copy(to, from[:left])
+				from := tmp.out[c*times*some+r*together:]
+				for part := 1; part < times; part++ {
+					put(from[:together], from[part*some*together:], true)
 				}
+				put(out[(first+r)*m.Rows+row:][c:min(c+together, rows)], from, add)
 			}
 		}
 	}
 	codesRooms.Put(tmp)
+}
+
+// put sets to to from, or with add adds that.
+func put(to, from []float32, add bool) {
+	if !add {
+		copy(to, from)
+		return
+	}
+	for i := range to {
+		to[i] += from[i]
+	}
 }
 
 // group is how many rows of weights a kernel takes at row c of some, and how far apart they are: the last ones alone, as often as it takes rows.

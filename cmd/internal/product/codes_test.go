@@ -67,7 +67,9 @@ func cols(t ggml.Type, n int) int { return max(n/t.Block, 1) * t.Block }
 
 // matrix is random weights.
 func matrix(rng *rand.Rand, k *kernel, t ggml.Type, rows, cols int) *Matrix {
-	return packCodes(k, codesOf(t), rows, cols, stored(rng, t, rows*cols))
+	codes := codesOf(t)
+	codes.Fine = rng.IntN(2) == 0
+	return packCodes(k, codes, rows, cols, stored(rng, t, rows*cols))
 }
 
 // checkCodes holds a product of all units, in that many parts, against float64 and the definition of the type. What is maxWidth
@@ -112,9 +114,9 @@ func checkCodes(t require.TestingT, m *Matrix, rng *rand.Rand, n, parts int, add
 	}
 }
 
-// rounding is how far integers of 15 bits in the place of x may be off, times weights w, where m's kernel rounds x.
+// rounding is how far integers of 8 or 24 bits in the place of x may be off, times weights w, where m's kernel rounds x.
 func rounding(m *Matrix, w, x []float32) (sum float64) {
-	if m.format.round == nil {
+	if m.format.row == nil {
 		return 0
 	}
 	for i := 0; i < len(w); i += m.codes.Block {
@@ -122,7 +124,10 @@ func rounding(m *Matrix, w, x []float32) (sum float64) {
 		for j := i; j < i+m.codes.Block; j++ {
 			largest, weights = max(largest, math.Abs(float64(x[j]))), weights+math.Abs(float64(w[j]))
 		}
-		sum += largest / (1<<15 - 2) * weights
+		sum += largest / (2 * full) * weights
+	}
+	if m.codes.Fine {
+		return sum / (2 * full) / (2 * full) * 1.01
 	}
 	return sum
 }
@@ -134,7 +139,7 @@ func TestCodes(t *testing.T) {
 		for _, typ := range ggmlTypes {
 			for _, rows := range []int{1, 2, 3, 4, 5, 7, unit - 1, unit, unit + 1} {
 				m := matrix(rng, k, typ, rows, cols(typ, 75))
-				for _, n := range []int{1, 2, 3, 5, 6, 7, 10} {
+				for _, n := range []int{1, 2, 3, 5, 6, 7, 10, few - 1, few, few + 1} {
 					checkCodes(t, m, rng, n, 1, n%2 == 0)
 				}
 			}

@@ -1,39 +1,79 @@
 package product
 
-import "slices"
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
 
-// layout is how a kernel multiplies in integers. x is rounded to integers of 15 bits, with a scale for each block: an error of at most a
-// 32,766th of the block's largest magnitude; magnitudes below 2^-100 are zeros. Sums of a block are exact, in lanes of the layout's order of
+// layout is how a kernel multiplies in integers. x is rounded to integers of 8 bits, with a scale for each block: an error of at most a
+// 254th of the block's largest magnitude, as llama.cpp makes. If Codes are fine, what is left is rounded and multiplied as
+// another row, and what is left of that again. Magnitudes below 2^-100 are zeros. Sums of a block are exact, in lanes of
 // columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as float32 has it: it
-// overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-112.
+// overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-119.
 //
 // A row of x has the same bits alone and as one of many.
 type layout struct {
-	round func(out *byte, x *float32, blocks int) // out: [blocks, x]
+	one, many rounded // of x, for format.row and for tile
 	// tile adds to sums, [rows, together, lanes], what format.row folds: the products of rows of x, rounded, with together rows of words.
-	tile func(sums *float32, x *byte, xStride int, w *byte, wStride, rows, blocks int)
-	x, w int // bytes of a block of x, rounded, and of weights as words
+	tile tile
+	w    int // bytes of a block of weights as words
+}
+
+type tile func(sums *float32, x *byte, xStride int, w *byte, wStride, rows, blocks int)
+
+// rounded is a form of x in integers.
+type rounded struct {
+	round func(out *byte, x *float32, blocks int) // out: [blocks, size]
+	size  int                                     // bytes of a block
 }
 
 // format is a kernel's functions for a type of codes.
 type format struct {
 	layout
-	// row sets out, [together], to the products of x, rounded, with together rows of codes, stride bytes apart.
-	row   func(out *float32, x, w *byte, stride, blocks int)
+	// row sets out, [n, together], to the products of x, rounded, with rows of codes, stride bytes apart.
+	row   func(out *float32, x, w *byte, stride, blocks, n int)
 	words func(out, w *byte, blocks int) // weights for tile: [blocks, w]
 }
 
 const (
-	few     = 4 // rows of x at which weights are expanded to words
-	maxWord = 3 // bytes of a weight as a word, with its share of factors
+	few     = 16 // rows of x at which weights are expanded to words
+	maxWord = 3  // bytes of a weight as a word, with its share of factors
 )
 
-// round sets what m's format makes of rows of x.
-func (m *Matrix) round(tmp *codesRoom, x []float32) {
+// round sets what m's format makes of n rows of x.
+func (m *Matrix) round(tmp *codesRoom, x []float32, n int) {
+	form := m.format.many
+	if m.times()*n < few {
+		form = m.format.one
+	}
+	if m.times() > 1 {
+		x = m.withRest(tmp, x)
+	}
 	blocks := len(x) / m.codes.Block
-	size := blocks * m.format.x
-	tmp.rounded = slices.Grow(tmp.rounded[:0], size)[:size]
-	m.format.round(&tmp.rounded[0], &x[0], blocks)
+	tmp.rounded = slices.Grow(tmp.rounded[:0], blocks*form.size)[:blocks*form.size]
+	form.round(&tmp.rounded[0], &x[0], blocks)
+}
+
+// withRest is rows of x, as many of what rounding leaves of them, and so on.
+func (m *Matrix) withRest(tmp *codesRoom, x []float32) []float32 {
+	block, form := m.codes.Block, m.format.one
+	blocks := len(x) / block
+	tmp.rounded = slices.Grow(tmp.rounded[:0], blocks*form.size)[:blocks*form.size]
+	tmp.x = append(tmp.x[:0], x...)
+	for part := 1; part < m.times(); part++ {
+		rounded := tmp.x[(part-1)*len(x):]
+		form.round(&tmp.rounded[0], &rounded[0], blocks)
+		tmp.x = append(tmp.x, rounded...)
+		for i := range blocks {
+			from, rest := tmp.rounded[i*form.size:(i+1)*form.size], tmp.x[part*len(x)+i*block:][:block]
+			scale := math.Float32frombits(binary.LittleEndian.Uint32(from[form.size-4:]))
+			for j := range rest {
+				rest[j] -= float32(float32(int8(from[j])) * scale)
+			}
+		}
+	}
+	return tmp.x
 }
 
 // fewIntegers is some rows of weights times n rows of x: codes stay in registers.
@@ -41,11 +81,18 @@ func (m *Matrix) fewIntegers(tmp *codesRoom, row, rows, n int) {
 	blocks := m.Cols / m.codes.Block
 	for c := 0; c < rows; {
 		taken, stride := m.group(c, rows, together)
-		for r := range n {
-			m.format.row(&tmp.one[0], &tmp.rounded[r*blocks*m.format.x], &m.data[(row+c)*m.codes.bytes(m.Cols)], stride, blocks)
-			copy(tmp.out[(c/together*n+r)*together+c%together:], tmp.one[:taken])
+		groups := max((rows-c)/together, 1)
+		to := tmp.one[:]
+		if n == 1 {
+			to = tmp.out[c:] // where it belongs
 		}
-		c += taken
+		for r := range n {
+			m.format.row(&to[0], &tmp.rounded[r*blocks*m.format.one.size], &m.data[(row+c)*m.codes.bytes(m.Cols)], stride, blocks, groups)
+			for g := 0; g < groups && n > 1; g++ {
+				copy(tmp.out[((c/together+g)*n+r)*together+c%together:], tmp.one[g*together:][:taken])
+			}
+		}
+		c += taken * groups
 	}
 }
 
@@ -61,7 +108,7 @@ func (m *Matrix) manyIntegers(tmp *codesRoom, row, rows, n int) {
 		}
 		for first := 0; first < n; first += strip {
 			for g := range groups {
-				f.tile(&tmp.sums[g*each+first*together*m.kernel.lanes], &tmp.rounded[(first*m.Cols+col)/block*f.x], m.Cols/block*f.x,
+				f.tile(&tmp.sums[g*each+first*together*m.kernel.lanes], &tmp.rounded[(first*m.Cols+col)/block*f.many.size], m.Cols/block*f.many.size,
 					&tmp.words[g*together*chunk/block*f.w], chunk/block*f.w, min(strip, n-first), blocks)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const full = 127 // of a rounded x
+
 // integers is the kernels and types whose products are in integers.
 func integers(run func(k *kernel, typ ggml.Type)) {
 	for _, k := range available {
@@ -33,7 +35,7 @@ func exact(m *Matrix, r int, x []float32) (sum, size float64) {
 	return sum, size
 }
 
-// checkExact holds products of x, whose blocks are integers of 15 bits times a power of two, against float64.
+// checkExact holds products of x, whose blocks are integers of 8 bits times a power of two, against float64.
 func checkExact(t *testing.T, m *Matrix, x []float32, n int) {
 	out := make([]float32, n*m.Rows)
 	m.Mul(out, x, n, false, 0, m.Units(n))
@@ -45,7 +47,7 @@ func checkExact(t *testing.T, m *Matrix, x []float32, n int) {
 	}
 }
 
-// What integers of 15 bits have is not rounded: a block's scale is exact where its largest magnitude is 2^14-1 times a power of two.
+// What integers of 8 bits have is not rounded: a block's scale is exact where its largest magnitude is 127 times a power of two.
 func TestIntegersAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	integers(func(k *kernel, typ ggml.Type) {
@@ -55,9 +57,9 @@ func TestIntegersAreExact(t *testing.T) {
 			for i := 0; i < len(x); i += typ.Block {
 				unit := math.Ldexp(1, rng.IntN(40)-20)
 				for j := range typ.Block {
-					x[i+j] = float32(unit * float64(rng.IntN(1<<15-1)-(1<<14-1)))
+					x[i+j] = float32(unit * float64(rng.IntN(2*full+1)-full))
 				}
-				x[i+rng.IntN(typ.Block)] = float32(unit * (1<<14 - 1))
+				x[i+rng.IntN(typ.Block)] = float32(unit * full)
 			}
 			checkExact(t, m, x, n)
 		}
@@ -87,7 +89,7 @@ func TestIntegersDoNotOverflow(t *testing.T) {
 				for _, sign := range []float32{1, -1} {
 					x := make([]float32, few*m.Cols)
 					for i := range x {
-						x[i] = sign * (1<<14 - 1)
+						x[i] = sign * full
 					}
 					checkExact(t, m, x, 1)
 					checkExact(t, m, x, few)
@@ -107,7 +109,7 @@ func TestExponents(t *testing.T) {
 			m := packCodes(k, codesOf(typ), 1, 32, append([]byte{byte(e)}, bytes.Repeat([]byte{0x12}, 16)...))
 			x := make([]float32, few*m.Cols)
 			for i := range x {
-				x[i] = float32(math.Ldexp(1<<14-1, 14-e/2))
+				x[i] = float32(math.Ldexp(full, 21-e/2))
 			}
 			if e == 255 { // of which only halves are finite
 				m.data = append([]byte{byte(e)}, bytes.Repeat([]byte{0x11}, 16)...)

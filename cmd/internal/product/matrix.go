@@ -4,7 +4,7 @@
 //
 // Numbers, and codes of types without functions of their own, become float32 without rounding, and products are added up in float32. So
 // a result has the same bits as that of the same weights stored as f32. Types with functions of their own are multiplied in integers,
-// by activations that are rounded to 15 bits (see layout). Either way a result has the same bits whatever is computed beside it, and
+// by activations that are rounded to 8 or 24 bits (see layout). Either way a result has the same bits whatever is computed beside it, and
 // however the work is divided. Between kernels bits differ.
 package product
 
@@ -100,6 +100,9 @@ func (m *Matrix) Units(n int) int {
 // Nanoseconds is about how long the product with n rows takes one thread.
 func (m *Matrix) Nanoseconds(n int) int {
 	took := n * m.Rows * m.Cols / m.kernel.speed
+	if m.codes != nil {
+		took *= m.times()
+	}
 	if m.codes != nil && m.codes.Block > 1 && m.format.row == nil {
 		took += m.Rows * m.Cols * ((n + many - 1) / many) // decoded in Go
 	}

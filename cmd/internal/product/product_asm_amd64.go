@@ -4,6 +4,24 @@
 
 package product
 
+// tileOf32VNNI adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 32.
+// Strides are in bytes.
+//
+//go:noescape
+func tileOf32VNNI(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
+
+// tileOf256VNNI adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
+//
+//go:noescape
+func tileOf256VNNI(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
+
+// tileWithMinsVNNI adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
+// Strides are in bytes.
+//
+//go:noescape
+func tileWithMinsVNNI(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
+
 // tileAVX2 adds to sums, [rows, 4, 8], the products of rows of x with 4 of w, each lane those of its columns.
 // cols is a multiple of 8. Strides are in elements.
 //
@@ -45,10 +63,25 @@ func rowBF16AVX2(out *float32, x *float32, w *byte, stride int, vectors int)
 //go:noescape
 func decodeBF16AVX2(out *float32, w *byte, vectors int)
 
-// roundOf32AVX2 sets out, [blocks, 96], to blocks of 32 columns of x as integers.
+// bytesOf32AVX2 sets out, [blocks, 64], to blocks of 32 columns of x as integers of 8 bits.
 //
 //go:noescape
-func roundOf32AVX2(out *byte, x *float32, blocks int)
+func bytesOf32AVX2(out *byte, x *float32, blocks int)
+
+// integersOf32AVX2 sets out, [blocks, 96], to blocks of 32 columns of x as integers of 16 bits.
+//
+//go:noescape
+func integersOf32AVX2(out *byte, x *float32, blocks int)
+
+// bytesOf256AVX2 sets out, [blocks, 320], to blocks of 256 columns of x as integers of 8 bits.
+//
+//go:noescape
+func bytesOf256AVX2(out *byte, x *float32, blocks int)
+
+// integersOf256AVX2 sets out, [blocks, 576], to blocks of 256 columns of x as integers of 16 bits.
+//
+//go:noescape
+func integersOf256AVX2(out *byte, x *float32, blocks int)
 
 // tileOf32AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 32.
 // Strides are in bytes.
@@ -56,21 +89,11 @@ func roundOf32AVX2(out *byte, x *float32, blocks int)
 //go:noescape
 func tileOf32AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// roundOf256AVX2 sets out, [blocks, 544], to blocks of 256 columns of x as integers.
-//
-//go:noescape
-func roundOf256AVX2(out *byte, x *float32, blocks int)
-
 // tileOf256AVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
 // Strides are in bytes.
 //
 //go:noescape
 func tileOf256AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
-
-// roundWithMinsAVX2 sets out, [blocks, 576], to blocks of 256 columns of x as integers.
-//
-//go:noescape
-func roundWithMinsAVX2(out *byte, x *float32, blocks int)
 
 // tileWithMinsAVX2 adds to sums, [rows, 4, 8], the products of rows of x, rounded, with 4 of weights as words, in blocks of 256.
 // Strides are in bytes.
@@ -78,90 +101,90 @@ func roundWithMinsAVX2(out *byte, x *float32, blocks int)
 //go:noescape
 func tileWithMinsAVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// rowQ80AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q80, stride bytes apart, of that many blocks of 32.
+// rowQ80AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q80, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsQ80AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q80.
 //
 //go:noescape
 func wordsQ80AVX2(out *byte, w *byte, blocks int)
 
-// rowQ40AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q40, stride bytes apart, of that many blocks of 32.
+// rowQ40AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q40, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsQ40AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q40.
 //
 //go:noescape
 func wordsQ40AVX2(out *byte, w *byte, blocks int)
 
-// rowQ50AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q50, stride bytes apart, of that many blocks of 32.
+// rowQ50AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q50, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsQ50AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as Q50.
 //
 //go:noescape
 func wordsQ50AVX2(out *byte, w *byte, blocks int)
 
-// rowIQ4NLAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
+// rowIQ4NLAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsIQ4NLAVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as IQ4NL.
 //
 //go:noescape
 func wordsIQ4NLAVX2(out *byte, w *byte, blocks int)
 
-// rowMXFP4AVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
+// rowMXFP4AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
-func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsMXFP4AVX2 sets out, [blocks, 96], to blocks of 32 weights as words, of weights as MXFP4.
 //
 //go:noescape
 func wordsMXFP4AVX2(out *byte, w *byte, blocks int)
 
-// rowQ4KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
+// rowQ4KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
-func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsQ4KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q4K.
 //
 //go:noescape
 func wordsQ4KAVX2(out *byte, w *byte, blocks int)
 
-// rowQ5KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
+// rowQ5KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
-func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsQ5KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q5K.
 //
 //go:noescape
 func wordsQ5KAVX2(out *byte, w *byte, blocks int)
 
-// rowQ6KAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
+// rowQ6KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
-func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
-// wordsQ6KAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as Q6K.
+// wordsQ6KAVX2 sets out, [blocks, 608], to blocks of 256 weights as words, of weights as Q6K.
 //
 //go:noescape
 func wordsQ6KAVX2(out *byte, w *byte, blocks int)
 
-// rowIQ4XSAVX2 sets out, [4], to the products of x, rounded, with 4 rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
+// rowIQ4XSAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
-func rowIQ4XSAVX2(out *float32, x *byte, w *byte, stride int, blocks int)
+func rowIQ4XSAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 
 // wordsIQ4XSAVX2 sets out, [blocks, 544], to blocks of 256 weights as words, of weights as IQ4XS.
 //

@@ -113,7 +113,7 @@ func (a *archive) matrix(t tensor, rows, cols int) *product.Matrix {
 		m = product.PackBytes(e.dtype, rows, cols, t.data, func(panels int, f func(from, to int)) { a.share(len(t.data), panels, f) })
 	} else {
 		block := max(e.group, t.run)
-		codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale}
+		codes := product.Codes{Name: t.encoding, Block: block, Bytes: block / e.group * e.bytes, Decode: e.decode, Scale: t.scale, Fine: a.size() <= cacheSize}
 		m = product.PackCodes(codes, rows, cols, t.data)
 	}
 	a.allFinite(t, m)

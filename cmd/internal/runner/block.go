@@ -101,9 +101,7 @@ func (r *Runner[B]) attention(l, n int) {
 	case b.Latent != (latent{}):
 		r.latent(b, w, n)
 	default:
-		r.linear(r.q.host, &w.Q, r.h, n, false)
-		r.linear(r.k.host, &w.K, r.h, n, false)
-		r.linear(r.v.host, &w.V, r.h, n, false)
+		r.linears(r.h, n, false, projection{r.q.host, &w.Q}, projection{r.k.host, &w.K}, projection{r.v.host, &w.V})
 	}
 	if b.QKNorm { // before they rotate, which does not change lengths
 		rms(r.q.host, r.q.host[:n*b.Heads*b.HeadDim], w.QNorm, n*b.Heads, float64(r.model.Eps))

@@ -70,7 +70,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 	}
 	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
 	logits = Logits{Rows: n, Cols: m.Vocab, Data: r.floats("logits", n*m.Vocab)}
-	r.multiply(logits.Data, m.Output, r.h, n, false)
+	r.multiply(logits.Data, m.Output, r.h, n)
 	if limit := float64(m.LogitCap); limit > 0 {
 		for i, v := range logits.Data {
 			logits.Data[i] = float32(limit * math.Tanh(float64(v)/limit))
@@ -160,15 +160,19 @@ func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
 // feedForward computes n rows of a gated block, dst = block(in), or with add adds that.
 func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForward, in []float32, n int) {
 	hidden, of, step := w.Down.Cols, activations[act], 1
-	gate := r.project("gate", &w.Gate, in, n)
+	gate := r.floats("gate", n*w.Gate.Rows)
 	up, inner := gate[1:], gate
 	if w.Up.Matrix != nil {
-		up = r.project("up", &w.Up, in, n)
+		up = r.floats("up", n*hidden)
+		r.linears(in, n, false, projection{gate, &w.Gate}, projection{up, &w.Up})
 	} else { // after each gate
+		r.linear(gate, &w.Gate, in, n, false)
 		inner, step = r.floats("inner", n*hidden), 2
 	}
-	split(r.model.path, parts(r.threads, n, 8*n*hidden), n, func(from, to int) {
-		for i := from * hidden; i < to*hidden; i++ {
+	const each, nanoseconds = 64, 20 // numbers of a unit, and of a number
+	units := (n*hidden + each - 1) / each
+	split(r.model.path, parts(r.threads, units, nanoseconds*n*hidden), units, func(from, to int) {
+		for i := from * each; i < min(to*each, n*hidden); i++ {
 			inner[i] = of(gate[i*step], up[i*step])
 		}
 	})

@@ -68,7 +68,7 @@ func (r *Runner[B]) ofHeads(dst []float32, to int, heads []*product.Matrix, src 
 		for t := range n {
 			copy(in[t*m.Cols:(t+1)*m.Cols], src[(t*len(heads)+h)*from:])
 		}
-		r.multiply(out, m, in, n, false)
+		r.multiply(out, m, in, n)
 		for t := range n {
 			copy(dst[(t*len(heads)+h)*to:], out[t*m.Rows:(t+1)*m.Rows])
 		}

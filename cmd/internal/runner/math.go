@@ -1,10 +1,7 @@
 package runner
 
 import (
-	"errors"
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
@@ -35,21 +32,26 @@ const clampedSwiGLU = "swiglu_oai"
 
 // activations are what becomes of a gate and what it gates.
 var activations = map[string]func(gate, up float32) float32{
-	"silu": func(gate, up float32) float32 {
-		g := float64(gate)
-		return float32(g/(1+math.Exp(-g))) * up
-	},
-	"gelu_pytorch_tanh": func(gate, up float32) float32 {
-		g := float64(gate)
-		return float32(g/2*(1+math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))) * up
+	"silu": func(gate, up float32) float32 { return gate * sigmoid(gate) * up },
+	"gelu_pytorch_tanh": func(gate, up float32) float32 { // 1 + tanh(x) is 2·sigmoid(2x)
+		return gate * sigmoid(2*math.Sqrt2/math.SqrtPi*(gate+0.044715*gate*gate*gate)) * up
 	},
 	clampedSwiGLU: func(gate, up float32) float32 {
-		g := min(float64(gate), 7)
-		return float32((min(max(float64(up), -7), 7) + 1) * g / (1 + math.Exp(-1.702*g)))
+		gate = min(gate, 7)
+		return (min(max(up, -7), 7) + 1) * gate * sigmoid(1.702*gate)
 	},
 }
 
-func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+// sigmoid is 1/(1+e^-x), to a few of the last bits.
+func sigmoid(x float32) float32 {
+	const round = 3 << 22                             // of which the last bit is 1
+	const high, low = 0x1.62p-1, math.Ln2 - 0x1.62p-1 // of which n times the first one is exact
+	x = min(max(-x, -87), 87)
+	n := x*math.Log2E + round
+	r := x - float32((n-round)*high) - (n-round)*low
+	e := 1 + r*(1+r*(1./2+r*(1./6+r*(1./24+r*(1./120+r*(1./720))))))
+	return 1 / (1 + e*math.Float32frombits((math.Float32bits(n)+127)<<23))
+}
 
 func scale(x []float32, by float32) {
 	for i := range x {
@@ -72,15 +74,39 @@ func (r *Runner[B]) project(temporary string, w *Matrix, x []float32, n int) []f
 
 // linear computes n rows of dst = x·wᵀ + bias, or with add adds that.
 func (r *Runner[B]) linear(dst []float32, w *Matrix, x []float32, n int, add bool) {
-	r.multiply(dst, w.Matrix, x, n, add)
-	for t := range n {
-		addScaled(dst[t*len(w.Bias):], w.Bias, 1)
+	r.linears(x, n, add, projection{dst, w})
+}
+
+// projection is a matrix and where its product goes.
+type projection struct {
+	dst []float32
+	w   *Matrix
+}
+
+// linears computes n rows of each dst = x·wᵀ + bias, or with add adds that: all as one product, which threads share.
+func (r *Runner[B]) linears(x []float32, n int, add bool, of ...projection) {
+	units, work := 0, 0
+	for _, p := range of {
+		units, work = units+p.w.Units(n), work+r.work(p.w.Matrix, n)
+	}
+	split(r.model.path, parts(r.threads, units, work), units, func(from, to int) {
+		for _, p := range of {
+			if here := p.w.Units(n); from < here && to > 0 {
+				p.w.Mul(p.dst, x, n, add, max(from, 0), min(to, here))
+			}
+			from, to = from-p.w.Units(n), to-p.w.Units(n)
+		}
+	})
+	for _, p := range of {
+		for t := range n {
+			addScaled(p.dst[t*len(p.w.Bias):], p.w.Bias, 1)
+		}
 	}
 }
 
-// multiply computes n rows of dst = x·wᵀ, or with add adds that.
-func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
-	split(r.model.path, parts(r.threads, w.Units(n), r.work(w, n)), w.Units(n), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+// multiply computes n rows of dst = x·wᵀ.
+func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int) {
+	r.linear(dst, &Matrix{Matrix: w}, x, n, false)
 }
 
 // What processors have for a thread, about: bytes of the last cache, and bytes that memory gives in a nanosecond.
@@ -95,41 +121,4 @@ func (r *Runner[B]) work(w *product.Matrix, n int) int {
 		return max(w.Nanoseconds(n), w.Bytes()/memoryRate)
 	}
 	return w.Nanoseconds(n)
-}
-
-// least is the nanoseconds of work that pay for a goroutine, which on another processor begins 10 to 60 µs later.
-const least = 50_000
-
-// parts is how many threads share n units of work: each has the least, or one thread has all.
-func parts(threads, n, nanoseconds int) int { return max(min(threads, n, nanoseconds/least), 1) }
-
-// pieces is how many each part is taken in, so that a thread that begins late leaves more to the others; fewer where one would have less
-// than some units, for what these have in common, such as rows of x that are rounded, is done anew for each.
-const pieces, someUnits = 4, 4
-
-// split divides n units into parts, which may read from the files of a path, and returns when all are done. It fails where a file cannot be read.
-func split(path string, parts, n int, f func(from, to int)) {
-	if parts == 1 {
-		f(0, n)
-		return
-	}
-	var wg sync.WaitGroup
-	var taken atomic.Int64
-	failed, all := make([]error, parts), min(parts*pieces, max(parts, n/someUnits))
-	for i := range parts {
-		part := func() {
-			failed[i] = guarded(path, func() {
-				for at := int(taken.Add(1)) - 1; at < all; at = int(taken.Add(1)) - 1 {
-					f(at*n/all, (at+1)*n/all)
-				}
-			})
-		}
-		if i < parts-1 {
-			wg.Go(part)
-		} else {
-			part()
-		}
-	}
-	wg.Wait()
-	check(errors.Join(failed...))
 }

@@ -33,7 +33,7 @@ func TestMultiply(t *testing.T) {
 		want := make([]float32, n*rows)
 		for tok := range n {
 			one := &Runner[*cpu.Buffer]{model: m, threads: 1}
-			one.multiply(want[tok*rows:], m.Embed, x[tok*cols:], 1, false)
+			one.multiply(want[tok*rows:], m.Embed, x[tok*cols:], 1)
 			wide := make([]float64, cols)
 			for i := range wide {
 				wide[i] = float64(x[tok*cols+i])
@@ -45,7 +45,7 @@ func TestMultiply(t *testing.T) {
 		for threads := range 4 {
 			r := &Runner[*cpu.Buffer]{model: m, threads: threads + 1}
 			got := make([]float32, n*rows)
-			r.multiply(got, m.Embed, x, n, false)
+			r.multiply(got, m.Embed, x, n)
 			require.Equal(t, want, got, "%v on %d threads", size, threads+1)
 		}
 	}
@@ -140,4 +140,15 @@ func TestNorm(t *testing.T) {
 	rms(out, []float32{3, -4, 0, 0}, []float32{1, 2}, 2, 1e-5)
 	scale := 1 / math.Sqrt(12.5+1e-5)
 	require.InDeltaSlice(t, []float64{3 * scale, -8 * scale, 0, 0}, []float64{float64(out[0]), float64(out[1]), float64(out[2]), float64(out[3])}, 1e-6)
+}
+
+func TestSigmoid(t *testing.T) {
+	for x := float32(-120); x < 120; x += 0x1p-7 {
+		want := 1 / (1 + math.Exp(-float64(x)))
+		require.InDelta(t, want, sigmoid(x), 4e-7*want+0x1p-125, "%v", x)
+	}
+	for _, x := range []float32{0, float32(math.Inf(1)), float32(math.Inf(-1))} {
+		require.InDelta(t, 1/(1+math.Exp(-float64(x))), sigmoid(x), 0x1p-125)
+	}
+	require.True(t, math.IsNaN(float64(sigmoid(float32(math.NaN())))))
 }

@@ -18,10 +18,13 @@ type dots struct {
 	free []reg.VecPhysical // after held constants
 }
 
-// decoded is the functions of weights that are decoded to float32, and those of each format. There are none of AVX-512: processors that
-// have it run those of AVX2.
+// decoded is the functions of weights that are decoded to float32, and those of each format. Processors with AVX-512 run those of AVX2 as well,
+// but for the products of many rows in integers, which VNNI has an instruction for; those of one row gain nothing by it.
 func decoded(g *generator) {
 	if g.wide() {
+		for _, l := range []layout{of32, of256, mins} {
+			integerTile(&generator{Context: g.Context, isa: vnni}, l)
+		}
 		return
 	}
 	dotTile(g)
@@ -30,8 +33,12 @@ func decoded(g *generator) {
 		floatRow(g, s)
 		decodeFloats(g, s)
 	}
+	for _, l := range []layout{of32, of256} {
+		for integer := 1; integer <= 2; integer++ {
+			round(g, l, integer)
+		}
+	}
 	for _, l := range []layout{of32, of256, mins} {
-		round(g, l)
 		integerTile(g, l)
 	}
 	for _, f := range formats() {

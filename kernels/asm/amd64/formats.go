@@ -13,21 +13,20 @@ var low4of8 = constant{"low4of8", every(0x0f0f0f0f)}
 func formats() []format {
 	none := func(*dots, func(int) operand.Mem, operand.Mem) {}
 	return []format{
-		{name: "Q80", layout: of32, bytes: 34, turn: 32, prepare: none, codes: codesQ80, factor: halfAt(0)},
-		{name: "Q40", layout: of32, bytes: 18, turn: 32, prepare: none, codes: codesQ40, factor: halfAt(0), constants: []constant{words("low4of16", 15), words("half", 8)}},
-		{name: "Q50", layout: of32, bytes: 22, turn: 32, prepare: none, codes: codesQ50, factor: halfAt(0),
+		{name: "Q80", layout: of32, bytes: 34, signed: true, prepare: none, codes: codesQ80, factor: halfAt(0)},
+		{name: "Q40", layout: of32, bytes: 18, signed: true, prepare: none, codes: codesQ40, factor: halfAt(0), constants: []constant{low4of8, bytesOf("half4", func(int) byte { return 8 })}},
+		{name: "Q50", layout: of32, bytes: 22, signed: true, prepare: none, codes: codesQ50, factor: halfAt(0),
 			constants: []constant{low4of8, bytesOf("fifthOf", func(i int) byte { return byte(i / 8) }), bytesOf("bitOf", func(i int) byte { return 1 << (i % 8) }),
 				bytesOf("half5", func(int) byte { return 0xf0 })}},
-		{name: "IQ4NL", layout: of32, bytes: 18, turn: 32, prepare: none, codes: codesOfTable(2), factor: halfAt(0), constants: []constant{low4of8, nonlinear}},
-		{name: "MXFP4", layout: of32, bytes: 17, turn: 32, prepare: none, codes: codesOfTable(1), factor: exponent, constants: []constant{low4of8, floats4}},
-		{name: "Q4K", layout: mins, bytes: 144, turn: 64, prepare: scalesQ4K, codes: codesQ4K, factor: halfAt(0),
-			scale: scaleOfByte, scaleWords: scaleWordsOfByte, constants: []constant{words("low4of16", 15)}},
-		{name: "Q5K", layout: mins, bytes: 176, turn: 64, prepare: scalesQ4K, codes: codesQ5K, factor: halfAt(0),
-			scale: scaleOfByte, scaleWords: scaleWordsOfByte, constants: []constant{words("low4of16", 15), words("fifthOf16", 16)}},
-		{name: "Q6K", layout: of256, bytes: 210, turn: 32, prepare: scalesQ6K, codes: codesQ6K, factor: halfAt(208), scale: scaleOfHalves, scaleWords: scaleWordsOfHalves,
-			constants: []constant{low4of8, {"bits4and5", every(0x30303030)}, {"none", every(0)}, words("half6", 32)}},
-		{name: "IQ4XS", layout: of256, bytes: 136, turn: 32, scratch: 32, prepare: scalesIQ4XS, codes: codesIQ4XS, factor: halfAt(0),
-			scale: scaleOfGroup, scaleWords: scaleWordsOfGroup, constants: []constant{low4of8, nonlinear, {"none", every(0)}}},
+		{name: "IQ4NL", layout: of32, bytes: 18, signed: true, prepare: none, codes: codesOfTable(2), factor: halfAt(0), constants: []constant{low4of8, nonlinear}},
+		{name: "MXFP4", layout: of32, bytes: 17, signed: true, prepare: none, codes: codesOfTable(1), factor: exponent, constants: []constant{low4of8, floats4}},
+		{name: "Q4K", layout: mins, bytes: 144, prepare: scalesQ4K, codes: codesQ4K, factor: halfAt(0), factorOfMins: halfAt(2), scale: scaleOfByte, constants: []constant{low4of8}},
+		{name: "Q5K", layout: mins, bytes: 176, prepare: scalesQ4K, codes: codesQ5K, factor: halfAt(0), factorOfMins: halfAt(2), scale: scaleOfByte,
+			constants: []constant{low4of8, bytesOf("fifth", func(int) byte { return 16 })}},
+		{name: "Q6K", layout: mins, bytes: 210, prepare: scalesQ6K, codes: codesQ6K, factor: halfAt(208), scale: scaleOfHalves,
+			constants: []constant{low4of8, {"bits4and5", every(0x30303030)}}},
+		{name: "IQ4XS", layout: of256, bytes: 136, signed: true, scratch: 32, prepare: scalesIQ4XS, codes: codesIQ4XS, factor: halfAt(0),
+			scale: scaleOfGroup, constants: []constant{low4of8, nonlinear}},
 	}
 }
 
@@ -51,20 +50,16 @@ var (
 	floats4   = tableOf("floats4", 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12) // twice the numbers of E2M1
 )
 
-// halfAt is a factor in binary16, which that of mins follows.
-func halfAt(disp int) func(d *dots, m func(int) operand.Mem, mins bool, to reg.VecPhysical) {
-	return func(d *dots, m func(int) operand.Mem, mins bool, to reg.VecPhysical) {
-		disp := disp
-		if mins {
-			disp += 2
-		}
+// halfAt is a factor in binary16.
+func halfAt(disp int) func(d *dots, m func(int) operand.Mem, to reg.VecPhysical) {
+	return func(d *dots, m func(int) operand.Mem, to reg.VecPhysical) {
 		d.VPBROADCASTW(m(disp), d.half(to))
 		d.VCVTPH2PS(d.half(to), to)
 	}
 }
 
 // exponent is a factor of which there is the exponent e, for numbers that are doubled: 2^(e-128), which is subnormal where e is 0 or 1.
-func exponent(d *dots, m func(int) operand.Mem, _ bool, to reg.VecPhysical) {
+func exponent(d *dots, m func(int) operand.Mem, to reg.VecPhysical) {
 	e, normal, small := reg.RCX, d.GP64(), d.GP64()
 	d.MOVBQZX(m(0), e)
 	d.LEAQ(at(e, -1), normal)
@@ -77,48 +72,20 @@ func exponent(d *dots, m func(int) operand.Mem, _ bool, to reg.VecPhysical) {
 	d.VBROADCASTSS(to.AsX(), to)
 }
 
-// scaleOfGroup and scaleWordsOfGroup multiply by the group's scale, an int32 in scratch.
-func scaleOfGroup(d *dots, v reg.VecPhysical, scratch operand.Mem, i int) {
-	d.VPBROADCASTD(scratch.Offset(4*i), d.free[0])
-	d.VPMULLD(d.free[0], v, v)
+// scaleOfGroup is the group's scale, an int32 in scratch.
+func scaleOfGroup(d *dots, to reg.VecPhysical, scratch operand.Mem, i int) {
+	d.VPBROADCASTW(scratch.Offset(4*i), to)
 }
 
-func scaleWordsOfGroup(d *dots, v reg.VecPhysical, scratch operand.Mem, i int) {
-	d.VPBROADCASTW(scratch.Offset(4*i), d.free[0])
-	d.VPMULLW(d.free[0], v, v)
+// scaleOfByte is a byte of those that are in both halves of free[5].
+func scaleOfByte(d *dots, to reg.VecPhysical, _ operand.Mem, i int) {
+	d.VPSHUFB(d.global(constant{fmt.Sprintf("scale%d", i), every(0x80008000 | uint32(i)*0x10001)}), d.free[5], to)
 }
 
-// scaleOfByte and scaleWordsOfByte multiply by a byte of those that are in each quarter of free[5].
-func scaleOfByte(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
-	d.VPSHUFB(d.global(constant{fmt.Sprintf("scale%d", i), every(0x80808000 | uint32(i))}), d.free[5], d.free[0])
-	d.VPMULLD(d.free[0], v, v)
-}
-
-func scaleWordsOfByte(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
-	d.VPSHUFB(d.global(constant{fmt.Sprintf("scaleWords%d", i), every(0x80008000 | uint32(i)*0x10001)}), d.free[5], d.free[0])
-	d.VPMULLW(d.free[0], v, v)
-}
-
-// scaleOfHalves and scaleWordsOfHalves multiply the lower halves of a group's vectors by one scale, and the upper ones by the next, of the bytes in free[1].
-func scaleOfHalves(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
-	d.VPSHUFB(d.global(spread(i, 24)), d.free[1], d.free[0])
-	d.VPSRAD(operand.U8(24), d.free[0], d.free[0])
-	d.VPMULLD(d.free[0], v, v)
-}
-
-func scaleWordsOfHalves(d *dots, v reg.VecPhysical, _ operand.Mem, i int) {
-	d.VPSHUFB(d.global(spread(i, 8)), d.free[1], d.free[0])
-	d.VPSRAW(operand.U8(8), d.free[0], d.free[0])
-	d.VPMULLW(d.free[0], v, v)
-}
-
-// spread puts bytes 2i and 2i+1 where the upper eight bits of all int32 or words of the lower and of the upper half of a vector are.
-func spread(i, shift int) constant {
-	return constant{fmt.Sprintf("scales%dby%d", i, shift), func(lane int) uint32 {
-		at := uint32(2*i + lane/4)
-		if shift == 24 {
-			return at<<24 | 0x808080
-		}
-		return at<<24 | 0x80<<16 | at<<8 | 0x80
-	}}
+// scaleOfHalves is one word of those that are in both halves of free[4] or, of the last groups, free[5], for the lower half, and the next one for the upper half.
+func scaleOfHalves(d *dots, to reg.VecPhysical, _ operand.Mem, i int) {
+	d.VPSHUFB(d.global(constant{fmt.Sprintf("scales%d", i%4), func(lane int) uint32 {
+		at := uint32(4*(i%4) + 2*(lane/4))
+		return ((at+1)<<8 | at) * 0x10001
+	}}), d.free[4+i/4], to)
 }

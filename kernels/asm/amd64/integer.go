@@ -7,25 +7,25 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products in integers: a block of x becomes integers of 15 bits and a scale, codes of weights are integers anyway, and sums of a
-// block's products are exact. They are those of eight lanes, which become float32 once a block.
+// Products in integers: a block of x becomes integers of 8 bits and a scale, codes of weights are integers anyway, and sums of a
+// block's products are exact. They are those of eight lanes, of which each has four columns of every group, and which become float32 once a block.
 
 // format is a type of weights as files store them: rows of blocks.
 type format struct {
 	name string
 	layout
-	bytes     int // of a block
-	turn      int // weights that codes passes at once
-	scratch   int // bytes that prepare may write
+	bytes     int  // of a block
+	signed    bool // codes have signs
+	scratch   int  // bytes that prepare may write
 	constants []constant
 	// prepare takes the scales of the block at m, and leaves mins in free[6].
 	prepare func(d *dots, m func(disp int) operand.Mem, scratch operand.Mem)
-	// codes passes the vectors of words of a turn in the order of the layout, each in a register that may be changed.
-	codes func(d *dots, m func(disp int) operand.Mem, turn int, each func(reg.VecPhysical))
-	// scale multiplies int32, the products of a group of 32 weights, by the group's scales; scaleWords does that with its words.
-	scale, scaleWords func(d *dots, v reg.VecPhysical, scratch operand.Mem, group int)
-	// factor sets a vector to the block's scale, or with mins to theirs.
-	factor func(d *dots, m func(disp int) operand.Mem, mins bool, to reg.VecPhysical)
+	// codes passes the groups of a block, 32 bytes in the order of columns, each in a register that may be changed.
+	codes func(d *dots, m func(disp int) operand.Mem, each func(reg.VecPhysical))
+	// scale sets a vector to a group's scales, each of two columns, as words; nil: 1.
+	scale func(d *dots, to reg.VecPhysical, scratch operand.Mem, group int)
+	// factor sets a vector to the block's scale, and factorOfMins to theirs, where it is another one.
+	factor, factorOfMins func(d *dots, m func(disp int) operand.Mem, to reg.VecPhysical)
 }
 
 // add adds to a sum of float32 the integers of a block times factors.
@@ -38,71 +38,86 @@ func (g *generator) add(integers, factors, sum reg.VecPhysical, less bool) {
 	}
 }
 
-// integerRow is the product of one row of x with rows of weights.
+// integerRow is the product of one row of x with rows of weights, one after the other: a processor sees that memory is read
+// from its beginning to its end.
 func integerRow(g *generator, f format) {
-	begin(g, "row"+f.name+g.name, "out *float32, x, w *byte, stride, blocks int",
-		fmt.Sprintf("sets out, [%d], to the products of x, rounded, with %d rows of weights as %s, stride bytes apart, of that many blocks of %d.",
-			together, together, f.name, f.weights))
+	const ahead = 8192 // bytes, which fewer hide less well and more not better
+	begin(g, "row"+f.name+g.name, "out *float32, x, w *byte, stride, blocks, n int",
+		fmt.Sprintf("sets out, [n, %d], to the products of x, as bytes, with rows of weights as %s, stride bytes apart, of that many blocks of %d.",
+			together, f.name, f.weights))
 	d := &dots{generator: g}
-	x, stride := g.pointer("x"), g.pointer("stride")
-	rows := g.walk(g.pointer("w"), stride, together)
-	next := g.GP64() // what follows these rows
-	g.LEAQ(operand.Mem{Base: rows.bases[0], Index: stride, Scale: together}, next)
-	ahead := g.walk(next, stride, together)
-	blocks := g.pointer("blocks")
-	sums, all, a := g.vecs(0, together), g.vec(together), g.vec(together+1)
-	d.start(f, together+2)
-	for _, s := range sums {
-		g.zero(s)
-	}
+	out, w, stride, n := g.pointer("out"), g.pointer("w"), g.pointer("stride"), g.pointer("n")
+	sums, all, a, scale := g.vecs(0, together), g.vec(together), g.vec(together+1), g.vec(together+2)
+	d.start(f, together+3)
 	scratch := d.scratch(f.scratch)
-	g.Label("blocks")
-	for r := range together {
+	row, x, blocks := g.GP64(), g.GP64(), g.GP64()
+	m := at2(rowPointers{bases: []reg.GPVirtual{row}}, 0)
+	g.Label("rows")
+	for r, sum := range sums {
+		label := fmt.Sprintf("blocks%d", r)
+		g.zero(sum)
+		g.Load(g.Param("x"), x)
+		g.Load(g.Param("blocks"), blocks)
+		g.MOVQ(w, row)
+		g.Label(label)
 		for line := 0; line < f.bytes; line += 64 {
-			g.PREFETCHT0(ahead.at(r, line))
+			g.PREFETCHT1(at(row, ahead+line))
 		}
-		m := at2(rows, r)
 		f.prepare(d, m, scratch)
-		j := 0
-		for turn := range f.weights / f.turn {
-			f.codes(d, m, turn, func(v reg.VecPhysical) {
-				into, i := a, j/2
-				if i == 0 {
-					into = all
-				}
-				if j++; j%2 == 1 {
-					g.VPMADDWD(at(x, eight*(j-1)), v, into)
-					return
-				}
-				g.VPMADDWD(at(x, eight*(j-1)), v, v)
-				g.VPADDD(v, into, into)
-				if f.scale != nil {
-					f.scale(d, into, scratch, i)
-				}
-				if i > 0 {
-					g.VPADDD(into, all, all)
-				}
-			})
+		i := 0
+		f.codes(d, m, func(v reg.VecPhysical) {
+			columns := at(x, group*i)
+			if f.signed {
+				g.VMOVDQU(columns, a.AsY())
+				g.VPSIGNB(v, a, a)
+				g.VPABSB(v, v)
+				g.VPMADDUBSW(a, v, v)
+			} else {
+				g.VPMADDUBSW(columns, v, v)
+			}
+			into := v
+			if i == 0 {
+				into = all
+			}
+			if f.scale == nil {
+				g.VPMADDWD(g.global(words("ones", 1)), v, into)
+			} else {
+				f.scale(d, scale, scratch, i)
+				g.VPMADDWD(scale, v, into)
+			}
+			if i++; i > 1 {
+				g.VPADDD(v, all, all)
+			}
+		})
+		ofX, ofMins := at(x, f.weights+f.sums()), a
+		if f.factorOfMins == nil {
+			f.factor(d, m, a)
+			g.VMULPS(ofX, a, a)
+		} else { // both are at the beginning
+			ofMins = scale
+			g.VMOVD(m(0), a.AsX())
+			g.VCVTPH2PS(a.AsX(), a.AsX())
+			g.VMULPS(ofX, a.AsX(), a.AsX())
+			g.VMOVSHDUP(a.AsX(), scale.AsX())
+			g.VBROADCASTSS(a.AsX(), a)
+			g.VBROADCASTSS(scale.AsX(), scale)
 		}
-		f.factor(d, m, false, a)
-		g.VMULPS(at(x, 2*f.weights+f.more()), a, a)
-		g.add(all, a, sums[r], false)
+		g.add(all, a, sum, false)
 		if f.mins {
-			g.VPMULLD(at(x, 2*f.weights), d.free[6], all)
-			f.factor(d, m, true, a)
-			g.VMULPS(at(x, 2*f.weights+f.more()), a, a)
-			g.add(all, a, sums[r], true)
+			g.VPMADDWD(at(x, f.weights), d.free[6], all)
+			g.add(all, ofMins, sum, true)
 		}
+		g.ADDQ(operand.U32(f.bytes), row)
+		g.ADDQ(operand.U32(f.xBytes(1)), x)
+		g.DECQ(blocks)
+		g.JNZ(operand.LabelRef(label))
+		g.ADDQ(stride, w)
 	}
-	for _, p := range append(rows.bases, ahead.bases...) {
-		g.ADDQ(operand.U32(f.bytes), p)
-	}
-	g.ADDQ(operand.U32(f.xBytes()), x)
-	g.DECQ(blocks)
-	g.JNZ(operand.LabelRef("blocks"))
-	out := g.pointer("out")
 	g.fold4(sums)
 	g.VMOVUPS(sums[0].AsX(), at(out, 0))
+	g.ADDQ(operand.U32(4*together), out)
+	g.DECQ(n)
+	g.JNZ(operand.LabelRef("rows"))
 	g.VZEROUPPER()
 	g.RET()
 }
@@ -113,28 +128,36 @@ func integerWords(g *generator, f format) {
 		fmt.Sprintf("sets out, [blocks, %d], to blocks of %d weights as words, of weights as %s.", f.wordBytes(), f.weights, f.name))
 	d := &dots{generator: g}
 	out, w, blocks := g.pointer("out"), g.pointer("w"), g.pointer("blocks")
-	d.start(f, 1)
+	even, scale := g.vec(0), g.vec(1)
+	d.start(f, 2)
 	m, scratch := at2(rowPointers{bases: []reg.GPVirtual{w}}, 0), d.scratch(f.scratch)
 	g.Label("blocks")
 	f.prepare(d, m, scratch)
 	i := 0
-	for turn := range f.weights / f.turn {
-		f.codes(d, m, turn, func(v reg.VecPhysical) {
-			if f.scaleWords != nil {
-				f.scaleWords(d, v, scratch, i/2)
-			}
-			g.VMOVDQU(v.AsY(), at(out, eight*i))
-			i++
-		})
-	}
-	v := g.vec(0)
+	f.codes(d, m, func(v reg.VecPhysical) {
+		g.evenAndOdd(v, even, f.signed)
+		if f.scale != nil {
+			f.scale(d, scale, scratch, i)
+			g.VPMULLW(scale, even, even)
+			g.VPMULLW(scale, v, v)
+		}
+		g.VMOVDQU(even.AsY(), at(out, 2*group*i))
+		g.VMOVDQU(v.AsY(), at(out, 2*group*i+eight))
+		i++
+	})
+	end := 2 * f.weights
 	if f.mins {
-		g.VMOVDQU(d.free[6].AsY(), at(out, 2*f.weights))
-		f.factor(d, m, true, v)
-		g.VMOVUPS(v, at(out, 2*f.weights+2*eight))
+		g.VMOVDQU(d.free[6].AsY(), at(out, end))
+		end += eight
 	}
-	f.factor(d, m, false, v)
-	g.VMOVUPS(v, at(out, 2*f.weights+f.more()))
+	f.factor(d, m, even)
+	g.VMOVUPS(even, at(out, end))
+	if f.mins {
+		if f.factorOfMins != nil {
+			f.factorOfMins(d, m, even)
+		}
+		g.VMOVUPS(even, at(out, end+eight))
+	}
 	g.ADDQ(operand.U32(f.bytes), w)
 	g.ADDQ(operand.U32(f.wordBytes()), out)
 	g.DECQ(blocks)

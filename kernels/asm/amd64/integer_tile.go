@@ -49,12 +49,21 @@ func integerRows(g *generator, l layout, m int, sums, x, xStride, w, wStride, ro
 		g.Label(string(label("steps")))
 	}
 	for i := range min(vectors, step) {
+		for r := range m {
+			if g.dot { // no register is needed for products
+				g.VMOVDQU(from.at(r, eight*i), free[1+r].AsY())
+			}
+		}
 		for c := range together {
 			g.VMOVDQU(of.at(c, eight*i), free[0].AsY())
 			for r := range m {
-				product := free[1+r]
+				product, sum := free[1+r], all[r*together+c]
+				if g.dot {
+					g.VPDPWSSD(product, free[0], sum)
+					continue
+				}
 				g.VPMADDWD(from.at(r, eight*i), free[0], product)
-				g.VPADDD(product, all[r*together+c], all[r*together+c])
+				g.VPADDD(product, sum, sum)
 			}
 		}
 	}
@@ -65,24 +74,28 @@ func integerRows(g *generator, l layout, m int, sums, x, xStride, w, wStride, ro
 		g.JNZ(label("steps"))
 		end = 0
 	}
+	factors := 0
+	if l.mins {
+		factors = eight
+	}
 	for r := range m {
 		scale, by, sum, mins := free[0], free[1], free[2], free[3]
-		g.VMOVUPS(from.at(r, end+l.more()), scale)
+		g.VMOVUPS(from.at(r, end+l.sums()), scale)
 		for c := range together {
 			i := r*together + c
 			g.VMOVUPS(at(sums, 4*i*g.lanes), sum)
-			g.VMULPS(of.at(c, end+l.more()), scale, by)
+			g.VMULPS(of.at(c, end+factors), scale, by)
 			g.add(all[i], by, sum, false)
 			if l.mins {
 				g.VMOVDQU(of.at(c, end), mins.AsY())
-				g.VPMULLD(from.at(r, end), mins, mins)
+				g.VPMADDWD(from.at(r, end), mins, mins)
 				g.VMULPS(of.at(c, end+2*eight), scale, by)
 				g.add(mins, by, sum, true)
 			}
 			g.VMOVUPS(sum, at(sums, 4*i*g.lanes))
 		}
 	}
-	advance(l.xBytes()-2*l.weights+end, l.wordBytes()-2*l.weights+end)
+	advance(l.xBytes(2)-2*l.weights+end, l.wordBytes()-2*l.weights+end)
 	g.DECQ(left)
 	g.JNZ(label("blocks"))
 	next := g.GP64()

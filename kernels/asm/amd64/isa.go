@@ -13,10 +13,14 @@ type isa struct {
 	name  string // ends the names of its functions
 	lanes int    // float32 in a vector
 	regs  int    // vector registers
+	dot   bool   // there is VPDPWSSD for vectors of 32 bytes
 }
 
 // tiers is the fastest first.
-var tiers = []isa{{"AVX512", 16, 32}, {"AVX2", 8, 16}}
+var tiers = []isa{{name: "AVX512", lanes: 16, regs: 32}, {name: "AVX2", lanes: 8, regs: 16}}
+
+// vnni is AVX2 with an instruction of AVX-512 VNNI and VL.
+var vnni = isa{name: "VNNI", lanes: 8, regs: 16, dot: true}
 
 // wide reports whether the tier is AVX-512.
 func (i isa) wide() bool { return i.lanes == 16 }
