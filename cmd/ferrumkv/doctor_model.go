@@ -39,7 +39,7 @@ func (s *cacheStatus) ofModel(given func(flag string) bool, model string, cfg *k
 	}
 	m, cannot, err := runner.LoadHeader(model)
 	if err != nil {
-		return 0, fmt.Errorf("--model: %w", err)
+		return 0, notDownloaded(model, fmt.Errorf("--model: %w", err))
 	}
 	s.weights, s.named = int64(m.Weights), true
 	for _, c := range cannot {

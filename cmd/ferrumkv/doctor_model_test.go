@@ -81,6 +81,7 @@ func TestDoctorModel(t *testing.T) {
 	// A path that generate does not read is refused in its words, unless there is a config.json.
 	dir := t.TempDir()
 	fails(t, []string{"doctor", "--model", filepath.Join(dir, "none")}, "none: no such file or directory")
+	fails(t, []string{"doctor", "--model", "meta-llama/Llama-3.2-1B"}, "--model meta-llama/Llama-3.2-1B: there is no such file or folder, and nothing is downloaded; 'hf download meta-llama/Llama-3.2-1B")
 	weights := filepath.Join(dir, "m-00001-of-00002.gguf")
 	require.NoError(t, os.WriteFile(weights, nil, 0o600))
 	fails(t, []string{"doctor", "--model", dir}, "a folder of GGUF files is not supported by this runner; name the first of them, "+weights)

@@ -17,7 +17,7 @@ func ChatTemplate(name string) (template, bos, eos string, err error) {
 	defer func() { err = cmp.Or(err, d.close()) }()
 	defer faulted(name, &err)()
 	defer caught(&err)
-	switch name = find(d, filepath.ToSlash(name)); path.Ext(name) {
+	switch name = find(d, filepath.ToSlash(name)); form(d, name) {
 	case ".gguf":
 		meta, _ := parseGGUF(openWeights(d, name))
 		meta.specials()

@@ -31,7 +31,7 @@ func LoadHeader(name string) (h Header, cannot []error, err error) {
 		weights = find(d, name)
 		folder = path.Dir(weights)
 	}
-	switch path.Ext(weights) {
+	switch form(d, weights) {
 	case ".gguf":
 		var a *archive
 		h.Config, a = sizesOfGGUF(d, openWeights(d, weights), &cannot)

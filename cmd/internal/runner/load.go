@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -124,7 +125,7 @@ func load(fsys fs.FS, name string, want request) (m *Model, t *tokenizer.Tokeniz
 	var cfg Config
 	var a *archive
 	var meta *settings // of a GGUF file
-	switch folder := path.Dir(name); path.Ext(name) {
+	switch folder := path.Dir(name); form(fsys, name) {
 	case ".safetensors", ".json":
 		a = parseFolder(fsys, f)
 		cfg = readConfig(fsys, folder, nil)
@@ -180,12 +181,24 @@ func find(fsys fs.FS, name string) string {
 	if info.IsDir() {
 		return locate(fsys, name, nil)
 	}
-	switch ext := path.Ext(name); ext {
+	switch ext := form(fsys, name); ext {
 	case ".safetensors", ".json", ".gguf", ".bin":
 	default:
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
 	return name
+}
+
+// form is the format of a file as the ending of its name: that of GGUF by what the file begins with, for some are named by their hash.
+func form(fsys fs.FS, name string) string {
+	if f, err := fsys.Open(name); err == nil {
+		defer f.Close()
+		var begin [4]byte
+		if _, err := io.ReadFull(f, begin[:]); err == nil && string(begin[:]) == "GGUF" {
+			return ".gguf"
+		}
+	}
+	return path.Ext(name)
 }
 
 func there(fsys fs.FS, name string) bool {

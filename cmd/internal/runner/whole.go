@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 )
 
 // again is what to do about a file that ends too early.
@@ -29,6 +28,4 @@ func (f file) complete() {
 	begin := bytes.ToLower(bytes.TrimSpace(f.data[:min(len(f.data), 64)]))
 	page := bytes.HasPrefix(begin, []byte("<!doctype")) || bytes.HasPrefix(begin, []byte("<html"))
 	f.need(!page, "contents", "are a page of a web site (HTML) in place of the file: download the file itself, such as by hf download")
-	gguf := slices.Contains([]string{".bin", ".safetensors"}, path.Ext(f.name)) && bytes.HasPrefix(f.data, []byte("GGUF"))
-	f.need(!gguf, "contents", "are those of a GGUF file: give it a name that ends in .gguf, such as by ln -s %s MODEL.gguf", f.name)
 }

@@ -20,6 +20,26 @@ func TestFolderOfOneGGUF(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
+// A GGUF file is known by what it begins with, whatever its name is: stores name files by their hashes.
+func TestGGUFOfAnyName(t *testing.T) {
+	c := craftConfig(8)
+	data := craftGGUF(craftMeta(c), craftArrays(c, ggufWeights), "F32")
+	for _, name := range []string{"sha256-1f3e", "m.bin", "m.safetensors", "llama3.2"} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		m, err := LoadWeights(path, nil)
+		require.NoError(t, err, name)
+		require.Equal(t, 8, m.Dim)
+		require.NoError(t, m.Close())
+		h, cannot, err := LoadHeader(path)
+		require.NoError(t, err, name)
+		require.Empty(t, cannot)
+		require.Equal(t, 8, h.Dim)
+		_, _, _, err = ChatTemplate(path)
+		require.NoError(t, err, name)
+	}
+}
+
 // Files that are not whole, or not what their names say, are refused with what to do.
 func TestFilesThatAreNotWhole(t *testing.T) {
 	c := craftConfig(8)
@@ -38,7 +58,6 @@ func TestFilesThatAreNotWhole(t *testing.T) {
 		"cut GGUF":        {map[string][]byte{"m.gguf": gguf[:len(gguf)-40]}, "m.gguf", []string{"m.gguf: size: is ", again}},
 		"cut safetensors": {map[string][]byte{"config.json": config, "model.safetensors": tensors[:len(tensors)-4]}, ".", []string{"model.safetensors: size: is ", again}},
 		"cut header":      {map[string][]byte{"config.json": config, "model.safetensors": tensors[:40]}, ".", []string{"model.safetensors: header: has ", again}},
-		"GGUF in .bin":    {map[string][]byte{"m.bin": gguf}, "m.bin", []string{"are those of a GGUF file: give it a name that ends in .gguf, such as by ln -s m.bin MODEL.gguf"}},
 		"adapter":         {map[string][]byte{"adapter_model.safetensors": tensors}, "adapter_model.safetensors", []string{"a LoRA adapter", merge}},
 		"other JSON":      {map[string][]byte{"some.json": []byte(`{"a":1}`)}, "some.json", []string{"some.json: weight_map: names no files", "name the model's folder"}},
 	} {
