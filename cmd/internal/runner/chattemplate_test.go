@@ -38,7 +38,7 @@ func TestChatTemplate(t *testing.T) {
 		"GGUF, silent":  {map[string]string{"m.gguf": string(gguf(nil))}, "m.gguf", [3]string{"", "<s>", "</s>"}, ""},
 		"GGUF, no BOS":  {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.ggml.model": text("gpt2")}))}, "m.gguf", [3]string{}, ""},
 		"beyond":        {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.ggml.bos_token_id": number(5)}))}, "m.gguf", [3]string{}, "is 5 in a vocabulary of 5"},
-		"a number":      {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.chat_template": number(5)}))}, "m.gguf", [3]string{}, "tokenizer.chat_template: has type float64, need string"},
+		"a number":      {map[string]string{"m.gguf": string(gguf(map[string][]byte{"tokenizer.chat_template": number(5)}))}, "m.gguf", [3]string{}, "tokenizer.chat_template: is a number, need a string"},
 		"broken beside": {map[string]string{"tokenizer_config.json": `{"chat_template":`, "chat_template.jinja": "good"}, "", [3]string{"good"}, ""},
 		"broken JSON":   {map[string]string{"tokenizer_config.json": `{"chat_template":`}, "", [3]string{}, "tokenizer_config.json: JSON: unexpected end"},
 		"another type":  {map[string]string{"tokenizer_config.json": `{"chat_template":7}`}, "", [3]string{}, "tokenizer_config.json: chat_template: has a value of type number, need another type"},

@@ -184,6 +184,7 @@ func find(fsys fs.FS, name string) string {
 	switch ext := form(fsys, name); ext {
 	case ".safetensors", ".json", ".gguf", ".bin":
 	default:
+		(&settings{file: f}).otherwise(path.Dir(name), []string{path.Base(name)}, otherFormats)
 		f.refuse("a name that ends in "+cmp.Or(ext, "no extension"), "it reads folders with config.json and model.safetensors, and files that end in .safetensors, .gguf or .bin (of llama2.c)")
 	}
 	return name

@@ -210,7 +210,7 @@ func TestHostileGGUF(t *testing.T) {
 		{"general.alignment", "power of two", number(33)},
 		{"general.alignment", "power of two", number(0)},
 		{"general.alignment", "is \"x\", need an integer of 32 bits", join(u32(ggufString), text("x"))},
-		{"general.architecture", "need string", number(1)},
+		{"general.architecture", "need a string", number(1)},
 		{"llama.block_count", "need an integer of 32 bits", join(u32(ggufU64), u64(math.MaxUint64))},
 		{"llama.block_count", "is missing", nil},
 		{"x", "unknown type 13", u32(13)},

@@ -136,10 +136,7 @@ func locate(fsys fs.FS, folder string, cannot *[]error) string {
 			return path.Join(folder, models[0])
 		}
 	}
-	for _, kind := range []struct {
-		pattern         string
-		feature, remedy string // with the name of the first file that matches
-	}{
+	if f.otherwise(folder, names, []other{
 		{"adapter_model.*", "a LoRA adapter (%s), which is no whole model,", merge},
 		{"model-*-of-*.safetensors", "a folder with %s and without model.safetensors.index.json", "that file says which weights are in which of the parts: download it from where the parts are"},
 		{"*-00001-of-*.gguf", "a folder of GGUF files", "name the first of them, %s"},
@@ -147,19 +144,35 @@ func locate(fsys fs.FS, folder string, cannot *[]error) string {
 		{"*.gguf", "a folder of GGUF files", "name one of them, such as %s"},
 		{"consolidated*.safetensors", "the format of Mistral's own releases (%s)", "the same folder on Hugging Face has model-*.safetensors and config.json, which it reads"},
 		{"pytorch_model*.bin", "PyTorch's pickle format (%s)", "it reads safetensors: most models have them, too, and transformers writes them (AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(OUT))"},
-		{"*.pth", "PyTorch's pickle format (%s)", "it reads safetensors, as Hugging Face has the same models"},
-		{"*onnx", "a model in ONNX (%s)", "ONNX is a graph for another runtime: take the safetensors or a GGUF of the same model"},
+	}) || f.otherwise(folder, names, otherFormats) || f.otherwise(folder, names, []other{
 		{"*.safetensors", "a folder whose weights are in %s", "name that file, with config.json beside it"},
-	} {
-		for _, name := range names {
-			if match, _ := path.Match(kind.pattern, name); match {
-				f.refuse(named(kind.feature, name), named(kind.remedy, path.Join(folder, name)))
-				return ""
-			}
-		}
+	}) {
+		return ""
 	}
 	f.support(cannot != nil, "it reads "+one+", or the files that "+index+" names, with config.json beside them", "a folder without weights")
 	return ""
+}
+
+// other is files that are not read, with the name of the first that matches in what is said.
+type other struct{ pattern, feature, remedy string }
+
+var otherFormats = []other{
+	{"*.pth", "PyTorch's pickle format (%s)", "it reads safetensors, as Hugging Face has the same models"},
+	{"*.pt", "PyTorch's pickle format (%s)", "it reads safetensors, as Hugging Face has the same models"},
+	{"*onnx", "a model in ONNX (%s)", "ONNX is a graph for another runtime: take the safetensors or a GGUF of the same model"},
+}
+
+// otherwise refuses the first of other files that is among names, and reports whether it did.
+func (s *settings) otherwise(folder string, names []string, all []other) bool {
+	for _, o := range all {
+		for _, name := range names {
+			if match, _ := path.Match(o.pattern, name); match {
+				s.refuse(named(o.feature, name), named(o.remedy, path.Join(folder, name)))
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // without is what to do with a model that was quantized, as the end of its name says.

@@ -69,7 +69,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		})
 	}
 	_, _, err := LoadFS(folder(map[string][]byte{"m.onnx": nil}), "m.onnx")
-	require.ErrorContains(t, err, "m.onnx: a name that ends in .onnx is not supported by this runner; it reads folders")
+	require.ErrorContains(t, err, "m.onnx: a model in ONNX (m.onnx) is not supported by this runner; ONNX is a graph for another runtime")
 	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
 	for name, files := range map[string]map[string][]byte{"model.safetensors": {"model.safetensors": pointer, "config.json": config}, "m.gguf": {"m.gguf": pointer}} {
 		_, _, err = LoadFS(folder(files), name)

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -90,8 +91,25 @@ func as[T any](s *settings, field string, value any) (v T) {
 		}
 	}
 	v, ok := value.(T)
-	s.need(ok, field, "has type %T, need %T", value, v)
+	s.need(ok, field, "is %s, need %s", kindOf(value), kindOf(v))
 	return v
+}
+
+// kindOf names what a value is as JSON does.
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "true or false"
+	case string:
+		return "a string"
+	case []any, []string, []float64, []uint32:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
 }
 
 // only refuses settings that are there and say something else than is computed.
@@ -161,7 +179,8 @@ func parseSettings(f file, section string) *settings {
 	s := &settings{file: f, section: section}
 	f.need(len(f.data) <= maxSettings, section, "has %d bytes, at most %d are accepted", len(f.data), maxSettings)
 	err := json.Unmarshal(f.data, &s.values)
-	f.need(err == nil, section, "%v", err)
+	var other *json.UnmarshalTypeError
+	f.need(err == nil || errors.As(err, &other), section, "%v", err)
 	f.need(s.values != nil, section, "is not a JSON object")
 	return s
 }

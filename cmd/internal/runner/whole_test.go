@@ -59,6 +59,9 @@ func TestFilesThatAreNotWhole(t *testing.T) {
 		"cut safetensors": {map[string][]byte{"config.json": config, "model.safetensors": tensors[:len(tensors)-4]}, ".", []string{"model.safetensors: size: is ", again}},
 		"cut header":      {map[string][]byte{"config.json": config, "model.safetensors": tensors[:40]}, ".", []string{"model.safetensors: header: has ", again}},
 		"adapter":         {map[string][]byte{"adapter_model.safetensors": tensors}, "adapter_model.safetensors", []string{"a LoRA adapter", merge}},
+		"list":            {map[string][]byte{"config.json": []byte("[1]"), "model.safetensors": tensors}, ".", []string{"config.json: configuration: is not a JSON object"}},
+		"another type":    {map[string][]byte{"config.json": []byte(`{"model_type":[]}`), "model.safetensors": tensors}, ".", []string{"configuration model_type: is a list, need a string"}},
+		"other ending":    {map[string][]byte{"m.xyz": tensors}, "m.xyz", []string{"a name that ends in .xyz is not supported by this runner; it reads folders"}},
 		"other JSON":      {map[string][]byte{"some.json": []byte(`{"a":1}`)}, "some.json", []string{"some.json: weight_map: names no files", "name the model's folder"}},
 	} {
 		_, _, err := LoadFS(folder(k.files), k.load)
