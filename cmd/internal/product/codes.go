@@ -90,7 +90,7 @@ type codesRoom struct {
 	out     [unit * many]float32            // [unit/together, rows, together]
 	one     [unit]float32                   // what a kernel makes of one row of x
 	x       []float32                       // rows of x for tile: chunks, [rows, pitch] of each; or with what rounding left of them
-	rounded []byte                          // or for layout.tile: [rows, blocks]
+	rounded []byte                          // or in integers: [rows, blocks]
 }
 
 var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}
@@ -98,13 +98,13 @@ var codesRooms = sync.Pool{New: func() any { return new(codesRoom) }}
 // codesUnits is Units of codes.
 func (m *Matrix) codesUnits(n int) int { return (m.Rows + unit - 1) / unit * m.bands(n) }
 
-// bands is how often n rows of x are multiplied, each time some.
+// bands is the number of groups that n rows of x are multiplied in.
 func (m *Matrix) bands(n int) int {
 	most := many / m.times()
 	return (n + most - 1) / most
 }
 
-// times is as how many rows a row of x is multiplied.
+// times is how many rows of integers stand for one row of x.
 func (m *Matrix) times() int {
 	if m.codes.Fine && m.format.row != nil {
 		return 3

@@ -20,26 +20,27 @@ import (
 
 var le = binary.LittleEndian
 
-// ggmlTypes is all of ggml that are decoded, in a fixed order.
-var ggmlTypes = func() (all []ggml.Type) {
+// ggmlTypes is all of ggml that are decoded, in a fixed order, and after them fine ones of those that a kernel multiplies in integers.
+var ggmlTypes = func() (all []Codes) {
 	for number := range uint32(256) {
 		if t := ggml.Types[number]; t.Decode != nil {
+			all = append(all, Codes{Name: t.Name, Block: t.Block, Bytes: t.Bytes, Decode: t.Decode})
+		}
+	}
+	for _, t := range all {
+		if t.Fine = available[0].formats[t.Name].row != nil; t.Fine {
 			all = append(all, t)
 		}
 	}
 	return all
 }()
 
-func typeOf(name string) ggml.Type {
-	return ggmlTypes[slices.IndexFunc(ggmlTypes, func(t ggml.Type) bool { return t.Name == name })]
-}
-
-func codesOf(t ggml.Type) Codes {
-	return Codes{Name: t.Name, Block: t.Block, Bytes: t.Bytes, Decode: t.Decode}
+func typeOf(name string) Codes {
+	return ggmlTypes[slices.IndexFunc(ggmlTypes, func(t Codes) bool { return t.Name == name })]
 }
 
 // stored is n random weights, all of them finite.
-func stored(rng *rand.Rand, t ggml.Type, n int) []byte {
+func stored(rng *rand.Rand, t Codes, n int) []byte {
 	data := make([]byte, n/t.Block*t.Bytes)
 	for i := range data {
 		data[i] = byte(rng.UintN(256))
@@ -63,13 +64,11 @@ func stored(rng *rand.Rand, t ggml.Type, n int) []byte {
 }
 
 // cols is a number of columns that a type can have, about n.
-func cols(t ggml.Type, n int) int { return max(n/t.Block, 1) * t.Block }
+func cols(t Codes, n int) int { return max(n/t.Block, 1) * t.Block }
 
 // matrix is random weights.
-func matrix(rng *rand.Rand, k *kernel, t ggml.Type, rows, cols int) *Matrix {
-	codes := codesOf(t)
-	codes.Fine = rng.IntN(2) == 0
-	return packCodes(k, codes, rows, cols, stored(rng, t, rows*cols))
+func matrix(rng *rand.Rand, k *kernel, t Codes, rows, cols int) *Matrix {
+	return packCodes(k, t, rows, cols, stored(rng, t, rows*cols))
 }
 
 // checkCodes holds a product of all units, in that many parts, against float64 and the definition of the type. What is maxWidth
@@ -203,7 +202,7 @@ func TestCodesGiveTheBitsOfF32(t *testing.T) {
 				}
 				x, want := randoms(rng, n*m.Cols), randoms(rng, n*rows)
 				got := slices.Clone(want)
-				packCodes(k, codesOf(typeOf("F32")), rows, m.Cols, exact).Mul(want, x, n, true, 0, m.Units(n))
+				packCodes(k, typeOf("F32"), rows, m.Cols, exact).Mul(want, x, n, true, 0, m.Units(n))
 				m.Mul(got, x, n, true, 0, m.Units(n))
 				require.Equal(t, want, got, "%s, %s, %v", k.name, typ.Name, size)
 			}
@@ -293,12 +292,12 @@ func TestRoomIsAligned(t *testing.T) {
 }
 
 func TestCodesRefuseWhatDoesNotFit(t *testing.T) {
-	f32 := codesOf(typeOf("F32"))
+	f32 := typeOf("F32")
 	m := PackCodes(f32, 20, 3, make([]byte, 240))
 	for name, call := range map[string]func(){
 		"bytes":  func() { PackCodes(f32, 20, 3, make([]byte, 241)) },
 		"empty":  func() { PackCodes(f32, 0, 3, nil) },
-		"blocks": func() { PackCodes(codesOf(typeOf("Q8_0")), 1, 33, make([]byte, 34)) },
+		"blocks": func() { PackCodes(typeOf("Q8_0"), 1, 33, make([]byte, 34)) },
 		"type":   func() { PackCodes(Codes{Block: 3, Bytes: 1}, 1, 3, make([]byte, 1)) },
 		"input":  func() { m.Mul(make([]float32, 40), make([]float32, 5), 2, false, 0, m.Units(2)) },
 		"output": func() { m.Mul(make([]float32, 39), make([]float32, 6), 2, false, 0, m.Units(2)) },

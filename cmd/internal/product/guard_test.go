@@ -61,7 +61,7 @@ func TestCodesStayInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for _, k := range available {
 		for _, typ := range ggmlTypes {
-			for _, size := range [][3]int{{1, 1, 1}, {4, 256, 1}, {7, 31, 1}, {8, 1024, 1}, {5, 3, 2}, {unit + 3, 33, 6}, {9, columns + 256, 7}} {
+			for _, size := range [][3]int{{1, 1, 1}, {4, 256, 1}, {7, 31, 1}, {8, 1024, 1}, {5, 3, 2}, {unit + 3, 33, 6}, {9, columns + 256, 7}, {6, 256, few}} {
 				m := matrix(rng, k, typ, size[0], cols(typ, size[1]))
 				n := size[2]
 				input, want := randoms(rng, n*m.Cols), make([]float32, n*m.Rows)

@@ -8,8 +8,8 @@ import (
 
 // layout is how a kernel multiplies in integers. x is rounded to integers of 8 bits, with a scale for each block: an error of at most a
 // 254th of the block's largest magnitude, as llama.cpp makes. If Codes are fine, what is left is rounded and multiplied as
-// another row, and what is left of that again. Magnitudes below 2^-100 are zeros. Sums of a block are exact, in lanes of
-// columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as float32 has it: it
+// another row, and what is left of that again. Magnitudes below 2^-100 are zeros, also of what is
+// left. Sums of a block are exact, each lane's of its columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as float32 has it: it
 // overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-119.
 //
 // A row of x has the same bits alone and as one of many.
@@ -55,7 +55,7 @@ func (m *Matrix) round(tmp *codesRoom, x []float32, n int) {
 	form.round(&tmp.rounded[0], &x[0], blocks)
 }
 
-// withRest is rows of x, as many of what rounding leaves of them, and so on.
+// withRest returns the rows of x, then as many rows of what rounding them leaves, then of what rounding those leaves.
 func (m *Matrix) withRest(tmp *codesRoom, x []float32) []float32 {
 	block, form := m.codes.Block, m.format.one
 	blocks := len(x) / block

@@ -14,7 +14,7 @@ import (
 const full = 127 // of a rounded x
 
 // integers is the kernels and types whose products are in integers.
-func integers(run func(k *kernel, typ ggml.Type)) {
+func integers(run func(k *kernel, typ Codes)) {
 	for _, k := range available {
 		for _, typ := range ggmlTypes {
 			if k.formats[typ.Name].row != nil {
@@ -50,7 +50,7 @@ func checkExact(t *testing.T, m *Matrix, x []float32, n int) {
 // What integers of 8 bits have is not rounded: a block's scale is exact where its largest magnitude is 127 times a power of two.
 func TestIntegersAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
-	integers(func(k *kernel, typ ggml.Type) {
+	integers(func(k *kernel, typ Codes) {
 		for _, n := range []int{1, 2, few, 7} {
 			m := matrix(rng, k, typ, 6, cols(typ, 700))
 			x := make([]float32, n*m.Cols)
@@ -68,7 +68,7 @@ func TestIntegersAreExact(t *testing.T) {
 
 // The largest codes, scales and numbers of x do not overflow, whatever their signs are.
 func TestIntegersDoNotOverflow(t *testing.T) {
-	integers(func(k *kernel, typ ggml.Type) {
+	integers(func(k *kernel, typ Codes) {
 		for _, b := range []byte{0, 0xff, 0x7f, 0x80, 0x0f, 0xf0, 0x88, 0x77} {
 			for _, scales := range []byte{0, 0xff, 0x7f, 0x80} {
 				data := bytes.Repeat([]byte{b}, typ.Bytes)
@@ -85,7 +85,7 @@ func TestIntegersDoNotOverflow(t *testing.T) {
 				for _, at := range ggml.Scales[typ.Name] {
 					le.PutUint16(data[at:], quant.F16(-0.75))
 				}
-				m := packCodes(k, codesOf(typ), 1, 3*typ.Block, bytes.Repeat(data, 3))
+				m := packCodes(k, typ, 1, 3*typ.Block, bytes.Repeat(data, 3))
 				for _, sign := range []float32{1, -1} {
 					x := make([]float32, few*m.Cols)
 					for i := range x {
@@ -101,12 +101,12 @@ func TestIntegersDoNotOverflow(t *testing.T) {
 
 // Every exponent of MXFP4 is its own power of two, those without normal float32 as well.
 func TestExponents(t *testing.T) {
-	integers(func(k *kernel, typ ggml.Type) {
+	integers(func(k *kernel, typ Codes) {
 		if typ.Name != "MXFP4" {
 			return
 		}
 		for e := range 256 {
-			m := packCodes(k, codesOf(typ), 1, 32, append([]byte{byte(e)}, bytes.Repeat([]byte{0x12}, 16)...))
+			m := packCodes(k, typ, 1, 32, append([]byte{byte(e)}, bytes.Repeat([]byte{0x12}, 16)...))
 			x := make([]float32, few*m.Cols)
 			for i := range x {
 				x[i] = float32(math.Ldexp(full, 21-e/2))
@@ -122,7 +122,7 @@ func TestExponents(t *testing.T) {
 
 // Numbers far below all others, zeros and subnormal ones are zeros.
 func TestIntegersOfLittle(t *testing.T) {
-	integers(func(k *kernel, typ ggml.Type) {
+	integers(func(k *kernel, typ Codes) {
 		m := matrix(rand.New(rand.NewPCG(12, 1)), k, typ, 5, 2*typ.Block)
 		for _, v := range []float32{0, 0x1p-149, 0x1p-126, 0x1p-101} {
 			x, out := make([]float32, few*m.Cols), make([]float32, few*m.Rows)

@@ -37,7 +37,7 @@ func native() []*kernel {
 		numbers: [backend.NumDTypes]*numbers{
 			backend.F32: {rowF32AVX2, decodeF32AVX2}, backend.F16: {rowF16AVX2, decodeF16AVX2}, backend.BF16: {rowBF16AVX2, decodeBF16AVX2},
 		}}
-	if !x.HasAVX512VL || !x.HasAVX512VNNI {
+	if !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasAVX512VNNI { // those of backend/cpu, and one more
 		return []*kernel{avx2}
 	}
 	vnni := *avx2 // which computes the same bits

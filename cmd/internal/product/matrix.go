@@ -5,7 +5,7 @@
 // Numbers, and codes of types without functions of their own, become float32 without rounding, and products are added up in float32. So
 // a result has the same bits as that of the same weights stored as f32. Types with functions of their own are multiplied in integers,
 // by activations that are rounded to 8 or 24 bits (see layout). Either way a result has the same bits whatever is computed beside it, and
-// however the work is divided. Between kernels bits differ.
+// however the work is divided. Between kernels bits differ, but for those for AVX2 and AVX-512.
 package product
 
 import (

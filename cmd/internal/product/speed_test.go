@@ -25,7 +25,7 @@ func BenchmarkSpeed(b *testing.B) {
 		t := typeOf(name)
 		some := stored(rng, t, 64*cols)
 		data := bytes.Repeat(some, size/len(some))
-		m := PackCodes(codesOf(t), len(data)/len(some)*64, cols, data)
+		m := PackCodes(t, len(data)/len(some)*64, cols, data)
 		for _, n := range []int{1, 8, 64, 512} {
 			rows := max(4<<20/n/m.codes.bytes(cols), 2*unit) / (2 * unit) * (2 * unit) // of a part
 			parts, out := m.Rows/rows, make([]float32, n*rows)
@@ -34,7 +34,7 @@ func BenchmarkSpeed(b *testing.B) {
 					read, mul, i := time.Hour, time.Hour, 0
 					of := func(i int) []byte { return data[i%parts*m.codes.bytes(cols)*rows:][:m.codes.bytes(cols)*rows] }
 					for b.Loop() {
-						bytesOf, part := of(i+parts/2), PackCodes(codesOf(t), rows, cols, of(i))
+						bytesOf, part := of(i+parts/2), PackCodes(t, rows, cols, of(i))
 						read = min(read, timed(threads, func(i int) {
 							bytes.Count(bytesOf[i*len(bytesOf)/threads:(i+1)*len(bytesOf)/threads], []byte{1}) // in vectors
 						}))

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/ggml"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/product"
 )
 
 // part is a tensor of a file as it is stored.
@@ -57,6 +59,31 @@ func e4m3(code byte) float32 {
 		v = math.Ldexp(mantissa, -6)
 	}
 	return float32(math.Copysign(v, float64(127-int(code))))
+}
+
+// Activations have 24 bits in products with codes of a model that fits into a cache, and 8 in a larger one.
+func TestSmallModelsAreFine(t *testing.T) {
+	const cols = 256
+	data, x := make([]byte, 8*cols/32*34), make([]float32, cols)
+	for i := range data {
+		if data[i] = byte(i); i%34 < 2 {
+			data[i] = 0x2c
+		}
+	}
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i)))
+	}
+	for size, fine := range map[int]bool{cacheSize: true, cacheSize + 1: false} {
+		a := &archive{reader: &reader{file: file{name: "m"}}, files: [][]byte{make([]byte, size)}}
+		m := a.matrix(tensor{name: "w", encoding: "Q8_0", shape: []int{8, cols}, data: data}, 8, cols)
+		q8 := ggml.Types[8]
+		other := product.PackCodes(product.Codes{Name: q8.Name, Block: q8.Block, Bytes: q8.Bytes, Decode: q8.Decode, Fine: fine}, 8, cols, data)
+		got, want := make([]float32, 8), make([]float32, 8)
+		m.Mul(got, x, 1, false, 0, m.Units(1))
+		other.Mul(want, x, 1, false, 0, other.Units(1))
+		require.Equal(t, want, got, "%d bytes", size)
+		require.Equal(t, other.Nanoseconds(9), m.Nanoseconds(9))
+	}
 }
 
 // Experts in MXFP4 have their formula's bits, whatever the exponent, and take the memory that they have in the file.

@@ -169,7 +169,7 @@ func (r *Runner[B]) feedForward(dst []float32, add bool, act string, w *FeedForw
 		r.linear(gate, &w.Gate, in, n, false)
 		inner, step = r.floats("inner", n*hidden), 2
 	}
-	const each, nanoseconds = 64, 20 // numbers of a unit, and of a number
+	const each, nanoseconds = 64, 10 // numbers of a unit, and of a number
 	units := (n*hidden + each - 1) / each
 	split(r.model.path, parts(r.threads, units, nanoseconds*n*hidden), units, func(from, to int) {
 		for i := from * each; i < min(to*each, n*hidden); i++ {

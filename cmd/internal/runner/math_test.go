@@ -67,6 +67,23 @@ func TestSplitCoversEverythingOnce(t *testing.T) {
 	}
 }
 
+// Few units are divided, too, and many in shares that become smaller.
+func TestSplitDividesFew(t *testing.T) {
+	for _, c := range []struct{ parts, n, most int }{{2, 2, 1}, {2, 4, 2}, {4, 4, 1}, {8, 8, 1}, {8, 9, 2}, {8, 16, 2}, {2, 5, 3}, {2, 1000, 250}} {
+		var largest, all atomic.Int64
+		split("", c.parts, c.n, func(from, to int) {
+			all.Add(int64(to - from))
+			for size := int64(to - from); ; {
+				if was := largest.Load(); was >= size || largest.CompareAndSwap(was, size) {
+					break
+				}
+			}
+		})
+		require.EqualValues(t, c.n, all.Load())
+		require.LessOrEqual(t, largest.Load(), int64(c.most), "%+v", c)
+	}
+}
+
 // What a thread that comes late would do is done by the others.
 func TestSplitWaitsForNoThread(t *testing.T) {
 	const n = 64

@@ -36,7 +36,7 @@ func split(path string, parts, n int, f func(from, to int)) {
 			if left <= 0 {
 				return 0, 0, false
 			}
-			size := max(left/(2*parts), min(someUnits, left))
+			size := max(left/(2*parts), min(someUnits, (n+parts-1)/parts, left))
 			if taken.CompareAndSwap(at, at+int64(size)) {
 				return int(at), int(at) + size, true
 			}
@@ -52,8 +52,8 @@ func split(path string, parts, n int, f func(from, to int)) {
 	all.Add(parts - 1)
 	for i := 1; i < parts; i++ {
 		assist(func() {
-			defer all.Done()
 			work(i)
+			all.Done() // not deferred: a panic ends the program before others go on
 		})
 	}
 	work(0)
@@ -61,8 +61,9 @@ func split(path string, parts, n int, f func(from, to int)) {
 	check(errors.Join(failed...))
 }
 
-// linger is how long a helper looks for more work after its last: longer than what one thread does between two products of a step.
-const linger = 300 * time.Microsecond
+// linger is how long a helper looks for more work after its last: longer than most of what one thread does between two products of a step. While it
+// looks, the scheduler gives its processor to no goroutine that becomes ready elsewhere, such as the workers of attention.
+const linger = 50 * time.Microsecond
 
 // helper is a goroutine that works for whatever is split next, so that its processor need not be woken for each product.
 type helper struct{ task atomic.Pointer[func()] }

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// together is how many rows of weights the products of cmd/internal/product take at a time: as many streams, and sums that
+// together is how many rows of weights the products of cmd/internal/product take at a time: of those in floats, as many streams, and sums that
 // do not wait for each other.
 const together = 4
 

@@ -41,7 +41,7 @@ func (g *generator) add(integers, factors, sum reg.VecPhysical, less bool) {
 // integerRow is the product of one row of x with rows of weights, one after the other: a processor sees that memory is read
 // from its beginning to its end.
 func integerRow(g *generator, f format) {
-	const ahead = 8192 // bytes, which fewer hide less well and more not better
+	const ahead = 8192 // bytes; a shorter distance hides less latency, a longer one no more
 	begin(g, "row"+f.name+g.name, "out *float32, x, w *byte, stride, blocks, n int",
 		fmt.Sprintf("sets out, [n, %d], to the products of x, as bytes, with rows of weights as %s, stride bytes apart, of that many blocks of %d.",
 			together, f.name, f.weights))

@@ -10,8 +10,8 @@ import (
 
 // layout is how blocks of x, rounded, and of weights as words lie. A block of x is its integers as bytes, for one row of x, or as words, for
 // many: the even columns of each group and then the odd ones. Blocks of 256 have the sums of 16 columns each after them, as words, and all
-// have eight times the scale. A block of weights is words in the same order, codes times the scales of their groups, with mins sixteen of them, and
-// eight times the factor of words, and that of mins.
+// end with the scale, repeated eight times. A block of weights is words in the same order, codes times the scales of their groups, with mins sixteen of them, and
+// the factor of words, repeated eight times, and so that of mins.
 type layout struct {
 	name    string
 	weights int  // of a block
