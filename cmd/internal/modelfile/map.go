@@ -23,5 +23,6 @@ func Map(name string) (data []byte, end func() error, err error) {
 	if err = errors.Join(err, f.Close()); err != nil { // a mapping outlives its file
 		return nil, nil, &fs.PathError{Op: "map", Path: name, Err: err}
 	}
+	largePages(m)
 	return m, m.Unmap, nil
 }
