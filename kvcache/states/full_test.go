@@ -1,0 +1,149 @@
+package states
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errDisk = errors.New("the disk fails")
+
+// faults is a disk on which something else happens at one change of a file. Changes are counted from 1.
+type faults struct {
+	on     disk
+	mu     sync.Mutex
+	done   int
+	at     int
+	happen func(path string, b []byte) error // b: nil where the file is removed
+}
+
+func (f *faults) due() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done++
+	return f.done == f.at
+}
+
+func (f *faults) disk() *disk {
+	d := f.on
+	d.write = func(path string, b []byte, sync bool) error {
+		if f.due() {
+			return f.happen(path, b)
+		}
+		return f.on.write(path, b, sync)
+	}
+	d.remove = func(path string) error {
+		if f.due() {
+			return f.happen(path, nil)
+		}
+		return f.on.remove(path)
+	}
+	return &d
+}
+
+// half writes half of a file under the name that it has until it is whole.
+func half(path string, b []byte) error {
+	return os.WriteFile(path+".0"+unfinished, b[:len(b)/2], 0o600)
+}
+
+// Wherever in a Put the disk is full, or fails, the state of before is there, no more is stored than that, and the call works when there is room
+// again; and a process that ends there leaves the same.
+func TestFullDisk(t *testing.T) {
+	before, after := noise(1, 3000), append(noise(1, 2500), noise(2, 3000)...)
+	for at := 1; ; at++ {
+		f := &faults{on: quick, happen: func(path string, b []byte) error {
+			if b == nil {
+				return errDisk
+			}
+			return errors.Join(errDisk, half(path, b))
+		}}
+		s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
+		info := put(t, s, numbered(1), before)
+		was := s.Stats()
+		f.done, f.at = 0, at
+		_, err := s.Put(ctx, numbered(1), PutOptions{}, sources([][]byte{after})...)
+		if err == nil {
+			require.Greater(t, at, 10)
+			if f.done < at {
+				return
+			}
+			requireState(t, s, info.ID, after)
+			before = after
+		} else {
+			require.ErrorIs(t, err, errDisk)
+			requireState(t, s, info.ID, before)
+			require.Equal(t, was.Bytes, s.Stats().Bytes)
+			if at%2 == 0 {
+				put(t, s, numbered(1), after)
+				requireState(t, s, info.ID, after)
+				before = after
+			}
+		}
+		s = reopen(t, s, Options{})
+		requireState(t, s, info.ID, before)
+		requireTidy(t, s)
+		before = noise(1, 3000)
+	}
+}
+
+// A Delete that fails leaves the state, and can be called again; likewise Pin.
+func TestFailures(t *testing.T) {
+	f := &faults{on: quick, happen: func(string, []byte) error { return errDisk }}
+	s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
+	info := put(t, s, numbered(1), noise(1, 1000))
+	for _, call := range []func() error{
+		func() error { return s.Delete(info.ID) },
+		func() error { _, err := s.Clear(llama.Salt); return err },
+		func() error { return s.Pin(info.ID, true) },
+	} {
+		f.at = f.done + 1
+		require.ErrorIs(t, call(), errDisk)
+		requireState(t, s, info.ID, noise(1, 1000))
+		require.Zero(t, s.Stats().Pinned)
+		requireTidy(t, s)
+	}
+	require.NoError(t, s.Delete(info.ID))
+	requireTidy(t, s)
+}
+
+// A context that ends between two chunks ends a call there, as any other failure does.
+func TestCancelled(t *testing.T) {
+	f := &faults{on: quick}
+	s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
+	content := noise(1, 5000)
+	for at := 1; at <= len(small.cuts(content)); at++ {
+		going, cancel := context.WithCancel(ctx)
+		f.done, f.at = 0, at
+		f.happen = func(path string, b []byte) error { cancel(); return quick.write(path, b, false) }
+		_, err := s.Put(going, numbered(1), PutOptions{}, sources([][]byte{content, content})...)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, s.Stats().States)
+		requireTidy(t, s)
+	}
+	f.at = 0
+	info := put(t, s, numbered(1), content)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := s.Get(gone, info.ID, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	requireState(t, s, info.ID, content)
+}
+
+// A file that cannot be read, for whatever passes, gives up nothing.
+func TestUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads all")
+	}
+	s := open(t, t.TempDir()+"/d", Options{})
+	info := put(t, s, numbered(1), noise(1, 100))
+	path := s.chunkPath(s.states[info.ID].chunks[0][0].Sum)
+	require.NoError(t, os.Chmod(path, 0o200))
+	_, err := s.Get(ctx, info.ID, nil)
+	require.ErrorIs(t, err, os.ErrPermission)
+	require.NoError(t, os.Chmod(path, 0o600))
+	requireState(t, s, info.ID, noise(1, 100))
+}

@@ -1,0 +1,181 @@
+package states
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
+	"github.com/ferrumkv/ferrumkv/internal/seal"
+)
+
+// Store is a directory of states. It is safe for concurrent use.
+type Store struct {
+	dir    string
+	o      Options
+	lock   *os.File
+	sealer *seal.Sealer // nil: in the clear
+	names  namer
+	coders sync.Pool // of work, for put and get
+
+	mu     sync.Mutex
+	opened bool
+	calls  int        // that use files
+	idle   *sync.Cond // calls is 0
+	states map[ID]*state
+	index  index
+	chunks map[sum]*held
+	used   int64 // bytes that files take, in blocks, with those that are about to be written
+	stats  Stats
+}
+
+// Stats is what a store has, and what it has done since it was opened.
+type Stats struct {
+	States, Pinned int
+	Chunks         int
+	Bytes          int64 // that the files take, in blocks of 4 KiB
+	Content        int64 // bytes of all states, as if each had its own
+	Budget, Floor  int64
+	Put, Got       uint64 // states
+	Missed         uint64 // of Find, Nearest and NearestWhole
+	Evicted        uint64 // states, for room
+	Expired        uint64 // states
+	Damaged        uint64 // states that were given up since they could not be read as they were put, also when it was opened
+	Written        int64  // bytes of chunks
+	Shared         int64  // bytes of chunks that were there
+}
+
+// Open opens a directory, or makes it, for one process; the caller closes the store. The error is ErrInUse where it is open already, and ErrConfig
+// where the options make no sense, where the directory is no store of this version, is sealed otherwise, is on a network, or where others
+// may write to it. What a crash left behind is removed, and what does not fit into the budget goes.
+func Open(dir string, o Options) (_ *Store, err error) {
+	if o, err = o.filled(dir); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: filepath.Clean(dir), o: o, states: map[ID]*state{}, index: index{}, chunks: map[sum]*held{}}
+	s.idle = sync.NewCond(&s.mu)
+	if o.Secret != nil {
+		s.names.secret = append([]byte(nil), o.Secret...)
+		if s.sealer, err = seal.New(o.Secret); err != nil {
+			return nil, failed("open", err)
+		}
+		s.o.Secret = nil
+	}
+	if err := s.openFiles(); err != nil {
+		if s.lock != nil {
+			_ = s.lock.Close()
+		}
+		return nil, err
+	}
+	s.opened = true
+	return s, nil
+}
+
+func (s *Store) openFiles() (err error) {
+	if err := files.Prepare(s.dir); err != nil {
+		return refused("dir", err)
+	}
+	if !s.o.Network {
+		kind, err := files.Network(s.dir)
+		if err != nil {
+			return refused("dir", err)
+		}
+		if kind != "" {
+			return badConfig("Network", "%s is on %s, which may be a network; choose a local directory, or set Network", s.dir, kind)
+		}
+	}
+	if s.lock, err = files.Open(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE); err != nil {
+		return refused("lock", err)
+	}
+	if err := files.Lock(s.lock); errors.Is(err, files.ErrLocked) || err == nil && !files.There(s.lock) {
+		return ErrInUse{s.dir}
+	} else if err != nil {
+		return refused("lock", err)
+	}
+	if err := s.o.measured(s.dir); err != nil {
+		return refused("dir", err)
+	}
+	if err := s.checkMeta(); err != nil {
+		return refused(metaName, err)
+	}
+	for _, name := range []string{"states", "chunks"} {
+		if err := files.Prepare(filepath.Join(s.dir, name)); err != nil {
+			return refused(name, err)
+		}
+	}
+	if err := s.load(); err != nil {
+		return refused("dir", err)
+	}
+	return nil
+}
+
+// refused is ErrConfig of a path that cannot be used as it is; other errors say that they are of Open.
+func refused(field string, err error) error {
+	if why := (files.ErrRefused{}); errors.As(err, &why) {
+		return ErrConfig{field, why.What}
+	}
+	if errors.As(err, new(ErrConfig)) || errors.As(err, new(ErrInUse)) {
+		return err
+	}
+	return failed("open", err)
+}
+
+// Stats returns what the store has now.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.stats
+	out.Bytes, out.Budget, out.Floor, out.Chunks, out.States = s.used, s.o.Bytes, s.o.Floor, len(s.chunks), len(s.states)
+	for _, st := range s.states {
+		out.Content += st.Bytes
+		if st.Pinned {
+			out.Pinned++
+		}
+	}
+	return out
+}
+
+// Close waits for calls that run, and lets another process open the directory. Calls after it fail with ErrClosed; Close itself does nothing then.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.opened {
+		return nil
+	}
+	s.opened = false
+	for s.calls > 0 {
+		s.idle.Wait()
+	}
+	s.states, s.index, s.chunks, s.used = nil, nil, nil, 0
+	return s.lock.Close()
+}
+
+// enter begins a call for which the store stays open; leave ends it.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.opened {
+		return ErrClosed
+	}
+	s.calls++
+	return nil
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls--; s.calls == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// work is what a goroutine needs to make or read files of chunks.
+func (s *Store) work(salt string) *coder {
+	c, ok := s.coders.Get().(*coder)
+	if !ok {
+		c = &coder{compressor: s.o.Compressor, sealer: s.sealer}
+	}
+	c.sum = s.names.summer(salt)
+	return c
+}

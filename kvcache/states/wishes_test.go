@@ -1,0 +1,92 @@
+package states
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What kronk#807 says that a store of sessions on disk lacks, one by one. Each has tests of its own that go further, which are named here.
+func TestWishesOfKronk807(t *testing.T) {
+	c := newClock()
+	o := Options{now: c.now}
+	s := open(t, t.TempDir()+"/d", o)
+	k := Key{Identity: llama, Name: "session 7", Tokens: tokens(1, 50)}
+	target, draft, checkpoint := noise(1, 3000), noise(2, 2000), noise(3, 1000)
+
+	t.Run("target, draft and checkpoint as one generation", func(t *testing.T) { // TestPutAndGet, TestKilledAtEachChange
+		info := put(t, s, k, target, draft, checkpoint)
+		requireState(t, s, info.ID, target, draft, checkpoint)
+	})
+	t.Run("identity", func(t *testing.T) { // TestNearestOfFifty, TestKeysDiffer
+		info, n, err := s.Nearest(llama, append(tokens(1, 50), 7))
+		require.NoError(t, err)
+		require.Equal(t, k, info.Key)
+		require.Equal(t, 50, n)
+	})
+	t.Run("model compatibility", func(t *testing.T) { // TestMissNamesField
+		other := k
+		other.Model = "another"
+		_, err := s.Find(other)
+		require.Equal(t, ErrMiss{"model", "abc", "another"}, err)
+	})
+	t.Run("atomic commit", func(t *testing.T) { // TestFullDisk, TestReaders
+		full := quick
+		full.write = func(path string, b []byte, _ bool) error {
+			if filepath.Base(filepath.Dir(path)) == "states" {
+				return errDisk
+			}
+			return writeFile(path, b, false)
+		}
+		s.o.disk = &full
+		_, err := s.Put(ctx, k, PutOptions{}, sources([][]byte{draft, target})...)
+		require.ErrorIs(t, err, errDisk)
+		s.o.disk = &quick
+		info, err := s.Find(k)
+		require.NoError(t, err)
+		requireState(t, s, info.ID, target, draft, checkpoint)
+		requireTidy(t, s)
+	})
+	t.Run("recovery", func(t *testing.T) { // TestKilled, TestDamagedBetween, TestForeignFiles
+		require.NoError(t, half(s.manifestPath(ID{1}), make([]byte, 100)))
+		s = reopen(t, s, o)
+		info, err := s.Find(k)
+		require.NoError(t, err)
+		requireState(t, s, info.ID, target, draft, checkpoint)
+		requireTidy(t, s)
+	})
+	t.Run("checksum", func(t *testing.T) { // TestDamagedChunk, TestDamagedManifest, FuzzChunk
+		info, err := s.Find(k)
+		require.NoError(t, err)
+		path := s.chunkPath(s.states[info.ID].chunks[1][0].Sum)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		b[len(b)-1]++
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		_, err = s.Get(ctx, info.ID, nil)
+		require.ErrorIs(t, err, ErrDamaged{})
+		_, err = s.Get(ctx, info.ID, nil)
+		require.ErrorIs(t, err, ErrMiss{})
+	})
+	t.Run("retention", func(t *testing.T) { // TestBudget, TestFloor, TestLifetime
+		_, err := s.Put(ctx, k, PutOptions{TTL: time.Hour}, sources([][]byte{target})...)
+		require.NoError(t, err)
+		c.sleep(time.Hour)
+		_, err = s.Find(k)
+		require.ErrorIs(t, err, ErrMiss{})
+		require.Zero(t, s.Stats().Bytes)
+	})
+	t.Run("locks", func(t *testing.T) { // TestKilled, TestTogether
+		_, err := Open(s.dir, Options{disk: &quick, Network: true})
+		require.Equal(t, ErrInUse{s.dir}, err)
+	})
+	t.Run("schema version", func(t *testing.T) { // TestRefusesOthers
+		require.NoError(t, s.Close())
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, metaName), []byte(`{"format":"ferrumkv states","version":7}`), 0o600))
+		_, err := Open(s.dir, Options{disk: &quick, Network: true})
+		require.ErrorContains(t, err, "version 7")
+	})
+}
