@@ -1,4 +1,4 @@
-package kvstore
+package kronk
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func New(store *states.Store, identity states.Identity) *Sessions {
 type ErrOpen struct{ Name string }
 
 func (e ErrOpen) Error() string {
-	return fmt.Sprintf("kvstore: session %q is open; close it first", e.Name)
+	return fmt.Sprintf("kronk: session %q is open; close it first", e.Name)
 }
 
 // Open opens the session of a name, which has what was last committed there for this identity, or nothing. ErrOpen is one that is open.

@@ -1,4 +1,4 @@
-package kvstore
+package kronk
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func (s *Session) Prepare(ctx context.Context, size int) ([]byte, error) {
 		return nil, err
 	}
 	if size < 0 || int64(size) > min(s.of.store.Stats().Budget, math.MaxInt) {
-		return nil, fmt.Errorf("kvstore: %q: %d bytes: at least 0, at most the budget of the store", s.key.Name, size)
+		return nil, fmt.Errorf("kronk: %q: %d bytes: at least 0, at most the budget of the store", s.key.Name, size)
 	}
 	s.bytes = 0
 	if s.staged == nil || cap(s.staged) < size {
@@ -71,7 +71,7 @@ func (s *Session) Commit(ctx context.Context, n int) error {
 		return err
 	}
 	if n < 0 || n > len(s.staged) || s.staged == nil {
-		return fmt.Errorf("kvstore: %q: %d bytes of %d that were prepared", s.key.Name, n, len(s.staged))
+		return fmt.Errorf("kronk: %q: %d bytes of %d that were prepared", s.key.Name, n, len(s.staged))
 	}
 	if n == 0 {
 		return s.Reset(ctx)

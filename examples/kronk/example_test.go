@@ -1,4 +1,4 @@
-package kvstore_test
+package kronk_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv"
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/examples/kvstore"
+	"github.com/ferrumkv/ferrumkv/examples/kronk"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
@@ -22,14 +22,14 @@ const layers, heads, headDim = 4, 8, 128
 
 // A conversation outlives its process, and is stored again when it has grown.
 func Example() {
-	base := must(os.MkdirTemp("", "kvstore"))
+	base := must(os.MkdirTemp("", "kronk"))
 	defer os.RemoveAll(base)
 	folder := filepath.Join(base, "states")
 	ctx := context.Background()
 
 	// A process computes a prompt, and stores what the cache has of it.
 	disk := must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
-	store := must(kvstore.New(disk, identity).Open(ctx, "conversation 7"))
+	store := must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv := open()
 	seq, _, err := kv.Pool.Open(make([]uint32, 600), kvcache.OpenOptions{})
 	check(err)
@@ -43,7 +43,7 @@ func Example() {
 
 	// Another one goes on with it.
 	disk = must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
-	store = must(kvstore.New(disk, identity).Open(ctx, "conversation 7"))
+	store = must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv = open()
 	seq = must(kv.Pool.ReadSequence(bytes.NewReader(must(store.Bytes(ctx)))))
 	fmt.Println("read", seq.Len(), "tokens")
@@ -71,7 +71,7 @@ func open() *ferrumkv.Cache {
 }
 
 // save stores a sequence. The first time it is written it is only measured.
-func save(ctx context.Context, store *kvstore.Session, seq *ferrumkv.Sequence) {
+func save(ctx context.Context, store *kronk.Session, seq *ferrumkv.Sequence) {
 	size := must(seq.WriteTo(new(length)))
 	snapshot := bytes.NewBuffer(must(store.Prepare(ctx, int(size)))[:0])
 	must(seq.WriteTo(snapshot))
@@ -82,7 +82,7 @@ type length struct{}
 
 func (length) Write(b []byte) (int, error) { return len(b), nil }
 
-func report(disk *states.Store, store *kvstore.Session, seq *ferrumkv.Sequence) {
+func report(disk *states.Store, store *kronk.Session, seq *ferrumkv.Sequence) {
 	const mib = 1 << 20
 	fmt.Printf("%d tokens: %d MiB, of which %d are new\n", seq.Len(), (store.Len()+mib/2)/mib, (disk.Stats().Written+mib/2)/mib)
 }
