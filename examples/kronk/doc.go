@@ -6,4 +6,7 @@
 //
 //	open := kronk.New(store, identity).Factory("conversation 7")
 //	cfg.SessionStoreFactory = func(ctx context.Context) (kvstorage.Store, error) { return open(ctx) }
+//
+// The interface is that of v1.33, which has contexts, stated here by its methods: kronk itself needs Go 1.27. It commits the states of a target, of a
+// draft and of a checkpoint one by one, so that each is a state of its own here; an engine that calls Put stores them as one.
 package kronk

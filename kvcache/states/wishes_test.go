@@ -1,9 +1,13 @@
 package states
 
 import (
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -88,5 +92,78 @@ func TestWishesOfKronk807(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, metaName), []byte(`{"format":"ferrumkv states","version":7}`), 0o600))
 		_, err := Open(s.dir, Options{disk: &quick, Network: true})
 		require.ErrorContains(t, err, "version 7")
+	})
+}
+
+// What it says of its own example of a store in files, besides: each is as it should be here.
+func TestLimitsOfKronk807(t *testing.T) {
+	dir, o := t.TempDir()+"/d", Options{Bytes: 64 << 20, Floor: 1, Network: true}
+	s, err := Open(dir, o)
+	require.NoError(t, err)
+	k := Key{Identity: llama, Name: "session 7", Tokens: tokens(1, 50)}
+	info := put(t, s, k, noise(1, 3000), noise(2, 2000))
+	other := put(t, s, Key{Identity: llama, Name: "session 8", Tokens: tokens(2, 50)}, noise(3, 3000))
+	require.NoError(t, s.Close())
+
+	t.Run("files stay after Close", func(t *testing.T) {
+		s, err = Open(dir, o)
+		require.NoError(t, err)
+		requireState(t, s, info.ID, noise(1, 3000), noise(2, 2000))
+	})
+	t.Run("an identity that stays", func(t *testing.T) {
+		found, err := s.Find(k)
+		require.NoError(t, err)
+		require.Equal(t, info.ID, found.ID)
+	})
+	t.Run("a history of the conversation", func(t *testing.T) {
+		found, n, err := s.Nearest(llama, append(tokens(1, 40), 7))
+		require.NoError(t, err)
+		require.Equal(t, 40, n)
+		require.Equal(t, k, found.Key)
+	})
+	t.Run("an index that is rebuilt at the start", func(t *testing.T) {
+		list, err := s.List()
+		require.NoError(t, err)
+		var ids []ID
+		for _, info := range list {
+			ids = append(ids, info.ID)
+		}
+		require.ElementsMatch(t, []ID{info.ID, other.ID}, ids)
+	})
+	t.Run("configuration compatibility", func(t *testing.T) {
+		quantized := llama
+		quantized.Settings = "K q8_0"
+		_, _, err := s.Nearest(quantized, tokens(1, 50))
+		require.Equal(t, ErrMiss{"settings", llama.Settings, "K q8_0"}, err)
+	})
+	t.Run("failures of I/O are errors", func(t *testing.T) { // TestFailures, TestUnreadable
+		_, err := s.Put(ctx, k, PutOptions{}, Source{"target", iotest.ErrReader(errDisk)})
+		require.ErrorIs(t, err, errDisk)
+		requireState(t, s, info.ID, noise(1, 3000), noise(2, 2000))
+	})
+	t.Run("no memory of a state's size is kept", func(t *testing.T) {
+		const size = 16 << 20
+		heap := func() uint64 {
+			runtime.GC()
+			runtime.GC() // twice, for what pools have
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap()
+		large, err := s.Put(ctx, Key{Identity: llama, Name: "large"}, PutOptions{}, Source{"target", io.LimitReader(rand.NewChaCha8([32]byte{}), size)})
+		require.NoError(t, err)
+		_, err = s.Get(ctx, large.ID, nil)
+		require.NoError(t, err)
+		require.Less(t, heap(), before+size/4)
+	})
+	t.Run("deletion", func(t *testing.T) { // TestPutAndGet, TestRandomCalls
+		require.NoError(t, s.Delete(info.ID))
+		_, err := s.Find(k)
+		require.ErrorIs(t, err, ErrMiss{})
+		_, err = s.Clear(llama.Salt)
+		require.NoError(t, err)
+		require.Zero(t, s.Stats().States)
+		require.NoError(t, s.Close())
 	})
 }
