@@ -193,6 +193,31 @@ func TestOthersStates(t *testing.T) {
 	require.NotEqual(t, plain, changed, "the other model is another one")
 }
 
+// A state that is damaged, or that the context has no room for, costs time and nothing else.
+func TestStatesThatDoNotServe(t *testing.T) {
+	lib, model, dir := library(t), demo(t, false), filepath.Join(t.TempDir(), "states")
+	long := process(t, lib, model, prompt, 300, "-states", dir)
+	r := process(t, lib, model, prompt, 60, "-states", dir, "-context", "256")
+	require.Zero(t, r.restored)
+	require.Contains(t, r.report, "does not take state")
+	require.Equal(t, long.text[:60], r.text)
+
+	damaged := 0
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if info, _ := d.Info(); err == nil && info.Mode().IsRegular() && info.Size() > 16<<10 { // not an index
+			damaged++
+			err = os.Truncate(path, info.Size()-100)
+		}
+		return err
+	}))
+	require.NotZero(t, damaged)
+	for _, restored := range []int{0, len(prompt)} { // the first run stores it anew
+		r = process(t, lib, model, prompt, 60, "-states", dir)
+		require.Equal(t, restored, r.restored)
+		require.Equal(t, long.text[:60], r.text)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	lib, model := library(t), demo(t, false)
 	foreign := filepath.Join(t.TempDir(), "foreign.gguf")

@@ -23,7 +23,7 @@ import (
 var (
 	measured = flag.String("measure", "", "`file` of a model with a llama vocabulary, for TestMeasure, or demo")
 	longest  = flag.Int("tokens", 4096, "most `tokens` that TestMeasure computes")
-	rounds   = flag.Int("rounds", 3, "of TestMeasure, whose figures are medians")
+	rounds   = flag.Int("rounds", 3, "`times` that TestMeasure computes each prompt; figures are medians, those of files of five times or more")
 )
 
 // TestMeasure writes the tables of docs/states.md: restore or recompute. Texts are random tokens, the same in each run. Files are in TMPDIR.
@@ -35,14 +35,15 @@ func TestMeasure(t *testing.T) {
 	if model == "demo" {
 		model = demo(t, false)
 	}
-	lengths(t, lib, model)
-	fmt.Println()
-	fmt.Println("| tokens a turn | flash attention | last state, bytes | all 20 states | stored | of the last state |\n| ---: | --- | ---: | ---: | ---: | ---: |")
-	for _, flash := range []bool{true, false} {
-		for _, turn := range []int{*longest / 40, *longest / 20} {
-			turns(t, lib, model, turn, flash)
+	t.Run("lengths", func(t *testing.T) { lengths(t, lib, model) })
+	t.Run("turns", func(t *testing.T) {
+		fmt.Println("\n| tokens a turn | flash attention | last state, bytes | all 20 states | stored | of the last state |\n| ---: | --- | ---: | ---: | ---: | ---: |")
+		for _, flash := range []bool{true, false} {
+			for _, turn := range []int{*longest / 40, *longest / 20} {
+				turns(t, lib, model, turn, flash)
+			}
 		}
-	}
+	})
 }
 
 func open(t *testing.T, lib, model string, flash bool) *engine {
@@ -76,42 +77,49 @@ func put(t *testing.T, e *engine, s *states.Store, tokens []llama.Token, state [
 
 // lengths compares restoring with computing, and Put and Get with a copy of a file, by turns.
 func lengths(t *testing.T, lib, model string) {
-	fmt.Println("| tokens | state, bytes | computed in ms | restored in ms | computing / restoring | copy of a file, ms | Put, ms | of the copy | Get, ms | of the copy |\n" +
-		"| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-	e := open(t, lib, model, true)
+	fmt.Println("| tokens | state, bytes | computed in ms | restored in ms | of which the last token | computing / restoring |\n| ---: | ---: | ---: | ---: | ---: | ---: |")
+	files := "\n| state, bytes | copy of a file, ms | Put, ms | of the copy | Get, ms | of the copy |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n"
+	e, ctx := open(t, lib, model, true), context.Background()
 	_, err := e.compute(random(e, 64)) // reads the weights
 	require.NoError(t, err)
 	for n := 128; n <= *longest; n *= 2 {
 		prompt := random(e, n)
-		var computes, restores, copies, puts, gets []time.Duration
+		var computing, restoring, last, copying, putting, getting []time.Duration
 		var state []byte
-		for range *rounds {
-			e.clear()
-			computes = append(computes, timed(func() { _, err = e.compute(prompt) }))
-			require.NoError(t, err)
-			state, err = e.state()
-			require.NoError(t, err)
-			copies = append(copies, copied(t, state))
+		for round := range max(5, *rounds) {
+			if round < *rounds {
+				e.clear()
+				computing = append(computing, timed(func() { _, err = e.compute(prompt) }))
+				require.NoError(t, err)
+				state, err = e.state()
+				require.NoError(t, err)
+			}
+			copying = append(copying, copied(t, state))
 			s := newStore(t)
 			var info states.Info
-			puts = append(puts, timed(func() { info = put(t, e, s, prompt, state) }))
+			putting = append(putting, timed(func() { info = put(t, e, s, prompt, state) }))
 			var parts []states.Part
-			gets = append(gets, timed(func() { parts, err = s.Get(context.Background(), info.ID, nil) }))
+			getting = append(getting, timed(func() { parts, err = s.Get(ctx, info.ID, nil) }))
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(state, parts[0].Bytes))
 			e.clear()
-			restores = append(restores, timed(func() {
-				have, err := restore(context.Background(), e, s, e.identity, prompt)
-				require.NoError(t, err)
-				require.Equal(t, n-1, have)
-				_, err = e.compute(prompt[have:])
-				require.NoError(t, err)
-			}))
+			var have int
+			begin := time.Now()
+			have, err = restore(ctx, e, s, e.identity, prompt)
+			require.NoError(t, err)
+			require.Equal(t, n-1, have)
+			last = append(last, timed(func() { _, err = e.compute(prompt[have:]) }))
+			require.NoError(t, err)
+			restoring = append(restoring, time.Since(begin))
 		}
-		c := median(copies)
-		fmt.Printf("| %d | %d | %s | %s | %.0f | %s | %s | %.1f | %s | %.1f |\n", n, len(state), ms(median(computes)), ms(median(restores)), float64(median(computes))/float64(median(restores)),
-			ms(c), ms(median(puts)), float64(median(puts))/float64(c), ms(median(gets)), float64(median(gets))/float64(c))
+		c, r, f := median(computing), median(restoring), median(copying)
+		fmt.Printf("| %d | %d | %s | %s | %s | %.0f |\n", n, len(state), ms(c), ms(r), ms(median(last)), float64(c)/float64(r))
+		of := func(d []time.Duration) string {
+			return fmt.Sprintf("%s | %.1f", ms(median(d)), float64(median(d))/float64(f))
+		}
+		files += fmt.Sprintf("| %d | %s | %s | %s |\n", len(state), ms(f), of(putting), of(getting))
 	}
+	fmt.Print(files)
 }
 
 // turns stores twenty states of a conversation, each of which has so many tokens more than the one before.

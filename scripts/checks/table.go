@@ -26,7 +26,7 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum of the library, the program and the workshop, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
+	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop and examples/yzma, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
 		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
