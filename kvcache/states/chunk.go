@@ -2,9 +2,10 @@ package states
 
 import (
 	"crypto/subtle"
-	"encoding/binary"
 	"fmt"
+	"os"
 
+	"github.com/ferrumkv/ferrumkv/internal/files"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 )
 
@@ -14,104 +15,110 @@ type chunk struct {
 	Bytes int
 }
 
-// A chunk's file is a frame, or a nonce and a frame that is sealed.
+// worthwhile: a chunk is compressed where a part in so many is saved.
+const worthwhile = 32
+
+// coder makes what packs have of chunks, and reads it. It is for one goroutine.
 //
-//	"fkvc"  version 1  coding  0  0  bytes of the chunk (4)  bytes of the payload (4)  payload
-const (
-	chunkMagic  = "fkvc"
-	chunkHead   = 16
-	sealedBytes = seal.NonceBytes + seal.TagBytes
-	inTheClear  = 0
-	compressed  = 1
-	worthwhile  = 32 // a chunk is compressed where a part in so many is saved
-)
-
-var le = binary.LittleEndian
-
-// coder makes files of chunks, and reads them. It is for one goroutine.
+// A pack has a chunk as it is, or compressed, which is what has fewer bytes than the chunk; where the store is sealed, sealed, with the nonce
+// before it.
 type coder struct {
 	compressor Compressor
 	sealer     *seal.Sealer
 	sum        func([]byte) sum // of the salt
-	file, room []byte
+	out, room  []byte
+
+	file *os.File // of the pack that was read last, which stays open: the next chunk is in it, most times
+	of   *pack
 }
 
-// encode is the file of a chunk, until the next call.
+// encode is what a pack has of a chunk: until the next call, or plain itself.
 func (c *coder) encode(s sum, plain []byte) ([]byte, error) {
-	payload, coding := plain, byte(inTheClear)
+	payload := plain
 	if c.compressor != nil {
 		var err error
 		if c.room, err = c.compressor.Compress(c.room[:0], plain); err != nil {
 			return nil, err
 		}
-		if len(c.room) <= len(plain)-len(plain)/worthwhile-1 {
-			payload, coding = c.room, compressed
+		if n := len(c.room); n > 0 && n <= len(plain)-len(plain)/worthwhile-1 {
+			payload = c.room
 		}
 	}
-	out := c.file[:0]
-	if c.sealer != nil {
-		out = append(out, make([]byte, seal.NonceBytes)...)
+	if c.sealer == nil {
+		return payload, nil
 	}
-	head := len(out)
-	out = append(out, chunkMagic...)
-	out = append(out, schema, coding, 0, 0)
-	out = le.AppendUint32(out, uint32(len(plain)))
-	out = le.AppendUint32(out, uint32(len(payload)))
+	out := append(c.out[:0], make([]byte, seal.NonceBytes)...)
 	out = append(out, payload...)
-	if c.sealer != nil {
-		out = append(out, make([]byte, seal.TagBytes)...)
-		frame := out[head : len(out)-seal.TagBytes]
-		if _, err := c.sealer.Seal(frame[:0], (*[seal.NonceBytes]byte)(out), frame, about("chunk", s[:])); err != nil {
-			return nil, err
-		}
+	out = append(out, make([]byte, seal.TagBytes)...)
+	c.out = out
+	frame := out[seal.NonceBytes : len(out)-seal.TagBytes]
+	_, err := c.sealer.Seal(frame[:0], (*[seal.NonceBytes]byte)(out), frame, about("chunk", s[:]))
+	return out, err
+}
+
+// read makes dst, which has the chunk's bytes, what is at a place, or says why that is not the chunk. compared: the caller has the bytes that
+// the chunk must have, and compares them, so that they are not summed.
+func (c *coder) read(want chunk, p place, dst []byte, compared bool) (why string, err error) {
+	if p.pack == nil {
+		return "is missing", nil
 	}
-	c.file = out
-	return out, nil
-}
-
-// about is what is authenticated with a file that is sealed: what it is, and its name.
-func about(what string, name []byte) []byte {
-	return append([]byte("ferrumkv states "+what+" 1 "), name...)
-}
-
-// decode makes dst, which has the chunk's bytes, what a file has, or says why it is not that chunk. file is overwritten. compared: the caller has
-// the bytes that the chunk must have, and compares them, so that they are not summed.
-func (c *coder) decode(want chunk, file, dst []byte, compared bool) (why string) {
-	if c.sealer != nil {
-		if len(file) < sealedBytes+chunkHead {
-			return fmt.Sprintf("has %d bytes", len(file))
+	if c.of != p.pack {
+		c.close()
+		if c.file, err = files.Open(p.pack.path, os.O_RDONLY); err != nil {
+			return "", err
 		}
-		rest := file[seal.NonceBytes:]
+		c.of = p.pack
+	}
+	b := dst
+	if c.sealer != nil || p.stored != len(dst) {
+		if cap(c.out) < p.stored {
+			c.out = make([]byte, p.stored)
+		}
+		b = c.out[:p.stored]
+	}
+	if err := readAt(c.file, b, p.at); err != nil {
+		return "", err
+	}
+	return c.decode(want, b, dst, compared), nil
+}
+
+// close lets go of the pack that was read last.
+func (c *coder) close() {
+	if c.of != nil {
+		_ = c.file.Close()
+	}
+	c.file, c.of = nil, nil
+}
+
+// decode is read of bytes, which it overwrites. They may be dst.
+func (c *coder) decode(want chunk, b, dst []byte, compared bool) (why string) {
+	if c.sealer != nil {
+		if len(b) < sealedBytes {
+			return fmt.Sprintf("has %d bytes", len(b))
+		}
+		rest := b[seal.NonceBytes:]
 		var err error
-		if file, err = c.sealer.Open(rest[:0], (*[seal.NonceBytes]byte)(file), rest, about("chunk", want.Sum[:])); err != nil {
+		if b, err = c.sealer.Open(rest[:0], (*[seal.NonceBytes]byte)(b), rest, about("chunk", want.Sum[:])); err != nil {
 			return "was not sealed as it is"
 		}
 	}
-	if len(file) < chunkHead {
-		return fmt.Sprintf("has %d bytes", len(file))
-	}
-	if string(file[:4]) != chunkMagic || file[4] != schema || file[6]|file[7] != 0 {
-		return "is not a chunk of version 1"
-	}
-	coding, plain, payload := file[5], le.Uint32(file[8:]), file[chunkHead:]
-	if int64(plain) != int64(want.Bytes) || int64(le.Uint32(file[12:])) != int64(len(payload)) {
-		return fmt.Sprintf("has %d bytes in %d, and must have %d", plain, len(payload), want.Bytes)
-	}
 	switch {
-	case coding == inTheClear && len(payload) == len(dst):
-		copy(dst, payload)
-	case coding == compressed && c.compressor == nil:
+	case len(b) == len(dst):
+		if len(b) > 0 && &b[0] != &dst[0] {
+			copy(dst, b)
+		}
+	case len(b) > len(dst):
+		return fmt.Sprintf("has %d bytes, and must have %d", len(b), len(dst))
+	case c.compressor == nil:
 		return whyCompressed
-	case coding == compressed:
-		out, err := c.compressor.Decompress(dst[:0:len(dst)], payload)
+	default:
+		out, err := c.compressor.Decompress(dst[:0:len(dst)], b)
 		if err != nil {
 			return "cannot be decompressed: " + err.Error()
 		}
 		if len(out) != len(dst) || &out[0] != &dst[0] {
 			return fmt.Sprintf("has %d bytes after decompression, and must have %d", len(out), len(dst))
 		}
-	default:
-		return fmt.Sprintf("has coding %d and %d bytes", coding, len(payload))
 	}
 	if compared {
 		return ""

@@ -5,7 +5,7 @@ import "math"
 // sizes are those of chunks, in bytes: the least, the mean and the most.
 type sizes struct{ min, mean, max int }
 
-var usual = sizes{16 << 10, 64 << 10, 256 << 10}
+var usual = sizes{8 << 10, 16 << 10, 64 << 10}
 
 // window is how many bytes a hash of 64 bits depends on that moves up by one with each.
 const window = 64

@@ -23,20 +23,21 @@ var damages = map[string]func(path string, b []byte) error{
 	"tail":    func(path string, b []byte) error { b[len(b)-1] ^= 0x80; return os.WriteFile(path, b, 0o600) },
 }
 
-// Whatever becomes of a chunk, wrong bytes are not read: the state is given up, others go on, and a Put of the same bytes mends those that
-// share it, in whichever order.
-func TestDamagedChunk(t *testing.T) {
+// Whatever becomes of a pack, wrong bytes are not read: states are given up, others go on, and a Put of the same bytes mends those that share
+// them, in whichever order.
+func TestDamagedPack(t *testing.T) {
 	forVariants(t, func(t *testing.T, o Options) {
 		content, other := noise(1, 1500), noise(2, 3000)
 		for what, damage := range damages {
 			s := open(t, t.TempDir()+"/d", o)
 			a, b, c := put(t, s, numbered(1), content), put(t, s, numbered(2), content), put(t, s, numbered(3), other)
-			for number, chunk := range s.states[a.ID].chunks[0] {
-				path := s.chunkPath(chunk.Sum)
+			for number := range 2 {
+				path := s.chunks[s.states[a.ID].chunks[0][number].Sum].pack.path
 				have, err := os.ReadFile(path)
 				require.NoError(t, err)
 				require.NoError(t, damage(path, have))
-				if number%2 == 0 { // who reads it finds out
+				harmless := what == "shorter" || what == "longer" || what == "tail" || what == "huge" // until the next Open: it is the index
+				if number == 0 && !harmless {                                                         // who reads it finds out
 					room := make([]byte, 1500)
 					for i := range room {
 						room[i] = 1
@@ -44,7 +45,7 @@ func TestDamagedChunk(t *testing.T) {
 					got, err := s.Get(ctx, a.ID, room)
 					require.ErrorIs(t, err, ErrDamaged{}, what)
 					require.Equal(t, a.ID, err.(ErrDamaged).ID)
-					require.ErrorContains(t, err, chunk.Sum.String())
+					require.ErrorContains(t, err, "chunk ")
 					require.Nil(t, got)
 					require.Equal(t, make([]byte, 1500), room)
 					_, err = s.Get(ctx, a.ID, nil)
@@ -54,28 +55,57 @@ func TestDamagedChunk(t *testing.T) {
 				requireState(t, s, a.ID, content)
 				requireState(t, s, b.ID, content)
 				requireState(t, s, c.ID, other)
-				requireTidy(t, s)
+				if harmless {
+					require.NoError(t, os.WriteFile(path, have, 0o600))
+				}
 			}
 			require.NoError(t, s.Close())
 		}
 	})
 }
 
-// A state whose chunk is lost while nobody has the directory open is whole, or a miss, or given up when it is read.
+// Each chunk that is damaged is found and mended by itself, and what is dead then goes.
+func TestDamagedChunk(t *testing.T) {
+	forVariants(t, func(t *testing.T, o Options) {
+		content, other := noise(1, 3000), noise(2, 3000)
+		s := open(t, t.TempDir()+"/d", o)
+		a, b := put(t, s, numbered(1), content), put(t, s, numbered(2), content)
+		c := put(t, s, numbered(3), other)
+		for number, chunk := range s.states[a.ID].chunks[0] {
+			flip(t, s, chunk.Sum)
+			if number%2 == 0 {
+				_, err := s.Get(ctx, a.ID, nil)
+				require.ErrorIs(t, err, ErrDamaged{})
+				require.ErrorContains(t, err, chunk.Sum.String())
+			}
+			before := s.Stats().Written
+			put(t, s, numbered(1), content)
+			require.Equal(t, int64(chunk.Bytes), s.Stats().Written-before)
+			requireState(t, s, a.ID, content)
+			requireState(t, s, b.ID, content)
+			requireState(t, s, c.ID, other)
+			requireTidy(t, s)
+		}
+		s = reopen(t, s, o)
+		requireState(t, s, b.ID, content)
+	})
+}
+
+// A state whose pack is lost while nobody has the directory open is whole, or a miss, or given up when it is read.
 func TestDamagedBetween(t *testing.T) {
 	for what, damage := range damages {
 		s := open(t, t.TempDir()+"/d", Options{})
 		a, b := put(t, s, numbered(1), noise(1, 3000)), put(t, s, numbered(2), noise(2, 3000))
-		path := s.chunkPath(s.states[a.ID].chunks[0][1].Sum)
+		path := s.chunks[s.states[a.ID].chunks[0][1].Sum].pack.path
 		have, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.NoError(t, damage(path, have))
 		s = reopen(t, s, Options{Bytes: 1 << 20})
 		_, err = s.Get(ctx, a.ID, nil)
-		if what == "missing" || what == "empty" || what == "huge" {
-			require.ErrorIs(t, err, ErrMiss{})
-		} else {
+		if what == "flipped" {
 			require.ErrorIs(t, err, ErrDamaged{}, what)
+		} else {
+			require.ErrorIs(t, err, ErrMiss{}, what)
 		}
 		require.Equal(t, uint64(1), s.Stats().Damaged)
 		requireState(t, s, b.ID, noise(2, 3000))
@@ -103,7 +133,7 @@ func TestDamagedManifest(t *testing.T) {
 	})
 }
 
-// The manifest of one state is not that of another, whose file it is in; nor is a chunk.
+// The manifest of one state is not that of another, whose file it is in; nor is a pack.
 func TestInAnothersPlace(t *testing.T) {
 	forVariants(t, func(t *testing.T, o Options) {
 		s := open(t, t.TempDir()+"/d", o)
@@ -113,7 +143,8 @@ func TestInAnothersPlace(t *testing.T) {
 		require.Zero(t, s.Stats().States)
 		requireTidy(t, s)
 		a, b = put(t, s, numbered(1), noise(1, 200)), put(t, s, numbered(2), noise(2, 200))
-		require.NoError(t, os.Rename(s.chunkPath(s.states[a.ID].chunks[0][0].Sum), s.chunkPath(s.states[b.ID].chunks[0][0].Sum)))
+		path := func(id ID) string { return s.chunks[s.states[id].chunks[0][0].Sum].pack.path }
+		require.NoError(t, os.Rename(path(a.ID), path(b.ID)))
 		_, err := s.Get(ctx, b.ID, nil)
 		require.ErrorIs(t, err, ErrDamaged{})
 	})
@@ -125,16 +156,16 @@ func TestForeignFiles(t *testing.T) {
 	a := put(t, s, numbered(1), noise(1, 3000))
 	digits := strings.Repeat("ab", 32)
 	foreign := []string{
-		"notes.txt", "chunks/notes.txt", "chunks/a/notes", "chunks/a/" + digits + ".txt", "chunks/a/." + digits, "chunks/c/" + digits, "chunks/A/" + digits,
-		"chunks/" + digits, "states/notes", "states/" + digits + ".bak", "states/x.1.new", "chunks/a/" + digits + ".x.new", "chunks/a/" + digits[1:], "meta.json.old",
-		"chunks/e/" + strings.Repeat("ef", 32) + "/inside",
+		"notes.txt", "packs/notes.txt", "packs/a/notes", "packs/0123456789abcdef", "packs/.0123456789abcdef.pack", "packs/0123456789ABCDEF.pack", "packs/123.pack",
+		"packs/0123456789abcdef.pack.old", "packs/" + digits, "states/notes", "states/" + digits + ".bak", "states/x.1.new", "packs/0123456789abcdef.pack.x.new",
+		"meta.json.old", "packs/fedcba9876543210.pack/inside", "chunks/a/" + digits,
 	}
 	for _, name := range foreign {
 		path := filepath.Join(s.dir, filepath.FromSlash(name))
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	}
-	leftover := []string{"states/" + digits + ".17.new", "chunks/a/" + digits + ".18.new", "chunks/a/" + digits}
+	leftover := []string{"states/" + digits + ".17.new", "packs/0123456789abcdef.pack.18.new", "packs/0123456789abcdef.pack"}
 	for _, name := range leftover {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("theirs"), 0o600))
 	}

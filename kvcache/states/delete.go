@@ -18,24 +18,23 @@ func (s *Store) Clear(salt string) (int, error) {
 }
 
 func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
+	if err := s.enter("delete"); err != nil {
+		return 0, err
+	}
+	defer s.leave()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.opened {
-		return 0, ErrClosed
-	}
-	if err := s.expire(); err != nil {
-		return 0, failed("delete", err)
-	}
 	for _, st := range s.states {
-		if !which(st) {
-			continue
+		if err == nil && which(st) {
+			if err = s.forget(st); err == nil {
+				n++
+			}
 		}
-		if err := s.forget(st); err != nil {
-			return n, failed("delete", err)
-		}
-		n++
 	}
-	if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
+	s.mu.Unlock()
+	if err == nil {
+		err = s.o.disk.sync(filepath.Join(s.dir, "states"))
+	}
+	if err != nil {
 		return n, failed("delete", err)
 	}
 	return n, nil
@@ -44,28 +43,47 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 // Pin says whether a state may be evicted for others' room. It is kept with the state. Pinned states count for the budget, and those that
 // take all of it leave none for others.
 func (s *Store) Pin(id ID, pinned bool) error {
+	if err := s.enter("pin"); err != nil {
+		return err
+	}
+	defer s.leave()
+	st, err := s.acquire(id) // so that it is not what goes for its manifest's room
+	if err != nil {
+		return err
+	}
+	err = s.pin(st, pinned)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.opened {
-		return ErrClosed
+	s.unread(st)
+	if err == nil || err == error(ErrMiss{}) {
+		return err
 	}
-	if err := s.expire(); err != nil {
-		return failed("pin", err)
-	}
-	st := s.states[id]
-	if st == nil {
-		return ErrMiss{}
-	}
-	st.readers++ // so that it is not what goes for its manifest's room
-	defer func() { st.readers-- }()
-	was, size := st.Pinned, st.size
-	if st.Pinned = pinned; pinned == was {
+	return failed("pin", err)
+}
+
+func (s *Store) pin(st *state, pinned bool) error {
+	s.mu.Lock()
+	other := *st
+	s.mu.Unlock()
+	if other.Pinned == pinned {
 		return nil
 	}
-	if err := s.writeManifest(st); err != nil {
-		st.Pinned = was
-		return failed("pin", err)
+	other.Pinned = pinned
+	f, err := s.draftManifest(&other)
+	if err != nil {
+		return err
 	}
-	s.used -= size
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.gone {
+		err = ErrMiss{}
+	} else if err = f.finish(); err == nil {
+		s.touch(st.ID, st.Used)
+		s.used -= st.size
+		st.Pinned, st.size = pinned, other.size
+	}
+	if err != nil {
+		s.scrap(f, other.size)
+	}
+	return err
 }

@@ -2,54 +2,10 @@ package states
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
-
-// The nearest state has as many tokens in common as any, and is whole where one of these is.
-func TestNearestOfAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := rapid.SliceOfN(rapid.Uint32Range(0, 2), 0, 6)
-		x := index{}
-		for i := range rapid.IntRange(0, 12).Draw(t, "states") {
-			x.add(&state{Info: Info{Key: Key{Name: strconv.Itoa(i), Tokens: draw.Draw(t, "tokens")}}})
-		}
-		list := slices.Clone(x[Identity{}])
-		if n := len(list); n > 0 { // one has gone
-			gone := list[rapid.IntRange(0, n-1).Draw(t, "gone")]
-			x.remove(gone)
-			list = slices.DeleteFunc(list, func(s *state) bool { return s == gone })
-		}
-		prompt := draw.Draw(t, "prompt")
-		most, whole, wholeIn := 0, 0, false
-		for _, s := range list {
-			n := common(s.Key.Tokens, prompt)
-			if n == len(s.Key.Tokens) {
-				whole = max(whole, n)
-			}
-			if n > most {
-				most, wholeIn = n, false
-			}
-			wholeIn = wholeIn || n == most && n == len(s.Key.Tokens)
-		}
-		s, n := nearest(x[Identity{}], prompt)
-		require.Equal(t, most, n)
-		require.Equal(t, most > 0, s != nil)
-		if s != nil {
-			require.Equal(t, most, common(s.Key.Tokens, prompt))
-			require.Equal(t, wholeIn, len(s.Key.Tokens) == most)
-		}
-		s, n = nearestWhole(x[Identity{}], prompt)
-		require.Equal(t, whole, n)
-		if s != nil {
-			require.Equal(t, prompt[:n], s.Key.Tokens)
-		}
-		require.Equal(t, whole > 0, s != nil)
-	})
-}
 
 // Of fifty conversations that share a system prompt the right one is found, also by the next process.
 func TestNearestOfFifty(t *testing.T) {

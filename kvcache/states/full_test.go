@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -18,49 +19,58 @@ type faults struct {
 	mu     sync.Mutex
 	done   int
 	at     int
-	happen func(path string, b []byte) error // b: nil where the file is removed
+	seen   []string // what they were, of which files
+	happen func(c change) error
 }
 
-func (f *faults) due() bool {
+// change is one of a file.
+type change struct {
+	what string
+	path string       // of the file
+	half func() error // does half of it
+	all  func() error
+}
+
+func (f *faults) step(c change) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.done++
-	return f.done == f.at
+	due := f.done == f.at
+	f.seen = append(f.seen, c.what+" "+filepath.Base(filepath.Dir(c.path)))
+	f.mu.Unlock()
+	if due {
+		return f.happen(c)
+	}
+	return c.all()
 }
 
 func (f *faults) disk() *disk {
-	d := f.on
-	d.write = func(path string, b []byte, sync bool) error {
-		if f.due() {
-			return f.happen(path, b)
-		}
-		return f.on.write(path, b, sync)
+	d, none := f.on, func() error { return nil }
+	d.create = func(path string) (out *os.File, err error) {
+		err = f.step(change{"create", path, none, func() (err error) { out, err = f.on.create(path); return err }})
+		return out, err
+	}
+	d.write = func(file *os.File, b []byte) error {
+		half := func() error { return f.on.write(file, b[:len(b)/2]) }
+		return f.step(change{"write", file.Name(), half, func() error { return f.on.write(file, b) }})
+	}
+	d.rename = func(from, to string) error {
+		return f.step(change{"rename", to, none, func() error { return f.on.rename(from, to) }})
 	}
 	d.remove = func(path string) error {
-		if f.due() {
-			return f.happen(path, nil)
-		}
-		return f.on.remove(path)
+		return f.step(change{"remove", path, none, func() error { return f.on.remove(path) }})
 	}
 	return &d
 }
 
-// half writes half of a file under the name that it has until it is whole.
-func half(path string, b []byte) error {
-	return os.WriteFile(path+".0"+unfinished, b[:len(b)/2], 0o600)
-}
+// fails is a change that is done by half and fails.
+func fails(c change) error { return errors.Join(errDisk, c.half()) }
 
 // Wherever in a Put the disk is full, or fails, the state of before is there, no more is stored than that, and the call works when there is room
 // again; and a process that ends there leaves the same.
 func TestFullDisk(t *testing.T) {
 	before, after := noise(1, 3000), append(noise(1, 2500), noise(2, 3000)...)
 	for at := 1; ; at++ {
-		f := &faults{on: quick, happen: func(path string, b []byte) error {
-			if b == nil {
-				return errDisk
-			}
-			return errors.Join(errDisk, half(path, b))
-		}}
+		f := &faults{on: quick, happen: fails}
 		s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
 		info := put(t, s, numbered(1), before)
 		was := s.Stats()
@@ -77,6 +87,10 @@ func TestFullDisk(t *testing.T) {
 			require.ErrorIs(t, err, errDisk)
 			requireState(t, s, info.ID, before)
 			require.Equal(t, was.Bytes, s.Stats().Bytes)
+			if at%3 == 0 {
+				require.NoError(t, s.Pin(info.ID, true)) // any call goes on with what could not be removed
+				requireTidy(t, s)
+			}
 			if at%2 == 0 {
 				put(t, s, numbered(1), after)
 				requireState(t, s, info.ID, after)
@@ -92,7 +106,7 @@ func TestFullDisk(t *testing.T) {
 
 // A Delete that fails leaves the state, and can be called again; likewise Pin.
 func TestFailures(t *testing.T) {
-	f := &faults{on: quick, happen: func(string, []byte) error { return errDisk }}
+	f := &faults{on: quick, happen: func(change) error { return errDisk }}
 	s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
 	info := put(t, s, numbered(1), noise(1, 1000))
 	for _, call := range []func() error{
@@ -118,7 +132,7 @@ func TestCancelled(t *testing.T) {
 	for at := 1; at <= len(small.cuts(content)); at++ {
 		going, cancel := context.WithCancel(ctx)
 		f.done, f.at = 0, at
-		f.happen = func(path string, b []byte) error { cancel(); return quick.write(path, b, false) }
+		f.happen = func(c change) error { cancel(); return c.all() }
 		_, err := s.Put(going, numbered(1), PutOptions{}, sources([][]byte{content, content})...)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, s.Stats().States)
@@ -140,7 +154,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	s := open(t, t.TempDir()+"/d", Options{})
 	info := put(t, s, numbered(1), noise(1, 100))
-	path := s.chunkPath(s.states[info.ID].chunks[0][0].Sum)
+	path := s.chunks[s.states[info.ID].chunks[0][0].Sum].pack.path
 	require.NoError(t, os.Chmod(path, 0o200))
 	_, err := s.Get(ctx, info.ID, nil)
 	require.ErrorIs(t, err, os.ErrPermission)

@@ -16,11 +16,11 @@ func FuzzManifest(f *testing.F) {
 	st.ID = namer{}.id(&st.Key)
 	b, err := st.encode(nil)
 	require.NoError(f, err)
-	for _, n := range []int{len(b) - 32, len(b) / 2, manifestHead, 0} {
-		f.Add(b[min(manifestHead, n):n])
+	for _, n := range []int{len(b) - 32, len(b) / 2, recordHead, 0} {
+		f.Add(b[min(recordHead, n):n])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := forged(body)
+		b := forged(manifestMagic, body)
 		r := reader{rest: body}
 		var k Key // whose ID it would be, so that what comes after is looked at
 		for _, to := range []*string{&k.Model, &k.Engine, &k.Version, &k.Settings, &k.Adapter, &k.Salt, &k.Name} {
@@ -48,7 +48,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// Any bytes in the place of a chunk's file are refused, but those that are the chunk.
+// Any bytes in the place of a chunk are refused, but those that are the chunk.
 func FuzzChunk(f *testing.F) {
 	plain := bytes.Repeat([]byte("what was said "), 20)
 	sealer, err := seal.New(secret)
@@ -65,17 +65,41 @@ func FuzzChunk(f *testing.F) {
 		c := coders[int(n)%len(coders)]
 		want := chunk{c.sum(plain), len(plain)}
 		room := make([]byte, len(plain)+8)
-		if c.decode(want, bytes.Clone(file), room[:len(plain):len(plain)], false) == "" {
+		if len(file) <= len(plain)+sealedBytes && c.decode(want, bytes.Clone(file), room[:len(plain):len(plain)], false) == "" {
 			require.Equal(t, plain, room[:len(plain)])
 		}
 		require.Equal(t, make([]byte, 8), room[len(plain):])
 	})
 }
 
+// Any bytes in the place of a pack's index are refused, or are chunks that lie in it one after the other.
+func FuzzIndex(f *testing.F) {
+	entries := []entry{{chunk: chunk{sum{1}, 60}, stored: 60}, {chunk: chunk{sum{2}, 40}, stored: 10}}
+	b, err := encodeIndex(entries, "p", nil)
+	require.NoError(f, err)
+	f.Add(b[recordHead:len(b)-36], int64(70))
+	f.Add(b[recordHead:len(b)-76], int64(60))
+	f.Add(b, int64(-1))
+	f.Fuzz(func(t *testing.T, body []byte, before int64) {
+		out, err := decodeIndex(forged(packMagic, body), "p", before, nil, 100)
+		if err != nil {
+			return
+		}
+		for _, e := range out {
+			require.True(t, e.Bytes > 0 && e.Bytes <= 100 && e.stored > 0 && e.stored <= e.Bytes)
+			before -= int64(e.stored)
+		}
+		require.Zero(t, before)
+		again, err := encodeIndex(out, "p", nil)
+		require.NoError(t, err)
+		require.Equal(t, forged(packMagic, body), again[:len(again)-4])
+	})
+}
+
 // Any bytes in the place of meta.json are refused, or say what a directory is.
 func FuzzMeta(f *testing.F) {
-	f.Add([]byte(`{"format":"ferrumkv states","version":1,"sealed":false}`))
-	f.Add([]byte(`{"format":"ferrumkv states","version":2}{`))
+	f.Add([]byte(`{"format":"ferrumkv states","version":2,"sealed":false}`))
+	f.Add([]byte(`{"format":"ferrumkv states","version":3}{`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := readMeta(b)
 		if err != nil {

@@ -1,9 +1,11 @@
 package states
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -12,11 +14,14 @@ import (
 // Info.Bytes, or in new memory; they are the caller's. After an error room is zeros. ErrMiss is a state that is not there any more, and
 // ErrDamaged one that cannot be read as it was put, which has been given up.
 func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
+	if err := s.enter("get"); err != nil {
+		return nil, err
+	}
+	defer s.leave()
 	st, err := s.acquire(id)
 	if err != nil {
 		return nil, err
 	}
-	defer s.leave()
 	if int64(cap(room)) < st.Bytes {
 		room = make([]byte, st.Bytes)
 	}
@@ -38,19 +43,12 @@ func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 func (s *Store) acquire(id ID) (*state, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.opened {
-		return nil, ErrClosed
-	}
-	if err := s.expire(); err != nil {
-		return nil, failed("get", err)
-	}
 	st := s.states[id]
 	if st == nil {
 		s.stats.Missed++
 		return nil, ErrMiss{}
 	}
 	st.readers++
-	s.calls++
 	return st, nil
 }
 
@@ -58,7 +56,7 @@ func (s *Store) acquire(id ID) (*state, error) {
 func (s *Store) settle(st *state, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.readers--
+	defer s.unread(st)
 	var lost errLost
 	switch {
 	case err == nil:
@@ -74,29 +72,40 @@ func (s *Store) settle(st *state, err error) error {
 			if e := s.forget(st); e != nil {
 				err = errors.Join(err, e)
 			}
-			return err
 		}
 	case !errors.As(err, new(ErrConfig)):
 		err = failed("get", err)
 	}
-	if st.gone && st.readers == 0 {
+	return err
+}
+
+// unread ends the use of a state. The caller has the lock.
+func (s *Store) unread(st *state) {
+	if st.readers--; st.gone && st.readers == 0 {
 		s.drop(st)
 	}
-	return err
 }
 
 // piece is a chunk and where it goes.
 type piece struct {
 	chunk
-	to []byte
+	*held
+	was place // when the call began
+	to  []byte
 }
 
 // readAll reads the chunks of a state, several at once: what takes time is to verify them.
 func (s *Store) readAll(ctx context.Context, st *state, room []byte) error {
 	var pieces []piece
+	s.mu.Lock()
 	st.each(func(c chunk) {
-		pieces = append(pieces, piece{c, room[:c.Bytes]})
+		h := s.chunks[c.Sum]
+		pieces = append(pieces, piece{c, h, h.place, room[:c.Bytes:c.Bytes]})
 		room = room[c.Bytes:]
+	})
+	s.mu.Unlock()
+	slices.SortFunc(pieces, func(a, b piece) int {
+		return cmp.Or(cmp.Compare(a.was.pack.number, b.was.pack.number), cmp.Compare(a.was.at, b.was.at))
 	})
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -105,11 +114,11 @@ func (s *Store) readAll(ctx context.Context, st *state, room []byte) error {
 	for range min(runtime.GOMAXPROCS(0), mostReaders, len(pieces)) {
 		all.Go(func() {
 			w := s.work(st.Key.Salt)
-			defer s.coders.Put(w)
+			defer s.release(w)
 			for i := next.Add(1) - 1; i < int64(len(pieces)); i = next.Add(1) - 1 {
 				err := ctx.Err()
 				if err == nil {
-					err = s.read(w, pieces[i].chunk, pieces[i].to, false)
+					err = s.read(w, pieces[i].chunk, pieces[i].held, pieces[i].to, false)
 				}
 				if err != nil {
 					once.Do(func() { failure = err })

@@ -8,10 +8,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
-// held is a chunk that states have, or a Put on its way. It is removed with the last of them.
+// held is a chunk that states have, or a Put on its way. It goes with the last of them.
 type held struct {
-	uses  int
-	bytes int64 // that its file takes; 0: it was not written yet
+	uses int
+	place
 }
 
 // take notes one more use of a chunk. The caller has the lock.
@@ -25,7 +25,7 @@ func (s *Store) take(name sum) *held {
 	return h
 }
 
-// drop gives up a state's uses of chunks. A file that cannot be removed now is when the directory is opened next. The caller has the lock.
+// drop gives up a state's uses of chunks. The caller has the lock.
 func (s *Store) drop(st *state) {
 	st.each(func(c chunk) {
 		h := s.chunks[c.Sum]
@@ -33,85 +33,94 @@ func (s *Store) drop(st *state) {
 			return
 		}
 		delete(s.chunks, c.Sum)
-		if h.bytes > 0 {
-			s.used -= h.bytes
-			_ = s.o.disk.remove(s.chunkPath(c.Sum))
-		}
+		s.move(h, place{})
 	})
 }
 
+// move gives a chunk another place, or none. The caller has the lock.
+func (s *Store) move(h *held, to place) {
+	from := h.pack
+	if from != nil {
+		from.live -= h.cost()
+	}
+	if h.place = to; to.pack != nil {
+		to.pack.live += to.cost()
+	}
+	if from != nil {
+		s.retire(from)
+	}
+}
+
+// retire has a pack removed of which nothing is used, and looked at again where something is not used any more. The caller has the lock.
+func (s *Store) retire(p *pack) {
+	s.untidy = true
+	if p.live == 0 && s.packs[p] {
+		delete(s.packs, p)
+		s.dead = append(s.dead, dead{p.path, p.size})
+	}
+}
+
 // keep takes a chunk, and stores it if it is not there whole. After an error it has not taken it.
-func (s *Store) keep(w *coder, plain, room []byte) (c chunk, err error) {
+func (s *Store) keep(w *coder, to *packer, plain, room []byte) (c chunk, err error) {
 	c = chunk{w.sum(plain), len(plain)}
 	s.mu.Lock()
 	h := s.take(c.Sum)
-	there := h.bytes > 0
+	there := h.pack != nil
 	s.mu.Unlock()
-	if there && s.read(w, c, room[:len(plain)], true) == nil && bytes.Equal(plain, room[:len(plain)]) {
+	if there && s.read(w, c, h, room[:len(plain)], true) == nil && bytes.Equal(plain, room[:len(plain)]) {
 		s.mu.Lock()
 		s.stats.Shared += int64(len(plain))
 		s.mu.Unlock()
 		return c, nil
 	}
-	if err = s.store(w, c, h, plain); err != nil {
-		s.mu.Lock()
-		s.drop(&state{chunks: [][]chunk{{c}}})
-		s.mu.Unlock()
-	}
-	return c, err
-}
-
-// store writes the file of a chunk. Two that store the same one write the same, each whole.
-func (s *Store) store(w *coder, c chunk, h *held, plain []byte) error {
+	var written bool
 	b, err := w.encode(c.Sum, plain)
-	if err != nil {
-		return err
-	}
-	n, path := onDisk(len(b)), s.chunkPath(c.Sum)
-	s.mu.Lock()
-	err = s.reserve(n)
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err = makeFolder(path); err == nil {
-		err = s.o.disk.write(path, b, s.o.Durable)
+	if err == nil {
+		written, err = to.append(entry{chunk: c, heals: there}, b)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.used -= n
-		return err
+		s.drop(&state{chunks: [][]chunk{{c}}})
+		return c, err
 	}
-	s.used -= h.bytes // of the file that this one has replaced
-	h.bytes = n
-	s.stats.Written += int64(len(plain))
-	return nil
+	if written {
+		s.stats.Written += int64(len(plain))
+	} else {
+		s.stats.Shared += int64(len(plain))
+	}
+	return c, nil
 }
 
-// read makes dst, which has the chunk's bytes, what is stored; compared as for coder.decode. errLost is a chunk that is not there as it was
+// read makes dst, which has the chunk's bytes, what is stored; compared as for coder.read. errLost is a chunk that is not there as it was
 // stored; other errors may pass.
-func (s *Store) read(w *coder, c chunk, dst []byte, compared bool) error {
-	b, err := readFile(s.chunkPath(c.Sum), w.file, s.largestChunk())
-	w.file = b[:cap(b)]
-	var refused files.ErrRefused
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return errLost{c, "is missing"}
-	case errors.Is(err, errTooLong):
-		return errLost{c, "has another length"}
-	case errors.As(err, &refused):
-		return errLost{c, "is no file of the store: " + refused.What}
-	case err != nil:
-		return err
-	}
-	switch why := w.decode(c, b, dst, compared); why {
-	case "":
-		return nil
-	case whyCompressed:
-		return ErrConfig{"Compressor", "chunk " + c.Sum.String() + " " + why}
-	default:
-		return errLost{c, why}
+func (s *Store) read(w *coder, c chunk, h *held, dst []byte, compared bool) error {
+	for {
+		s.mu.Lock()
+		p := h.place
+		s.mu.Unlock()
+		why, err := w.read(c, p, dst, compared)
+		var refused files.ErrRefused
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			why = "is missing"
+		case errors.Is(err, errLength):
+			why = "is behind the end of its pack"
+		case errors.As(err, &refused):
+			why = "is in no file of the store: " + refused.What
+		case err != nil:
+			return err
+		case why == "":
+			return nil
+		case why == whyCompressed:
+			return ErrConfig{"Compressor", "chunk " + c.Sum.String() + " " + why}
+		}
+		s.mu.Lock()
+		moved := h.place != p // meanwhile, and what is there now is something else
+		s.mu.Unlock()
+		if !moved {
+			return errLost{c, why}
+		}
 	}
 }
 

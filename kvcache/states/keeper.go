@@ -1,111 +1,144 @@
 package states
 
 import (
-	"cmp"
+	"context"
+	"io"
 	"runtime"
-	"slices"
 	"sync"
 )
 
-// keeper stores chunks of a Put while the next ones are read and cut: what takes time is to sum and to write them.
+// keeper stores the parts of a Put: it reads and cuts them while the chunks before are summed and written.
 type keeper struct {
-	s    *Store
-	salt string
-	jobs chan cutChunk
-	free chan []byte // room for a chunk
+	s   *Store
+	st  *state
+	to  *packer
+	all sync.WaitGroup
 
-	workers int
-	all     sync.WaitGroup
+	free    chan *batch // that nobody uses
+	made    int
+	batches []*kept // of the parts, in order
+
 	mu      sync.Mutex
-	kept    []keptChunk
 	failure error
 }
 
-// cutChunk is the chunk of a place in a part.
-type cutChunk struct {
-	part, place int
-	plain       []byte
+// batch is room for bytes of a part, and what verifies chunks of it.
+type batch struct {
+	bytes, room []byte
+	w           *coder
 }
 
-type keptChunk struct {
-	part, place int
-	chunk
+// kept is the chunks of a batch that were stored.
+type kept struct {
+	part   int
+	cuts   []int // bytes of its chunks
+	chunks []chunk
 }
 
 // mostKeepers is how many goroutines store chunks of a Put.
 const mostKeepers = 4
 
-func newKeeper(s *Store, salt string) *keeper {
-	workers := min(runtime.GOMAXPROCS(0), mostKeepers)
-	return &keeper{s: s, salt: salt, jobs: make(chan cutChunk, workers), free: make(chan []byte, 2*workers+1)}
+// batchChunks is how many chunks of the largest size a batch has room for.
+const batchChunks = 16
+
+func newKeeper(s *Store, st *state) *keeper {
+	k := &keeper{s: s, st: st, free: make(chan *batch, min(runtime.GOMAXPROCS(0), mostKeepers)+1)}
+	k.to = &packer{s: s, sync: s.o.Durable, reserve: s.reserve}
+	return k
 }
 
-// put has a chunk stored, of which it makes a copy. The error is that of one before it.
-func (k *keeper) put(part, place int, plain []byte) error {
-	k.mu.Lock()
-	err := k.failure
-	k.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	var room []byte
-	select {
-	case room = <-k.free:
-	default:
-		room = make([]byte, 0, k.s.o.sizes.max)
-	}
-	job := cutChunk{part, place, append(room[:0], plain...)}
-	select {
-	case k.jobs <- job:
-		if k.workers == 0 {
-			k.start()
-		}
-	default: // all have enough to do
-		if k.workers < cap(k.jobs) {
-			k.start()
-		}
-		k.jobs <- job
-	}
-	return nil
-}
-
-func (k *keeper) start() {
-	k.workers++
-	k.all.Go(func() {
-		w, room := k.s.work(k.salt), make([]byte, k.s.o.sizes.max)
-		defer k.s.coders.Put(w)
-		for job := range k.jobs {
-			k.keep(w, job, room)
-			k.free <- job.plain // has room for all there are
-		}
-	})
-}
-
-func (k *keeper) keep(w *coder, job cutChunk, room []byte) {
-	k.mu.Lock()
-	err := k.failure
-	k.mu.Unlock()
-	if err != nil {
-		return
-	}
-	c, err := k.s.keep(w, job.plain, room)
+func (k *keeper) fail(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err == nil {
-		k.kept = append(k.kept, keptChunk{job.part, job.place, c})
-	} else if k.failure == nil {
+	if k.failure == nil {
 		k.failure = err
+	}
+	return k.failure
+}
+
+// next is a batch that is free.
+func (k *keeper) next() *batch {
+	if k.made < cap(k.free) && len(k.free) == 0 {
+		k.made++
+		b, ok := k.s.batches.Get().(*batch)
+		if !ok {
+			b = &batch{bytes: make([]byte, batchChunks*k.s.o.sizes.max), room: make([]byte, k.s.o.sizes.max)}
+		}
+		b.w = k.s.work(k.st.Key.Salt)
+		return b
+	}
+	return <-k.free
+}
+
+// put reads a part, and stores it.
+func (k *keeper) put(ctx context.Context, part int, from io.Reader) error {
+	s, tail := k.s, make([]byte, 0, k.s.o.sizes.max)
+	for ended := false; !ended; {
+		if err := ctx.Err(); err != nil {
+			return k.fail(err)
+		}
+		b := k.next()
+		have := copy(b.bytes, tail)
+		n, err := fill(from, b.bytes[have:])
+		have += n
+		if ended = err == io.EOF; !ended && err != nil {
+			k.free <- b
+			return k.fail(err)
+		}
+		g, at := &kept{part: part}, 0
+		for have-at >= s.o.sizes.max || ended && at < have {
+			n := s.o.sizes.cut(b.bytes[at:have])
+			g.cuts, at = append(g.cuts, n), at+n
+		}
+		tail = append(tail[:0], b.bytes[at:have]...)
+		k.batches = append(k.batches, g)
+		k.st.Parts[part].Bytes += int64(at)
+		if k.st.Bytes += int64(at); k.st.Bytes > s.o.Bytes {
+			k.free <- b
+			return k.fail(ErrFull{Need: k.st.Bytes, Budget: s.o.Bytes})
+		}
+		k.all.Go(func() {
+			defer func() { k.free <- b }()
+			k.keep(ctx, b, g)
+		})
+	}
+	return k.fail(nil)
+}
+
+func (k *keeper) keep(ctx context.Context, b *batch, g *kept) {
+	at := 0
+	for _, n := range g.cuts {
+		err := ctx.Err()
+		if k.fail(err) != nil {
+			return
+		}
+		c, err := k.s.keep(b.w, k.to, b.bytes[at:at+n], b.room)
+		if err != nil {
+			_ = k.fail(err)
+			return
+		}
+		g.chunks, at = append(g.chunks, c), at+n
 	}
 }
 
-// wait ends it, and gives the state the chunks that were stored, in their order: all, or those before and after one that failed.
-func (k *keeper) wait(st *state) error {
-	close(k.jobs)
+// wait ends it, and gives the state the chunks that were stored, in their order: all or, after an error, some.
+func (k *keeper) wait() error {
 	k.all.Wait()
-	slices.SortFunc(k.kept, func(a, b keptChunk) int { return cmp.Or(a.part-b.part, a.place-b.place) })
-	st.chunks = make([][]chunk, len(st.Parts))
-	for _, c := range k.kept {
-		st.chunks[c.part] = append(st.chunks[c.part], c.chunk)
+	for range k.made {
+		b := <-k.free
+		k.s.release(b.w)
+		k.s.batches.Put(b)
 	}
-	return k.failure
+	k.st.chunks = make([][]chunk, len(k.st.Parts))
+	for _, g := range k.batches {
+		k.st.chunks[g.part] = append(k.st.chunks[g.part], g.chunks...)
+	}
+	err := k.failure
+	if err == nil {
+		err = k.to.close()
+	}
+	if err != nil {
+		k.to.abandon()
+	}
+	return err
 }

@@ -36,18 +36,12 @@ func child(path string) {
 	number, path, _ := strings.Cut(path, "@")
 	at, _ := strconv.Atoi(number)
 	f := &faults{on: quick}
-	f.happen = func(path string, b []byte) error {
+	f.happen = func(c change) error {
 		switch at % moments {
 		case halfway:
-			if b != nil {
-				_ = half(path, b)
-			}
+			_ = c.half()
 		case afterIt:
-			if b != nil {
-				_ = quick.write(path, b, false)
-			} else {
-				_ = quick.remove(path)
-			}
+			_ = c.all()
 		}
 		return die()
 	}

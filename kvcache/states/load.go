@@ -3,16 +3,14 @@ package states
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/ferrumkv/ferrumkv/internal/files"
+	"strconv"
 )
 
 // load reads what is there. Nothing is removed before everything was read: one that cannot be read now may be another time.
 func (s *Store) load() error {
-	stored, leftover, err := s.listChunks()
+	stored, err := s.listPacks()
 	if err != nil {
 		return err
 	}
@@ -23,7 +21,7 @@ func (s *Store) load() error {
 	for _, e := range entries {
 		path := filepath.Join(s.dir, "states", e.Name())
 		if isUnfinished(e.Name(), isSum) {
-			leftover = append(leftover, path)
+			s.dead = append(s.dead, dead{path, 0})
 			continue
 		}
 		if !isSum(e.Name()) {
@@ -35,71 +33,77 @@ func (s *Store) load() error {
 		}
 		if st == nil || !st.whole(stored) {
 			s.stats.Damaged++
-			leftover = append(leftover, path)
+			s.dead = append(s.dead, dead{path, 0})
 			continue
 		}
 		s.admit(st, stored)
 	}
-	for name := range stored {
-		if s.chunks[name] == nil {
-			leftover = append(leftover, s.chunkPath(name))
-		}
+	for p := range s.packs {
+		s.retire(p)
 	}
-	for _, path := range leftover {
-		if err := s.o.disk.remove(path); err != nil {
+	for _, d := range s.dead {
+		if err := s.o.disk.remove(d.path); err != nil {
 			return err
 		}
+		s.used -= d.bytes
 	}
+	s.dead = nil
 	if err := s.expire(); err != nil {
 		return err
 	}
-	var full ErrFull
-	if err := s.reserve(0); err != nil && !errors.As(err, &full) {
+	if err := s.reserve(0); err != nil && !errors.Is(err, ErrFull{}) {
 		return err
 	}
+	s.tidy(resting)
 	return nil
 }
 
-// listChunks finds the files of chunks, with what they take, and those that are none, since their writing did not end or they are too long.
-func (s *Store) listChunks() (stored map[sum]int64, leftover []string, err error) {
-	stored = map[sum]int64{}
-	for i := range 16 {
-		folder := filepath.Join(s.dir, "chunks", fmt.Sprintf("%x", i))
-		if _, err := os.Lstat(folder); os.IsNotExist(err) {
-			continue
-		}
-		if err := files.Prepare(folder); err != nil { // which is nobody else's
-			return nil, nil, err
-		}
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			return nil, nil, err
-		}
-		mine := func(name string) bool { return isSum(name) && name[:1] == filepath.Base(folder) }
-		for _, e := range entries {
-			name := e.Name()
-			switch {
-			case !e.Type().IsRegular():
-			case isUnfinished(name, mine):
-				leftover = append(leftover, filepath.Join(folder, name))
-			case mine(name):
-				info, err := e.Info()
-				if err != nil {
-					return nil, nil, err
-				}
-				if info.Size() > s.largestChunk() {
-					leftover = append(leftover, filepath.Join(folder, name))
-					continue
-				}
-				stored[parseSum(name)] = onDisk(int(info.Size()))
-			}
-		}
-	}
-	return stored, leftover, nil
+// there is a chunk of a pack.
+type there struct {
+	place
+	bytes int
 }
 
-// largestChunk is how many bytes the file of a chunk has at most.
-func (s *Store) largestChunk() int64 { return int64(s.o.sizes.max + chunkHead + sealedBytes) }
+// listPacks reads the indexes of packs. Those that are not what was written are dead.
+func (s *Store) listPacks() (map[sum]there, error) {
+	stored := map[sum]there{}
+	entries, err := os.ReadDir(filepath.Join(s.dir, "packs")) // in their order, so that of two places of a chunk the later one stays
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(s.dir, "packs", e.Name())
+		if e.Type().IsRegular() && isUnfinished(e.Name(), isPack) {
+			s.dead = append(s.dead, dead{path, 0})
+		}
+		if e.IsDir() || !isPack(e.Name()) {
+			continue
+		}
+		p := &pack{path: path}
+		p.number, _ = strconv.ParseUint(e.Name()[:16], 16, 64)
+		s.packNumber = max(s.packNumber, p.number)
+		f, index, size, err := s.openPack(path)
+		if errors.As(err, new(errTorn)) {
+			s.dead = append(s.dead, dead{path, 0})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		p.size = onDisk(size)
+		s.used += p.size
+		s.packs[p] = true
+		at := int64(0)
+		for _, c := range index {
+			stored[c.Sum] = there{place{p, at, c.stored}, c.Bytes}
+			at += int64(c.stored)
+		}
+	}
+	return stored, nil
+}
 
 // parseSum is the sum of a name that isSum accepts.
 func parseSum(name string) (s sum) {
@@ -109,8 +113,8 @@ func parseSum(name string) (s sum) {
 
 // readManifest reads the one in a file; nil: it is not what was written.
 func (s *Store) readManifest(path string, e os.DirEntry) (*state, error) {
-	b, err := readFile(path, nil, largestManifest)
-	if errors.Is(err, errTooLong) {
+	b, err := readFile(path, largestRecord)
+	if errors.Is(err, errLength) {
 		return nil, nil
 	}
 	if err != nil {
@@ -128,22 +132,21 @@ func (s *Store) readManifest(path string, e os.DirEntry) (*state, error) {
 	return st, nil
 }
 
-// whole reports whether there is a file for each chunk.
-func (s *state) whole(stored map[sum]int64) bool {
+// whole reports whether each chunk is there.
+func (s *state) whole(stored map[sum]there) bool {
 	whole := true
-	s.each(func(c chunk) { whole = whole && stored[c.Sum] > 0 })
+	s.each(func(c chunk) { whole = whole && stored[c.Sum].bytes == c.Bytes })
 	return whole
 }
 
 // admit makes a state that was read one of the store's.
-func (s *Store) admit(st *state, stored map[sum]int64) {
+func (s *Store) admit(st *state, stored map[sum]there) {
 	s.states[st.ID] = st
 	s.index.add(st)
 	s.used += st.size
 	st.each(func(c chunk) {
-		if h := s.take(c.Sum); h.bytes == 0 {
-			h.bytes = stored[c.Sum]
-			s.used += h.bytes
+		if h := s.take(c.Sum); h.pack == nil {
+			s.move(h, stored[c.Sum].place)
 		}
 	})
 }

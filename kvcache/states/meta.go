@@ -56,10 +56,10 @@ func (m meta) differs(s *Store) error {
 // checkMeta compares meta.json, and writes it in a directory that has nothing yet. One that has something, and no meta.json, is no store.
 func (s *Store) checkMeta() error {
 	path := filepath.Join(s.dir, metaName)
-	b, err := readFile(path, nil, metaLargest)
+	b, err := readFile(path, metaLargest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, errLength):
 		return badConfig(metaName, "%s has more than %d bytes; choose another directory, or remove it", path, metaLargest)
 	case err != nil:
 		return refused(metaName, err)
@@ -90,7 +90,7 @@ func (s *Store) checkMeta() error {
 	if b, err = json.MarshalIndent(m, "", "  "); err != nil {
 		return err
 	}
-	return s.o.disk.write(path, append(b, '\n'), true)
+	return s.o.disk.whole(path, append(b, '\n'), true)
 }
 
 func isMeta(name string) bool { return name == metaName }

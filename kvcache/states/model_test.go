@@ -26,8 +26,9 @@ type model struct {
 	faults  *faults
 	s       *Store
 	want    map[ID]*wanted
-	hurt    map[ID]bool // a chunk of these was damaged since they were put
-	evicted uint64      // of the store, at the last look
+	hurt    map[ID]bool     // a chunk of these was damaged since they were put
+	torn    map[string]bool // packs that were damaged, of which the next Open has nothing if it is their index
+	evicted uint64          // of the store, at the last look
 }
 
 type wanted struct {
@@ -166,15 +167,19 @@ func (m *model) pin(t testingT) {
 
 // damage changes a file.
 func (m *model) damage(t testingT) {
-	paths, err := filepath.Glob(filepath.Join(m.s.dir, "chunks", "*", "*"))
+	paths, err := filepath.Glob(filepath.Join(m.s.dir, "packs", "*.pack"))
 	require.NoError(t, err)
 	if len(paths) == 0 {
 		return
 	}
 	path := paths[m.random.IntN(len(paths))]
 	for id, st := range m.s.states {
-		st.each(func(c chunk) { m.hurt[id] = m.hurt[id] || c.Sum.String() == filepath.Base(path) })
+		st.each(func(c chunk) {
+			p := m.s.chunks[c.Sum].pack
+			m.hurt[id] = m.hurt[id] || p != nil && p.path == path
+		})
 	}
+	m.torn[path] = true
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if len(b) > 0 && m.random.IntN(3) > 0 {
@@ -185,10 +190,18 @@ func (m *model) damage(t testingT) {
 	}
 }
 
+// tear is before the directory is opened again: states with chunks in packs whose index may be damaged may go.
+func (m *model) tear() {
+	for id, st := range m.s.states {
+		st.each(func(c chunk) { m.hurt[id] = m.hurt[id] || m.torn[m.s.chunks[c.Sum].pack.path] })
+	}
+}
+
 // reopen closes the store, or leaves it as a process that was killed does.
 func (m *model) reopen(t testingT) {
 	m.faults.at = 0
 	m.look(t)
+	m.tear()
 	if m.random.IntN(2) == 0 {
 		require.NoError(t, m.s.Close())
 	}
@@ -244,14 +257,9 @@ func TestRandomCalls(t *testing.T) {
 	}
 	for i, o := range []Options{{}, {Secret: secret}, {Compressor: zstd.Compressor{}}, {Secret: secret, Compressor: zstd.Compressor{}}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			m := &model{random: rand.New(rand.NewPCG(uint64(i), 3)), o: o, clock: newClock(), want: map[ID]*wanted{}, hurt: map[ID]bool{}}
+			m := &model{random: rand.New(rand.NewPCG(uint64(i), 3)), o: o, clock: newClock(), want: map[ID]*wanted{}, hurt: map[ID]bool{}, torn: map[string]bool{}}
 			m.clock.step = 0
-			m.faults = &faults{on: quick, happen: func(path string, b []byte) error {
-				if b != nil {
-					return errors.Join(errDisk, half(path, b))
-				}
-				return errDisk
-			}}
+			m.faults = &faults{on: quick, happen: fails}
 			m.o.now, m.o.disk, m.o.Bytes = m.clock.now, m.faults.disk(), 100*blockBytes
 			m.s = open(t, t.TempDir()+"/d", m.o)
 			for range calls / 4 {
@@ -281,6 +289,7 @@ func TestRandomCalls(t *testing.T) {
 				}
 			}
 			m.faults.at = 0
+			m.tear()
 			m.s = reopen(t, m.s, m.o)
 			m.look(t)
 			requireTidy(t, m.s)

@@ -35,8 +35,8 @@ func TestRefusesOthers(t *testing.T) {
 		made, opened Options
 		change       func(*meta)
 	}{
-		"a newer version": {"version", "version 2", Options{}, Options{}, func(m *meta) { m.Version = 2 }},
-		"an older one":    {"version", "version 0", Options{}, Options{}, func(m *meta) { m.Version = 0 }},
+		"a newer version": {"version", "version 3", Options{}, Options{}, func(m *meta) { m.Version = 3 }},
+		"an older one":    {"version", "version 1", Options{}, Options{}, func(m *meta) { m.Version = 1 }},
 		"another format":  {"format", "kvstore", Options{}, Options{}, func(m *meta) { m.Format = "kvstore" }},
 		"another secret":  {"Secret", "another secret", Options{Secret: secret}, Options{Secret: bytes.Repeat([]byte{8}, 32)}, nil},
 		"no secret":       {"Secret", "is sealed", Options{Secret: secret}, Options{}, nil},
@@ -93,10 +93,9 @@ func TestRefusesModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes say nothing there")
 	}
-	for _, name := range []string{".", "states", "chunks", "chunks/a"} {
+	for _, name := range []string{".", "states", "packs"} {
 		for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
 			s := open(t, t.TempDir()+"/d", Options{})
-			require.NoError(t, os.MkdirAll(filepath.Join(s.dir, "chunks/a"), 0o700))
 			require.NoError(t, s.Close())
 			require.NoError(t, os.Chmod(filepath.Join(s.dir, name), mode))
 			_, err := Open(s.dir, Options{disk: &quick})
@@ -113,9 +112,9 @@ func TestRefusesModes(t *testing.T) {
 	}
 }
 
-// forged is the file of a manifest whose sum is right.
-func forged(body []byte) []byte {
-	b := append([]byte(manifestMagic), schema, 0, 0, 0)
+// forged is a record whose sum is right.
+func forged(magic string, body []byte) []byte {
+	b := append([]byte(magic), schema, 0, 0, 0)
 	b = append(b, body...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
@@ -137,12 +136,12 @@ func TestForgedManifest(t *testing.T) {
 		"parts without end": append(append(head, 0x80, 0x10), make([]byte, 4096)...),
 	} {
 		allocated := testing.AllocsPerRun(1, func() {
-			_, err := decodeManifest(forged(body), namer{}.id(&k), nil, namer{}, 1<<40, small.max)
+			_, err := decodeManifest(forged(manifestMagic, body), namer{}.id(&k), nil, namer{}, 1<<40, small.max)
 			require.Error(t, err, name)
 		})
 		require.Less(t, allocated, 3000.0, name)
 	}
-	st, err := decodeManifest(forged(append(head, 0)), namer{}.id(&k), nil, namer{}, 1<<40, small.max)
+	st, err := decodeManifest(forged(manifestMagic, append(head, 0)), namer{}.id(&k), nil, namer{}, 1<<40, small.max)
 	require.NoError(t, err)
 	require.Equal(t, k, st.Key)
 
@@ -159,7 +158,7 @@ func TestForgedManifest(t *testing.T) {
 		body = le.AppendUint32(append(body, c.Sum[:]...), uint32(c.Bytes))
 	}
 	path := s.manifestPath(namer{}.id(&k))
-	require.NoError(t, os.WriteFile(path, forged(body), 0o600))
+	require.NoError(t, os.WriteFile(path, forged(manifestMagic, body), 0o600))
 	s = reopen(t, s, Options{Bytes: 1 << 20})
 	require.Equal(t, 1, s.Stats().States)
 	require.Equal(t, uint64(1), s.Stats().Damaged)

@@ -18,7 +18,7 @@ type Compressor interface {
 // Options is how a directory is opened. The zero value has defaults for all.
 type Options struct {
 	// Bytes is the most that the files take, and that the parts of one state may have; 0: a tenth of the file system. It may be another
-	// one each time: what does not fit into a smaller one goes.
+	// one each time: what does not fit into a smaller one goes. A thirty-second of it, at most 64 MiB, is left for packs that are rewritten.
 	Bytes int64
 	// Floor is how many bytes of the file system are left free; 0: a twentieth of it, at most 4 GiB.
 	Floor int64
@@ -37,11 +37,17 @@ type Options struct {
 	sizes *sizes           // nil: usual
 }
 
+// mostPack is the most bytes that a pack has, but for one that is for a single chunk, and of a small budget a part in so many.
+const (
+	mostPack   = 64 << 20
+	packsShare = 32
+)
+
 // blockBytes is what files are rounded up to where they are counted.
 const blockBytes = 4096
 
 // onDisk is what a file takes.
-func onDisk(n int) int64 { return (int64(n) + blockBytes - 1) / blockBytes * blockBytes }
+func onDisk(n int64) int64 { return (n + blockBytes - 1) / blockBytes * blockBytes }
 
 // filled is the options with what their zero values stand for.
 func (o Options) filled(dir string) (Options, error) {

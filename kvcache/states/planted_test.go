@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pipe or a link in the place of a file is refused by name, or is no chunk: it is neither waited for, nor followed, nor written through.
+// A pipe or a link in the place of a file is refused by name, or has no chunk: it is neither waited for, nor followed, nor written through.
 func TestPlanted(t *testing.T) {
 	for what, plant := range map[string]func(path, other string) error{
 		"named pipe":    func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
 		"symbolic link": func(path, other string) error { return os.Symlink(other, path) },
 		"hard link":     func(path, other string) error { return os.Link(other, path) },
 	} {
-		for _, name := range []string{"lock", metaName, "manifest", "chunk"} {
+		for _, name := range []string{"lock", metaName, "manifest", "pack"} {
 			base := t.TempDir()
 			s := open(t, base+"/d", Options{})
 			info := put(t, s, numbered(1), noise(1, 200))
@@ -27,8 +27,8 @@ func TestPlanted(t *testing.T) {
 			switch name {
 			case "manifest":
 				path = s.manifestPath(info.ID)
-			case "chunk":
-				path = s.chunkPath(s.states[info.ID].chunks[0][0].Sum)
+			case "pack":
+				path = s.chunks[s.states[info.ID].chunks[0][0].Sum].pack.path
 			}
 			other := filepath.Join(base, "other")
 			b, err := os.ReadFile(path)
@@ -38,7 +38,7 @@ func TestPlanted(t *testing.T) {
 			require.NoError(t, plant(path, other))
 			done := make(chan error, 1)
 			go func() {
-				if name == "chunk" {
+				if name == "pack" {
 					_, err := s.Get(ctx, info.ID, nil)
 					done <- err
 					return
@@ -54,7 +54,7 @@ func TestPlanted(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatalf("a %s in the place of %s hangs", what, name)
 			}
-			if name == "chunk" {
+			if name == "pack" {
 				put(t, s, numbered(1), noise(1, 200))
 				requireState(t, s, info.ID, noise(1, 200))
 			}

@@ -1,9 +1,7 @@
 package states
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -17,19 +15,13 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	if err := checkPut(&k, o, parts); err != nil {
 		return Info{}, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.enter("put"); err != nil {
 		return Info{}, err
 	}
 	defer s.leave()
 	k.Tokens = append([]uint32(nil), k.Tokens...) // nil: none
 	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}}
-	err := s.expireNow()
-	if err == nil {
-		err = s.putParts(ctx, st, parts)
-	}
-	if err == nil && s.o.Durable {
-		err = s.syncFolders(st)
-	}
+	err := s.putParts(ctx, st, parts)
 	var info Info
 	if err == nil {
 		info, err = s.commit(st, o)
@@ -68,51 +60,22 @@ func checkPut(k *Key, o PutOptions, parts []Source) error {
 		}
 		n += len(p.Name)
 	}
-	if n > largestManifest/2 {
-		return argument("put", "key and names have %d bytes, at most %d", n, largestManifest/2)
+	if n > largestRecord/2 {
+		return argument("put", "key and names have %d bytes, at most %d", n, largestRecord/2)
 	}
 	return nil
 }
 
-// putParts reads the parts, cuts them, and takes their chunks.
+// putParts stores the chunks of the parts.
 func (s *Store) putParts(ctx context.Context, st *state, parts []Source) error {
-	k := newKeeper(s, st.Key.Salt)
-	err := s.cutParts(ctx, k, st, parts)
-	return cmp.Or(err, k.wait(st))
-}
-
-func (s *Store) cutParts(ctx context.Context, k *keeper, st *state, parts []Source) error {
-	most := s.o.sizes.max
-	buf := make([]byte, 4*most)
+	k := newKeeper(s, st)
 	for i, p := range parts {
 		st.Parts = append(st.Parts, PartInfo{Name: p.Name})
-		have, ended := 0, false
-		for at, place := 0, 0; ; place++ {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if !ended && have-at < most {
-				have, at = copy(buf, buf[at:have]), 0
-				n, err := fill(p.Content, buf[have:])
-				have += n
-				if ended = err == io.EOF; !ended && err != nil {
-					return err
-				}
-			}
-			if at == have {
-				break
-			}
-			n := s.o.sizes.cut(buf[at:have])
-			if st.Bytes += int64(n); st.Bytes > s.o.Bytes {
-				return ErrFull{Need: st.Bytes, Budget: s.o.Bytes}
-			}
-			if err := k.put(i, place, buf[at:at+n]); err != nil {
-				return err
-			}
-			st.Parts[i].Bytes, at = st.Parts[i].Bytes+int64(n), at+n
+		if err := k.put(ctx, i, p.Content); err != nil {
+			break // which wait returns
 		}
 	}
-	return nil
+	return k.wait()
 }
 
 // fill reads until the room is full. The error is the reader's, io.EOF among them.
@@ -134,18 +97,23 @@ func fill(r io.Reader, room []byte) (n int, err error) {
 // commit writes the manifest, which makes the state the one of its key, and returns what it is then.
 func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.expire(); err != nil {
-		return Info{}, err
-	}
 	st.Stored = s.o.now()
+	s.mu.Unlock()
 	st.Used = st.Stored
 	if o.TTL > 0 {
 		st.Expires = st.Stored.Add(o.TTL)
 	}
-	if err := s.writeManifest(st); err != nil {
+	f, err := s.draftManifest(st)
+	if err != nil {
 		return Info{}, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := f.finish(); err != nil {
+		s.scrap(f, st.size)
+		return Info{}, err
+	}
+	s.touch(st.ID, st.Used)
 	if before := s.states[st.ID]; before != nil {
 		s.remove(before)
 	}
@@ -155,37 +123,28 @@ func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	return st.Info, nil
 }
 
-// writeManifest writes it with what a state is now. The caller has the lock.
-func (s *Store) writeManifest(st *state) error {
+// draftManifest writes what a state is now. The draft has its name when the caller, who has the lock then, finishes it, or is scrapped.
+func (s *Store) draftManifest(st *state) (*draft, error) {
 	b, err := st.encode(s.sealer)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(b) > largestManifest {
-		return argument("put", "a manifest of %d bytes, at most %d", len(b), largestManifest)
+	if len(b) > largestRecord {
+		return nil, argument("put", "a manifest of %d bytes, at most %d", len(b), largestRecord)
 	}
-	n := onDisk(len(b))
-	if err := s.reserve(n); err != nil {
-		return err
+	st.size = onDisk(int64(len(b)))
+	if err := s.reserve(st.size); err != nil {
+		return nil, err
 	}
-	if err := s.o.disk.write(s.manifestPath(st.ID), b, s.o.Durable); err != nil {
-		s.used -= n
-		return err
+	f, err := s.o.disk.draft(s.manifestPath(st.ID))
+	if err == nil {
+		err = f.end(b, s.o.Durable)
 	}
-	st.size = n
-	s.touch(st.ID, st.Used)
-	return nil
-}
-
-// syncFolders has the disk keep the names of a state's chunks.
-func (s *Store) syncFolders(st *state) error {
-	done := map[string]bool{}
-	err := s.o.disk.sync(filepath.Join(s.dir, "chunks"))
-	st.each(func(c chunk) {
-		if dir := filepath.Dir(s.chunkPath(c.Sum)); !done[dir] {
-			done[dir] = true
-			err = errors.Join(err, s.o.disk.sync(dir))
-		}
-	})
-	return err
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.scrap(f, st.size)
+		return nil, err
+	}
+	return f, nil
 }

@@ -33,7 +33,7 @@ var (
 )
 
 // small are chunks of which tests can have many.
-var small = sizes{64, 256, 1024}
+var small = sizes{128, 256, 1024}
 
 // noise is bytes that nothing else has.
 func noise(seed uint64, n int) []byte {
@@ -67,10 +67,8 @@ func (c *clock) sleep(d time.Duration) { c.at = c.at.Add(d) }
 
 // quick is the machine's disk, without waiting for it, and with room.
 var quick = disk{
-	write:  func(path string, b []byte, _ bool) error { return writeFile(path, b, false) },
-	remove: removeFile,
-	space:  func(string) (int64, int64, error) { return 1 << 50, 1 << 51, nil },
-	sync:   func(string) error { return nil },
+	createFile, writeFile, func(*os.File) error { return nil }, os.Rename, removeFile, func(string) error { return nil },
+	func(string) (int64, int64, error) { return 1 << 50, 1 << 51, nil },
 }
 
 // testingT is a test, or a random history of rapid.
@@ -121,26 +119,32 @@ func requireState(t testingT, s *Store, id ID, want ...[]byte) {
 func requireTidy(t testingT, s *Store) {
 	t.Helper()
 	uses, want, used := map[sum]int{}, map[string]bool{"lock": true, metaName: true}, int64(0)
+	listed := 0
 	for id, st := range s.states {
 		want[filepath.Join("states", id.String())] = true
 		used += st.size
-		st.each(func(c chunk) {
-			uses[c.Sum]++
-			name := c.Sum.String()
-			want[filepath.Join("chunks", name[:1], name)] = true
-		})
-	}
-	require.Len(t, s.chunks, len(uses))
-	for name, n := range uses {
-		require.Equal(t, n, s.chunks[name].uses)
-		used += s.chunks[name].bytes
-	}
-	require.Equal(t, used, s.used)
-	listed := 0
-	for _, list := range s.index {
-		listed += len(list)
+		st.each(func(c chunk) { uses[c.Sum]++ })
+		if s.index[st.Key.Identity].has(st.Key.Name, st.Key.Tokens) {
+			listed++
+		}
 	}
 	require.Equal(t, len(s.states), listed)
+	live := map[*pack]int64{}
+	require.Len(t, s.chunks, len(uses))
+	for name, n := range uses {
+		h := s.chunks[name]
+		require.Equal(t, n, h.uses)
+		live[h.pack] += h.cost()
+	}
+	require.Empty(t, s.dead)
+	require.Len(t, s.packs, len(live))
+	for p, n := range live {
+		require.True(t, s.packs[p])
+		require.Equal(t, n, p.live)
+		want[filepath.Join("packs", filepath.Base(p.path))] = true
+		used += p.size
+	}
+	require.Equal(t, used, s.used)
 	files := int64(0)
 	require.NoError(t, fs.WalkDir(os.DirFS(s.dir), ".", func(path string, e fs.DirEntry, err error) error {
 		require.NoError(t, err)
@@ -153,7 +157,7 @@ func requireTidy(t testingT, s *Store) {
 			require.True(t, want[filepath.FromSlash(path)], path)
 			delete(want, filepath.FromSlash(path))
 			if path != "lock" && path != metaName {
-				files += onDisk(int(info.Size()))
+				files += onDisk(info.Size())
 			}
 		}
 		return nil
@@ -178,4 +182,14 @@ func forVariants(t *testing.T, test func(t *testing.T, o Options)) {
 	for name, o := range variants {
 		t.Run(name, func(t *testing.T) { test(t, o) })
 	}
+}
+
+// flip changes a bit of a chunk where it is stored.
+func flip(t testingT, s *Store, name sum) {
+	t.Helper()
+	h := s.chunks[name]
+	b, err := os.ReadFile(h.pack.path)
+	require.NoError(t, err)
+	b[h.at+int64(h.stored)-1] ^= 4
+	require.NoError(t, os.WriteFile(h.pack.path, b, 0o600))
 }

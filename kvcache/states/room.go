@@ -1,35 +1,88 @@
 package states
 
-// reserve counts the bytes of a file that is about to be written, and makes room for it. The caller has the lock.
-func (s *Store) reserve(n int64) error {
-	free, _, err := s.o.disk.space(s.dir)
-	if err != nil {
-		return err
-	}
-	for s.used+n > s.o.Bytes || free-n < s.o.Floor {
-		victim := s.oldest()
-		if victim == nil {
-			return ErrFull{Need: n, Used: s.used, Budget: s.o.Bytes, Free: free, Floor: s.o.Floor}
-		}
-		before := s.used
-		if err := s.forget(victim); err != nil {
-			return err
-		}
-		s.stats.Evicted++
-		free += before - s.used // which some file systems give back later
+import "errors"
+
+// claim counts bytes that are about to be written, if there is room for them beside what is to be left. The caller has the lock.
+func (s *Store) claim(n, leave, free int64) error {
+	if s.used+n > s.o.Bytes-leave || free-n < s.o.Floor {
+		return ErrFull{Need: n, Used: s.used + leave, Budget: s.o.Bytes, Free: free, Floor: s.o.Floor}
 	}
 	s.used += n
 	return nil
 }
 
-// oldest is the state that was used least lately of those that may go; nil: none may. The caller has the lock.
-func (s *Store) oldest() (out *state) {
+// spare is claim without anything that goes for it.
+func (s *Store) spare(n int64) error {
+	free, _, err := s.o.disk.space(s.dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claim(n, 0, free)
+}
+
+// reserve counts bytes that are about to be written, and makes room for them: what is dead goes first, and then states that were used least lately. It
+// leaves as much of the budget as a pack has, so that there is always room to rewrite one.
+func (s *Store) reserve(n int64) error {
+	free, _, err := s.o.disk.space(s.dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	err = s.claim(n, s.packBytes, free)
+	s.mu.Unlock()
+	if !errors.Is(err, ErrFull{}) {
+		return err
+	}
+	s.making.Lock() // one at a time: what one gets back may be enough for the next
+	defer s.making.Unlock()
+	if free, _, err = s.o.disk.space(s.dir); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	before := s.used
+	s.mu.Unlock()
+	for share := int64(pressing); ; {
+		s.mu.Lock()
+		full := s.claim(n, s.packBytes, free+before-s.used) // which some file systems give back later
+		s.mu.Unlock()
+		if full == nil {
+			return nil
+		}
+		if s.tidy(share) {
+			continue
+		}
+		if gone, err := s.evict(); err != nil {
+			return err
+		} else if gone {
+			continue
+		}
+		if share == every {
+			return full
+		}
+		share = every
+	}
+}
+
+// evict forgets the state that was used least lately of those that may go; false: none may.
+func (s *Store) evict() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out *state
 	for _, st := range s.states {
 		if !st.Pinned && st.readers == 0 && (out == nil || st.Used.Before(out.Used)) {
 			out = st
 		}
 	}
-	return out
+	if out == nil {
+		return false, nil
+	}
+	if err := s.forget(out); err != nil {
+		return false, err
+	}
+	s.stats.Evicted++
+	return true, nil
 }
 
 // expire forgets the states whose lifetime is over. The caller has the lock.
@@ -44,12 +97,6 @@ func (s *Store) expire() error {
 		}
 	}
 	return nil
-}
-
-func (s *Store) expireNow() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.expire()
 }
 
 // forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller

@@ -21,7 +21,7 @@ func has(t testingT, s *Store, n int) bool {
 // Within the budget states go that were used least lately, but for those that are pinned; that is known to the next process, too.
 func TestBudget(t *testing.T) {
 	c := newClock()
-	o := Options{Bytes: 40 * blockBytes, now: c.now} // chunks of some hundred bytes take a block each
+	o := Options{Bytes: 40 * blockBytes, now: c.now}
 	s := open(t, t.TempDir()+"/d", o)
 	infos := []Info{}
 	for n := range 4 {
@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 	require.False(t, has(t, s, 3))
 
 	// What is larger than all that may go is refused, and as much as before is left pinned.
-	_, err := s.Put(ctx, numbered(100), PutOptions{}, sources([][]byte{noise(100, 38*1024)})...)
+	_, err := s.Put(ctx, numbered(100), PutOptions{}, sources([][]byte{noise(100, 38*blockBytes)})...)
 	require.ErrorIs(t, err, ErrFull{})
 	require.ErrorContains(t, err, "unpin")
 	requireState(t, s, infos[1].ID, noise(1, 1000))
@@ -116,6 +116,7 @@ func TestReadWhileItGoes(t *testing.T) {
 		func() { put(t, s, numbered(1), noise(2, 3000)) },
 	} {
 		put(t, s, numbered(1), content)
+		require.NoError(t, s.enter("get"))
 		st, err := s.acquire(info.ID)
 		require.NoError(t, err)
 		goes()

@@ -12,29 +12,37 @@ import (
 
 // Store is a directory of states. It is safe for concurrent use.
 type Store struct {
-	dir    string
-	o      Options
-	lock   *os.File
-	sealer *seal.Sealer // nil: in the clear
-	names  namer
-	coders sync.Pool // of work, for put and get
+	dir     string
+	o       Options
+	lock    *os.File
+	sealer  *seal.Sealer // nil: in the clear
+	names   namer
+	coders  sync.Pool // of work, for put and get
+	batches sync.Pool // of keeper
 
-	mu     sync.Mutex
-	opened bool
-	calls  int        // that use files
-	idle   *sync.Cond // calls is 0
-	states map[ID]*state
-	index  index
-	chunks map[sum]*held
-	used   int64 // bytes that files take, in blocks, with those that are about to be written
-	stats  Stats
+	mu         sync.Mutex
+	opened     bool
+	calls      int        // that run
+	idle       *sync.Cond // calls is 0
+	states     map[ID]*state
+	index      index
+	chunks     map[sum]*held
+	packs      map[*pack]bool
+	packNumber uint64 // of the last one
+	packBytes  int64  // the most that one has, and what Put leaves of the budget
+	dead       []dead
+	untidy     bool  // something is dead that was not
+	used       int64 // bytes that files take, in blocks, with those that are about to be written
+	stats      Stats
+
+	making sync.Mutex // held, without the lock, by what makes room
 }
 
 // Stats is what a store has, and what it has done since it was opened.
 type Stats struct {
 	States, Pinned int
 	Chunks         int
-	Bytes          int64 // that the files take, in blocks of 4 KiB
+	Bytes          int64 // that the files take, in blocks of 4 KiB, with what is dead in packs
 	Content        int64 // bytes of all states, as if each had its own
 	Budget, Floor  int64
 	Put, Got       uint64 // states
@@ -42,7 +50,7 @@ type Stats struct {
 	Evicted        uint64 // states, for room
 	Expired        uint64 // states
 	Damaged        uint64 // states that were given up since they could not be read as they were put, also when it was opened
-	Written        int64  // bytes of chunks
+	Written        int64  // bytes of chunks, by Put
 	Shared         int64  // bytes of chunks that were there
 }
 
@@ -53,7 +61,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if o, err = o.filled(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: filepath.Clean(dir), o: o, states: map[ID]*state{}, index: index{}, chunks: map[sum]*held{}}
+	s := &Store{dir: filepath.Clean(dir), o: o, states: map[ID]*state{}, index: index{}, chunks: map[sum]*held{}, packs: map[*pack]bool{}}
 	s.idle = sync.NewCond(&s.mu)
 	if o.Secret != nil {
 		s.names.secret = append([]byte(nil), o.Secret...)
@@ -96,10 +104,11 @@ func (s *Store) openFiles() (err error) {
 	if err := s.o.measured(s.dir); err != nil {
 		return refused("dir", err)
 	}
+	s.packBytes = max(min(s.o.Bytes/packsShare, mostPack), blockBytes)
 	if err := s.checkMeta(); err != nil {
 		return refused(metaName, err)
 	}
-	for _, name := range []string{"states", "chunks"} {
+	for _, name := range []string{"states", "packs"} {
 		if err := files.Prepare(filepath.Join(s.dir, name)); err != nil {
 			return refused(name, err)
 		}
@@ -147,22 +156,29 @@ func (s *Store) Close() error {
 	for s.calls > 0 {
 		s.idle.Wait()
 	}
-	s.states, s.index, s.chunks, s.used = nil, nil, nil, 0
+	s.states, s.index, s.chunks, s.packs, s.dead, s.used = nil, nil, nil, nil, nil, 0
 	return s.lock.Close()
 }
 
-// enter begins a call for which the store stays open; leave ends it.
-func (s *Store) enter() error {
+// enter begins a call for which the store stays open, and in which no state is found whose lifetime is over; leave ends it.
+func (s *Store) enter(op string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.opened {
 		return ErrClosed
+	}
+	if err := s.expire(); err != nil {
+		return failed(op, err)
 	}
 	s.calls++
 	return nil
 }
 
 func (s *Store) leave() {
+	for s.isUntidy() && s.making.TryLock() { // else who has it does it
+		s.tidy(resting)
+		s.making.Unlock()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls--; s.calls == 0 {
@@ -170,7 +186,7 @@ func (s *Store) leave() {
 	}
 }
 
-// work is what a goroutine needs to make or read files of chunks.
+// work is what a goroutine needs to write or read chunks, until release.
 func (s *Store) work(salt string) *coder {
 	c, ok := s.coders.Get().(*coder)
 	if !ok {
@@ -178,4 +194,9 @@ func (s *Store) work(salt string) *coder {
 	}
 	c.sum = s.names.summer(salt)
 	return c
+}
+
+func (s *Store) release(c *coder) {
+	c.close()
+	s.coders.Put(c)
 }

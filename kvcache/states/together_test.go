@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,11 +22,11 @@ func TestTogether(t *testing.T) {
 	}
 	var writes atomic.Int64
 	on := quick
-	on.write = func(path string, b []byte, sync bool) error {
+	on.write = func(f *os.File, b []byte) error {
 		if writes.Add(1)%17 == 0 {
 			return errDisk
 		}
-		return quick.write(path, b, sync)
+		return quick.write(f, b)
 	}
 	s := open(t, t.TempDir()+"/d", Options{Bytes: 60 * blockBytes, disk: &on})
 	may := func(err error) bool {
@@ -86,7 +87,7 @@ func TestCloseWaits(t *testing.T) {
 	<-reading
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	for s.enter() == nil { // until Close has begun
+	for s.enter("wait") == nil { // until Close has begun
 		s.leave()
 	}
 	select {
