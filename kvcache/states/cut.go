@@ -17,12 +17,17 @@ const window = 64
 // USENIX ATC 2016), which also looks for no end in the first bytes. Unlike there an end is as likely before the mean as after it.
 func (s sizes) cut(b []byte) int {
 	n := min(len(b), s.max)
+	if n <= s.min {
+		return n
+	}
 	few := math.MaxUint64 / uint64(s.mean-s.min)
 	var hash uint64
-	for i := s.min - window; i < n; i++ {
-		hash = hash<<1 + gear[b[i]]
-		if hash < few && i >= s.min {
-			return i + 1
+	for _, c := range b[s.min-window : s.min] {
+		hash = hash<<1 + gear[c]
+	}
+	for i, c := range b[s.min:n] {
+		if hash = hash<<1 + gear[c]; hash < few {
+			return s.min + i + 1
 		}
 	}
 	return n

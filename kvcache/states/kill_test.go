@@ -31,9 +31,10 @@ func die() error {
 	select {}
 }
 
-// child is what the test's own program does in another process: it puts states, until it dies at a change of a file, or is killed.
+// child is what the test's own program does in another process: it puts states, or deletes one, until it dies at a change of a file, or is killed.
 func child(path string) {
 	number, path, _ := strings.Cut(path, "@")
+	path, deletes := strings.CutPrefix(path, "delete:")
 	at, _ := strconv.Atoi(number)
 	f := &faults{on: quick}
 	f.happen = func(c change) error {
@@ -49,7 +50,14 @@ func child(path string) {
 	if err == nil {
 		fmt.Println("open")
 		f.done, f.at = 0, at/moments
-		err = rounds(s)
+		if deletes {
+			if err = s.Delete(namer{secret}.id(ptr(numbered(1)))); err == nil {
+				fmt.Println("deleted")
+				_ = die()
+			}
+		} else {
+			err = rounds(s)
+		}
 	}
 	fmt.Println(err)
 }
@@ -142,16 +150,45 @@ func requireRound(t *testing.T, path string, n int) {
 
 // Killed before, within or after any change of a file, a process leaves what it had stored before or what it was about to store.
 func TestKilledAtEachChange(t *testing.T) {
-	path, each := t.TempDir()+"/d", 1
+	path, changes := t.TempDir()+"/d", 60
 	if !testsize.Full() {
-		each = 5 // no multiple of the moments
+		changes = 30 // the first Put, the second, and what that replaces
 	}
-	for change := moments; change < 40*moments; change += each {
+	for change := moments; change < changes*moments; change++ {
 		c, lines := startChild(t, path, change)
 		n := lastRound(t, lines, 0)
 		require.Error(t, c.Wait(), "it was killed")
 		requireRound(t, path, n)
 		require.NoError(t, os.RemoveAll(path))
+	}
+}
+
+// Killed while a pack is rewritten since most of it is dead, a process leaves what is used of it, in one pack or the other.
+func TestKilledWhileRewriting(t *testing.T) {
+	kept, whole := noise(1, 10_000), noise(1, 60_000)
+	rewritten := false
+	for change := moments; ; change++ {
+		path := t.TempDir() + "/d"
+		s := open(t, path, Options{Secret: secret})
+		put(t, s, numbered(1), whole)
+		put(t, s, numbered(2), kept)
+		before := s.Stats().Bytes
+		require.NoError(t, s.Close())
+		c, lines := startChild(t, "delete:"+path, change)
+		deleted := lines.Scan()
+		require.Error(t, c.Wait(), "it was killed")
+		packs, err := os.ReadDir(path + "/packs")
+		require.NoError(t, err)
+		rewritten = rewritten || len(packs) == 3 // both, and that of the end of what is kept
+		require.Contains(t, []string{"", string(whole)}, stored(t, path, 1))
+		require.Equal(t, string(kept), stored(t, path, 2))
+		s = open(t, path, Options{Secret: secret})
+		require.True(t, has(t, s, 1) || s.Stats().Bytes < before/3, "what is dead is got back, if not before then when the directory is opened")
+		require.NoError(t, s.Close())
+		if deleted {
+			require.True(t, rewritten)
+			return
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ type packer struct {
 	counted int64               // that were reserved for it
 }
 
+// atOnce is the most bytes that are reserved at once, where there is much room: to look takes time.
+const atOnce = 1 << 20
+
 // append stores what a pack has of a chunk that the caller has taken, but where the draft has it.
 func (p *packer) append(e entry, b []byte) (written bool, err error) {
 	p.mu.Lock()
@@ -35,7 +38,9 @@ func (p *packer) append(e entry, b []byte) (written bool, err error) {
 		}
 	}
 	if n := p.s.whole(p.bytes+more) - p.counted; n > 0 {
-		if err := p.reserve(n); err != nil {
+		if more := min(p.bytes, atOnce) / blockBytes * blockBytes; more > n && p.s.ahead(more) {
+			n = more
+		} else if err := p.reserve(n); err != nil {
 			return false, err
 		}
 		p.counted += n
@@ -85,13 +90,14 @@ func (p *packer) finish() error {
 	if err != nil {
 		return err
 	}
-	to := &pack{path: p.draft.path, number: p.number, size: p.counted}
+	to, most := &pack{path: p.draft.path, number: p.number, size: p.s.whole(p.bytes)}, p.counted
 	p.draft, p.counted, p.bytes = nil, 0, 0
 	if p.sync {
 		err = s.o.disk.sync(filepath.Dir(to.path))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.used -= most - to.size
 	s.packs[to] = true
 	for at, i := int64(0), 0; i < len(p.entries) && err == nil; i++ {
 		e := p.entries[i]

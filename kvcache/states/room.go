@@ -22,6 +22,14 @@ func (s *Store) spare(n int64) error {
 	return s.claim(n, 0, free)
 }
 
+// ahead is spare of bytes that may be written later, far from the limits: what others write until then, without these in sight, does not reach them.
+func (s *Store) ahead(n int64) bool {
+	free, _, err := s.o.disk.space(s.dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.claim(n, s.packBytes, free-mostPack) == nil
+}
+
 // reserve counts bytes that are about to be written, and makes room for them: what is dead goes first, and then states that were used least lately. It
 // leaves as much of the budget as a pack has, so that there is always room to rewrite one.
 func (s *Store) reserve(n int64) error {
