@@ -47,11 +47,11 @@ func (s *Store) Pin(id ID, pinned bool) error {
 		return err
 	}
 	defer s.leave()
-	st, err := s.acquire(id) // so that it is not what goes for its manifest's room
-	if err != nil {
-		return err
+	st := s.acquire(id) // so that it is not what goes for its manifest's room
+	if st == nil {
+		return ErrMiss{}
 	}
-	err = s.pin(st, pinned)
+	err := s.pin(st, pinned)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unread(st)

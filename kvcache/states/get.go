@@ -18,15 +18,15 @@ func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 		return nil, err
 	}
 	defer s.leave()
-	st, err := s.acquire(id)
-	if err != nil {
-		return nil, err
+	st := s.acquire(id)
+	if st == nil {
+		return nil, ErrMiss{}
 	}
 	if int64(cap(room)) < st.Bytes {
 		room = make([]byte, st.Bytes)
 	}
 	room = room[:st.Bytes]
-	err = s.readAll(ctx, st, room)
+	err := s.readAll(ctx, st, room)
 	if err = s.settle(st, err); err != nil {
 		clear(room)
 		return nil, err
@@ -39,17 +39,17 @@ func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 	return out, nil
 }
 
-// acquire finds a state for reading: its chunks stay until settle.
-func (s *Store) acquire(id ID) (*state, error) {
+// acquire finds a state for reading: its chunks stay until unread. nil: it is not there.
+func (s *Store) acquire(id ID) *state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.states[id]
 	if st == nil {
 		s.stats.Missed++
-		return nil, ErrMiss{}
+		return nil
 	}
 	st.readers++
-	return st, nil
+	return st
 }
 
 // settle ends the reading of a state that went as err says: it has been used, or is given up where it is lost.

@@ -116,9 +116,9 @@ func play(t testingT, calls int, next func(n int) int) {
 
 // Whatever was added and removed, the tree says what a look at all states would.
 func TestNearestOfAll(t *testing.T) {
-	calls := 20_000
+	calls := 25_000
 	if testsize.Full() {
-		calls = 100_000
+		calls = 250_000
 	}
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 4))

@@ -117,8 +117,7 @@ func TestReadWhileItGoes(t *testing.T) {
 	} {
 		put(t, s, numbered(1), content)
 		require.NoError(t, s.enter("get"))
-		st, err := s.acquire(info.ID)
-		require.NoError(t, err)
+		st := s.acquire(info.ID)
 		goes()
 		room := make([]byte, st.Bytes)
 		require.NoError(t, s.readAll(ctx, st, room))

@@ -46,7 +46,7 @@ type Stats struct {
 	Content        int64 // bytes of all states, as if each had its own
 	Budget, Floor  int64
 	Put, Got       uint64 // states
-	Missed         uint64 // of Find, Nearest and NearestWhole
+	Missed         uint64 // of states that were not there
 	Evicted        uint64 // states, for room
 	Expired        uint64 // states
 	Damaged        uint64 // states that were given up since they could not be read as they were put, also when it was opened
