@@ -47,6 +47,7 @@ func newKeeper(s *Store, st *state) *keeper {
 	return k
 }
 
+// fail notes an error, if there is one, and returns the first of all.
 func (k *keeper) fail(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,8 +75,8 @@ func (k *keeper) next() *batch {
 func (k *keeper) put(ctx context.Context, part int, from io.Reader) error {
 	s, tail := k.s, make([]byte, 0, k.s.o.sizes.max)
 	for ended := false; !ended; {
-		if err := ctx.Err(); err != nil {
-			return k.fail(err)
+		if err := k.fail(ctx.Err()); err != nil {
+			return err
 		}
 		b := k.next()
 		have := copy(b.bytes, tail)
@@ -108,8 +109,7 @@ func (k *keeper) put(ctx context.Context, part int, from io.Reader) error {
 func (k *keeper) keep(ctx context.Context, b *batch, g *kept) {
 	at := 0
 	for _, n := range g.cuts {
-		err := ctx.Err()
-		if k.fail(err) != nil {
+		if k.fail(ctx.Err()) != nil {
 			return
 		}
 		c, err := k.s.keep(b.w, k.to, b.bytes[at:at+n], b.room)

@@ -2,7 +2,6 @@ package states
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ type pack struct {
 	number uint64 // its name
 	size   int64  // that it takes on disk
 	live   int64  // bytes of those chunks in it that are used, with their entries
+	stuck  bool   // it could not be read as a whole, and is not rewritten
 }
 
 // place is where a chunk is.
@@ -40,9 +40,10 @@ type entry struct {
 // A pack is chunks one after the other, as coder.encode has them, then a record, and the length of that (4). The record's body is the index: of each chunk
 // its name (32), its bytes (4), and the bytes that it has here (4).
 const (
-	packMagic = "fkvp"
-	packEntry = sha256.Size + 8
-	packName  = "%016x.pack"
+	packMagic  = "fkvp"
+	packEntry  = sha256.Size + 8
+	packLength = 4
+	packName   = "%016x.pack"
 )
 
 func (s *Store) packPath(number uint64) string {
@@ -57,11 +58,10 @@ func isPack(name string) bool {
 
 // whole is what a pack takes with so many bytes of chunks and entries.
 func (s *Store) whole(bytes int64) int64 {
-	const length = 4
 	if s.sealer != nil {
-		return onDisk(bytes + recordHead + sealedBytes + length)
+		return onDisk(bytes + recordHead + sealedBytes + packLength)
 	}
-	return onDisk(bytes + recordHead + sha256.Size + length)
+	return onDisk(bytes + recordHead + sha256.Size + packLength)
 }
 
 // encodeIndex is what comes behind the chunks of a pack.
@@ -106,44 +106,45 @@ func decodeIndex(b []byte, path string, before int64, sealer *seal.Sealer, large
 // errTorn is a pack that is not what was written.
 type errTorn struct{ error }
 
-// openPack opens a pack for reading and reads its index. errTorn: it is not what was written. The size is that of the file.
-func (s *Store) openPack(path string) (f *os.File, entries []entry, size int64, err error) {
-	if f, err = files.Open(path, os.O_RDONLY); err != nil {
-		return nil, nil, 0, err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	info, err := f.Stat()
+// openPack opens a pack for reading, and reads its index and the size of its file. errTorn: it is not what was written.
+func (s *Store) openPack(path string) (*os.File, []entry, int64, error) {
+	f, err := files.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	size = info.Size()
-	var length [4]byte
-	if size < int64(len(length)) {
-		return nil, nil, size, errTorn{errLength}
-	}
-	err = readAt(f, length[:], size-int64(len(length)))
-	n := int64(le.Uint32(length[:]))
-	before := size - int64(len(length)) - n
-	if err == nil && (before < 0 || n > largestRecord) {
-		err = errLength
-	}
-	var b []byte
-	if err == nil {
-		b = make([]byte, n)
-		err = readAt(f, b, before)
-	}
-	if errors.Is(err, errLength) {
-		err = errTorn{err}
-	}
+	entries, size, err := s.readIndex(f)
 	if err != nil {
-		return nil, nil, size, err
-	}
-	if entries, err = decodeIndex(b, path, before, s.sealer, s.o.sizes.max); err != nil {
-		return nil, nil, size, errTorn{err}
+		f.Close()
+		return nil, nil, 0, err
 	}
 	return f, entries, size, nil
+}
+
+func (s *Store) readIndex(f *os.File) ([]entry, int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size := info.Size()
+	if size < packLength {
+		return nil, 0, errTorn{errLength}
+	}
+	b := make([]byte, packLength)
+	if err := readAt(f, b, size-packLength); err != nil {
+		return nil, 0, err
+	}
+	n := int64(le.Uint32(b))
+	before := size - packLength - n
+	if before < 0 || n > largestRecord {
+		return nil, 0, errTorn{errLength}
+	}
+	b = make([]byte, n)
+	if err := readAt(f, b, before); err != nil {
+		return nil, 0, err
+	}
+	entries, err := decodeIndex(b, f.Name(), before, s.sealer, s.o.sizes.max)
+	if err != nil {
+		return nil, 0, errTorn{err}
+	}
+	return entries, size, nil
 }

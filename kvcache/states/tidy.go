@@ -72,11 +72,17 @@ func (s *Store) wasteful(share int64, but map[*pack]bool) (out *pack) {
 	defer s.mu.Unlock()
 	most := int64(0)
 	for p := range s.packs {
-		if gain := p.size - s.whole(p.live); gain > most && gain >= p.size/share && !but[p] {
+		if gain := p.size - s.whole(p.live); gain > most && gain >= p.size/share && !p.stuck && !but[p] {
 			out, most = p, gain
 		}
 	}
 	return out
+}
+
+func (s *Store) stick(p *pack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.stuck = true
 }
 
 // rewrite moves what is used of a pack into another one, after which it is dead. What it moves is on the medium before the old one can go, and read where
@@ -89,10 +95,11 @@ func (s *Store) rewrite(p *pack) error {
 		return err
 	}
 	s.mu.Lock()
-	s.used -= size
+	s.used -= size // as it is written it is counted again
 	s.mu.Unlock()
 	f, entries, _, err := s.openPack(p.path)
 	if err != nil {
+		s.stick(p)
 		return err
 	}
 	defer f.Close()
@@ -108,10 +115,11 @@ func (s *Store) rewrite(p *pack) error {
 				b = make([]byte, e.stored)
 			}
 			b = b[:e.stored]
-			if err = readAt(f, b, at); err == nil {
-				_, err = to.append(e, b)
+			if err = readAt(f, b, at); err != nil {
+				s.stick(p)
+				break
 			}
-			if err != nil {
+			if _, err = to.append(e, b); err != nil {
 				break
 			}
 		}
