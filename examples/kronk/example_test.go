@@ -56,7 +56,7 @@ func Example() {
 	check(store.Close())
 	check(disk.Close())
 	// Output:
-	// 600 tokens: 19 MiB, of which 19 are new
+	// 600 tokens: 19 MiB, of which 18 are new
 	// read 600 tokens
 	// the mean of 0 to 600 is 300.0
 	// 640 tokens: 20 MiB, of which 2 are new

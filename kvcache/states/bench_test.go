@@ -2,6 +2,7 @@ package states
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"os"
 	"testing"
@@ -9,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStates saves a state of 64 MiB, saves it again when it has grown by a sixteenth, and restores it, beside a copy of a file of these bytes.
+// BenchmarkStates saves a state of 64 MiB, saves it again when it has grown by a sixteenth, and restores it, beside a copy of a file of these bytes
+// and their SHA-256.
 func BenchmarkStates(b *testing.B) {
 	const size = 64 << 20
 	content := noise(1, size)
@@ -34,6 +36,12 @@ func BenchmarkStates(b *testing.B) {
 			require.NoError(b, err)
 			require.NoError(b, in.Close())
 			require.NoError(b, out.Close())
+		}
+	})
+	b.Run("sum", func(b *testing.B) { // which is a part of save and of restore
+		b.SetBytes(size)
+		for b.Loop() {
+			sha256.Sum256(content)
 		}
 	})
 	b.Run("save", func(b *testing.B) {

@@ -56,7 +56,7 @@ func (e ErrInUse) Error() string {
 // ErrFull is a state for which there is no room, though all went that may. errors.Is(err, ErrFull{}) matches any.
 type ErrFull struct {
 	Need   int64 // bytes of the file that has no room, or of a state that is larger than the budget
-	Used   int64 // of the store's files, which are pinned, being read or written
+	Used   int64 // of the store's files, which are pinned, being read or written, and what is left for packs that are rewritten
 	Budget int64 // Options.Bytes
 	Free   int64 // of the file system
 	Floor  int64 // Options.Floor
