@@ -161,3 +161,29 @@ func TestUnreadable(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o600))
 	requireState(t, s, info.ID, noise(1, 100))
 }
+
+// What a Durable store has said that it has is on the medium: each file before it has its name, and the names of packs before that of the manifest.
+func TestDurable(t *testing.T) {
+	for _, durable := range []bool{true, false} {
+		steps := []string{}
+		step := func(what, path string) {
+			if in := filepath.Base(filepath.Dir(path)); in == "packs" || in == "states" {
+				steps = append(steps, what+" "+in)
+			}
+		}
+		on := quick
+		on.flush = func(f *os.File) error { step("flush", f.Name()); return nil }
+		on.rename = func(from, to string) error { step("rename", to); return quick.rename(from, to) }
+		on.sync = func(dir string) error { step("sync", filepath.Join(dir, "it")); return nil }
+		s := open(t, t.TempDir()+"/d", Options{disk: &on, Durable: durable})
+		put(t, s, numbered(1), noise(1, 3000))
+		want := []string{"flush packs", "rename packs", "sync packs", "flush states", "rename states", "sync states"}
+		if !durable {
+			want = []string{"rename packs", "rename states"}
+		}
+		require.Equal(t, want, steps)
+		steps = steps[:0]
+		require.NoError(t, s.Delete(namer{}.id(ptr(numbered(1)))))
+		require.Equal(t, []string{"sync states"}, steps)
+	}
+}

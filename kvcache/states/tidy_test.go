@@ -34,6 +34,8 @@ func TestReadWhileRewritten(t *testing.T) {
 			}
 		}
 		create, write, rename, remove := on.create, on.write, on.rename, on.remove
+		on.flush = func(f *os.File) error { read("flush", f.Name()); return nil }
+		on.sync = func(dir string) error { read("sync", filepath.Join(dir, "it")); return nil }
 		on.create = func(path string) (*os.File, error) { read("create", path); return create(path) }
 		on.write = func(f *os.File, b []byte) error { read("write", f.Name()); return write(f, b) }
 		on.rename = func(from, to string) error { read("rename", to); return rename(from, to) }
@@ -48,7 +50,7 @@ func TestReadWhileRewritten(t *testing.T) {
 		if f.done < f.at {
 			require.Less(t, s.Stats().Bytes, before/3)
 			require.Equal(t, []string{"create", "write"}, steps[:2])
-			require.Equal(t, []string{"write", "rename", "remove"}, steps[len(steps)-3:])
+			require.Equal(t, []string{"write", "flush", "rename", "sync", "remove"}, steps[len(steps)-5:], "on the medium before the old one goes")
 			requireTidy(t, s)
 			return
 		}
