@@ -1,20 +1,29 @@
 package states
 
-import "path/filepath"
+import (
+	"context"
+	"path/filepath"
+)
 
-// Delete removes a state, also where it is pinned. After an error that is not ErrMiss it may be there still, or again after a crash: call it again.
+// Delete removes a state, also where it is pinned, and its copy in Options.Copies, also where it is not here. After an error that is not ErrMiss it may
+// be there still, or again after a crash: call it again.
 func (s *Store) Delete(id ID) error {
-	n, err := s.deleteAll(func(st *state) bool { return st.ID == id })
-	if err == nil && n == 0 {
+	n, copied, err := s.withCopies("delete", func(ctx context.Context) (bool, error) { return s.copies.delete(ctx, id) }, func() (int, error) {
+		return s.deleteAll(func(st *state) bool { return st.ID == id })
+	})
+	if err == nil && n == 0 && !copied {
 		err = ErrMiss{}
 	}
 	return err
 }
 
-// Clear removes all states of a salt, also those that are pinned, and returns how many. After an error some may be there still, or again
-// after a crash: call it again.
+// Clear removes all states of a salt, also those that are pinned, and returns how many; and all copies of the salt in Options.Copies, whoever has
+// made them. After an error some may be there still, or again after a crash: call it again.
 func (s *Store) Clear(salt string) (int, error) {
-	return s.deleteAll(func(st *state) bool { return st.Key.Salt == salt })
+	n, _, err := s.withCopies("clear", func(ctx context.Context) (bool, error) { return false, s.copies.clear(ctx, salt) }, func() (int, error) {
+		return s.deleteAll(func(st *state) bool { return st.Key.Salt == salt })
+	})
+	return n, err
 }
 
 func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
@@ -23,6 +32,10 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 	}
 	defer s.leave()
 	s.mu.Lock()
+	s.deletions++
+	for st := range s.fetching {
+		st.gone = st.gone || which(st)
+	}
 	for _, st := range s.states {
 		if err == nil && which(st) {
 			if err = s.forget(st); err == nil {

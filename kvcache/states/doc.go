@@ -63,6 +63,11 @@
 // whatever is put, deleted or evicted meanwhile. Nobody waits while another reads, sums, writes or removes chunks, but for Puts that need
 // room, which wait for each other. Of Puts under one key, what the last one to finish has stored stays.
 //
+// # Copies
+//
+// A tier may hold copies of what is put (Options.Copies), where stores of other machines find them by Fetch, FetchNearest and FetchWhole. Copies can be
+// lost at any time; what a tier does wrong is a miss. Files stay the place of a state, and only they are in the budget. See docs/states.md.
+//
 // # Other people's prompts
 //
 // States are made from prompts, which can be computed from them. Directories have mode 0700 and files 0600; a directory that others may

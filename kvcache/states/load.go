@@ -3,6 +3,7 @@ package states
 import (
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,10 +11,18 @@ import (
 
 // load reads what is there. Nothing is removed before everything was read: one that cannot be read now may be another time.
 func (s *Store) load() error {
-	stored, err := s.listPacks()
+	found, err := s.findPacks()
 	if err != nil {
 		return err
 	}
+	for _, path := range found.waste {
+		s.dead = append(s.dead, dead{path, 0})
+	}
+	for _, p := range found.packs {
+		s.packs[p] = true
+		s.used += p.size
+	}
+	s.packNumber = found.last
 	entries, err := os.ReadDir(filepath.Join(s.dir, "states"))
 	if err != nil {
 		return err
@@ -31,12 +40,12 @@ func (s *Store) load() error {
 		if err != nil {
 			return err
 		}
-		if st == nil || !st.whole(stored) {
+		if st == nil || !st.whole(found.stored) {
 			s.stats.Damaged++
 			s.dead = append(s.dead, dead{path, 0})
 			continue
 		}
-		s.admit(st, stored)
+		s.admit(st, found.stored)
 	}
 	for p := range s.packs {
 		s.retire(p)
@@ -64,45 +73,55 @@ type there struct {
 	bytes int
 }
 
-// listPacks reads the indexes of packs. Those that are not what was written are dead.
-func (s *Store) listPacks() (map[sum]there, error) {
-	stored := map[sum]there{}
+// found is the packs of a directory.
+type found struct {
+	stored map[sum]there
+	packs  []*pack
+	last   uint64   // number
+	waste  []string // paths of drafts, and of packs that are not what was written
+}
+
+// findPacks reads the indexes of packs, and changes nothing.
+func (s *Store) findPacks() (found, error) {
+	out := found{stored: map[sum]there{}}
 	entries, err := os.ReadDir(filepath.Join(s.dir, "packs")) // in their order, so that of two places of a chunk the later one stays
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	for _, e := range entries {
 		path := filepath.Join(s.dir, "packs", e.Name())
 		if e.Type().IsRegular() && isUnfinished(e.Name(), isPack) {
-			s.dead = append(s.dead, dead{path, 0})
+			out.waste = append(out.waste, path)
 		}
 		if e.IsDir() || !isPack(e.Name()) {
 			continue
 		}
 		p := &pack{path: path}
 		p.number, _ = strconv.ParseUint(e.Name()[:16], 16, 64)
-		s.packNumber = max(s.packNumber, p.number)
+		out.last = max(out.last, p.number)
 		f, index, size, err := s.openPack(path)
 		if errors.As(err, new(errTorn)) {
-			s.dead = append(s.dead, dead{path, 0})
+			out.waste = append(out.waste, path)
 			continue
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went meanwhile
+		}
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if err := f.Close(); err != nil {
-			return nil, err
+			return out, err
 		}
 		p.size = onDisk(size)
-		s.used += p.size
-		s.packs[p] = true
+		out.packs = append(out.packs, p)
 		at := int64(0)
 		for _, c := range index {
-			stored[c.Sum] = there{place{p, at, c.stored}, c.Bytes}
+			out.stored[c.Sum] = there{place{p, at, c.stored}, c.Bytes}
 			at += int64(c.stored)
 		}
 	}
-	return stored, nil
+	return out, nil
 }
 
 // parseSum is the sum of a name that isSum accepts.

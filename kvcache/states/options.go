@@ -5,6 +5,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // Compressor compresses chunks: zstd.Compressor of kvcache/snapshot/zstd is one. It is used by several goroutines at once.
@@ -31,10 +32,14 @@ type Options struct {
 	Compressor Compressor
 	// Network admits a directory on a network file system, or on one that may be: locks may not hold there.
 	Network bool
+	// Copies is a tier that may hold copies of what is put, for directories of other machines with the same Secret, or none: see Fetch. It stays the
+	// caller's, who closes it after the store. nil: there are none.
+	Copies tier.Tier
 
-	now   func() time.Time // nil: time.Now
-	disk  *disk            // nil: the machine's
-	sizes *sizes           // nil: usual
+	now   func() time.Time  // nil: time.Now
+	disk  *disk             // nil: the machine's
+	sizes *sizes            // nil: usual
+	mover tier.MoverOptions // of Copies
 }
 
 // mostPack is the most bytes that a pack has, but for one that is for a single chunk, and of a small budget a part in so many.

@@ -32,6 +32,9 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 		s.drop(st)
 		return Info{}, failed("put", err)
 	}
+	if s.copies != nil && o.fetched == nil {
+		s.copies.offer(info.ID)
+	}
 	if s.o.Durable {
 		if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
 			return info, failed("put", err)
@@ -102,6 +105,8 @@ func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	st.Used = st.Stored
 	if o.TTL > 0 {
 		st.Expires = st.Stored.Add(o.TTL)
+	} else if o.fetched != nil {
+		st.Expires = o.fetched.Expires
 	}
 	f, err := s.draftManifest(st)
 	if err != nil {
@@ -109,6 +114,10 @@ func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.overtaken(o, st.ID) {
+		s.scrap(f, st.size)
+		return Info{}, errOvertaken
+	}
 	if err := f.finish(); err != nil {
 		s.scrap(f, st.size)
 		return Info{}, err

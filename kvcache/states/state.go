@@ -39,6 +39,8 @@ type Info struct {
 type PutOptions struct {
 	TTL time.Duration // after it was stored; 0: without end
 	Pin bool          // it is not evicted; see Store.Pin
+
+	fetched *state // it is this copy
 }
 
 // state is one that is stored.

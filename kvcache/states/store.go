@@ -19,6 +19,7 @@ type Store struct {
 	names   namer
 	coders  sync.Pool // of work, for put and get
 	batches sync.Pool // of keeper
+	copies  *copies   // nil: there are none
 
 	mu         sync.Mutex
 	opened     bool
@@ -36,6 +37,9 @@ type Store struct {
 	stats      Stats
 
 	making sync.Mutex // held, without the lock, by what makes room
+
+	deletions uint64              // calls of Delete and Clear
+	fetching  map[*state]struct{} // copies on their way here
 }
 
 // Stats is what a store has, and what it has done since it was opened.
@@ -52,6 +56,9 @@ type Stats struct {
 	Damaged        uint64 // states that were given up since they could not be read as they were put, also when it was opened
 	Written        int64  // bytes of chunks, by Put
 	Shared         int64  // bytes of chunks that were there
+	Copied         uint64 // states, into Options.Copies
+	NotCopied      uint64 // states that were put, and whose copying failed, or for which too many others waited
+	Fetched        uint64 // states, from Options.Copies; they count as Put, too
 }
 
 // Open opens a directory, or makes it, for one process; the caller closes the store. The error is ErrInUse where it is open already, and ErrConfig
@@ -70,7 +77,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		}
 		s.o.Secret = nil
 	}
-	if err := s.openFiles(); err != nil {
+	if err = s.openFiles(); err == nil {
+		err = s.openCopies()
+	}
+	if err != nil {
 		if s.lock != nil {
 			_ = s.lock.Close()
 		}
@@ -145,7 +155,8 @@ func (s *Store) Stats() Stats {
 	return out
 }
 
-// Close waits for calls that run, and lets another process open the directory. Calls after it fail with ErrClosed; Close itself does nothing then.
+// Close waits for calls that run, and for at most five seconds for states that are to be copied, and lets another process open the directory.
+// Calls after it fail with ErrClosed; Close itself does nothing then. ErrCopies is a call of a tier that does not return.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +167,14 @@ func (s *Store) Close() error {
 	for s.calls > 0 {
 		s.idle.Wait()
 	}
+	var err error
+	if s.copies != nil {
+		s.mu.Unlock()
+		err = s.copies.close()
+		s.mu.Lock()
+	}
 	s.states, s.index, s.chunks, s.packs, s.dead, s.used = nil, nil, nil, nil, nil, 0
-	return s.lock.Close()
+	return errors.Join(s.lock.Close(), err)
 }
 
 // enter begins a call for which the store stays open, and in which no state is found whose lifetime is over; leave ends it.
@@ -175,14 +192,19 @@ func (s *Store) enter(op string) error {
 }
 
 func (s *Store) leave() {
-	for s.isUntidy() && s.making.TryLock() { // else who has it does it
-		s.tidy(resting)
-		s.making.Unlock()
-	}
+	s.clean()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls--; s.calls == 0 {
 		s.idle.Broadcast()
+	}
+}
+
+// clean is tidy of what has become dead.
+func (s *Store) clean() {
+	for s.isUntidy() && s.making.TryLock() { // else who has it does it
+		s.tidy(resting)
+		s.making.Unlock()
 	}
 }
 

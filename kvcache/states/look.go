@@ -1,0 +1,259 @@
+// Looking into a directory that another process may have open: nothing in it is changed, not even what a crash left behind.
+
+package states
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
+	"github.com/ferrumkv/ferrumkv/internal/seal"
+)
+
+// Contents is what Look found in a directory.
+type Contents struct {
+	Version int
+	Sealed  bool
+	InUse   bool   // a process has it open
+	Bytes   int64  // that all files take, in blocks of 4 KiB
+	States  []Info // in the order of their last use, the latest first; nil where it is sealed, and no secret was given
+	Content int64  // bytes of all states, as if each had its own
+	Unique  int64  // bytes of their chunks, each once
+	Damaged []ErrDamaged
+}
+
+// Look says what a directory of states has, also one that a process has open, and changes nothing in it. Of the options it uses Secret and
+// Compressor; without a Secret it says of a sealed directory that it is sealed. verify: it reads all chunks, too, and says which states are
+// damaged; a directory that is being written to is as it was at some moment for each state. ErrConfig is what is no such directory. For a moment it
+// has the lock if nobody has.
+func Look(ctx context.Context, dir string, o Options, verify bool) (Contents, error) {
+	o, err := o.filled(dir)
+	if err != nil {
+		return Contents{}, err
+	}
+	s := &Store{dir: filepath.Clean(dir), o: o}
+	if o.Secret != nil {
+		s.names.secret = o.Secret
+		if s.sealer, err = seal.New(o.Secret); err != nil {
+			return Contents{}, failed("look", err)
+		}
+	}
+	var out Contents
+	m, err := s.lookMeta()
+	if err == nil {
+		out.Version, out.Sealed = m.Version, m.Sealed
+		out.InUse, err = s.lookLock()
+	}
+	if err == nil {
+		out.Bytes, err = bytesBelow(s.dir)
+	}
+	if err == nil && (!m.Sealed || s.sealer != nil) {
+		err = s.lookStates(ctx, &out, verify)
+	}
+	if err != nil && !errors.Is(err, ErrConfig{}) {
+		err = failed("look", err)
+	}
+	return out, err
+}
+
+// lookMeta is what a directory is. One that is sealed needs no secret here.
+func (s *Store) lookMeta() (m meta, err error) {
+	path := filepath.Join(s.dir, metaName)
+	b, err := readFile(path, metaLargest)
+	var why files.ErrRefused
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m, badConfig("dir", "%s has no %s, and is no directory of states; name one that a program keeps states in", s.dir, metaName)
+	case errors.Is(err, errLength):
+		return m, badConfig(metaName, "%s has more than %d bytes, and is not that of states; name another directory", path, metaLargest)
+	case errors.As(err, &why):
+		return m, ErrConfig{metaName, why.What}
+	case err != nil:
+		return m, err
+	}
+	if m, err = readMeta(b); err != nil {
+		return m, badConfig(metaName, "%s cannot be read: %v; name another directory", path, err)
+	}
+	if m.Sealed && s.sealer == nil { // no matter
+		open := m
+		open.Sealed = false
+		return m, open.differs(s)
+	}
+	return m, m.differs(s)
+}
+
+// lookLock reports whether somebody has the lock.
+func (s *Store) lookLock() (bool, error) {
+	f, err := files.Open(filepath.Join(s.dir, "lock"), os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, refused("lock", err)
+	}
+	defer f.Close()
+	if err := files.Lock(f); errors.Is(err, files.ErrLocked) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	return false, nil
+}
+
+// bytesBelow is what the files of a directory take.
+func bytesBelow(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				n += onDisk(info.Size())
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went meanwhile
+		}
+		return err
+	})
+	return n, err
+}
+
+// looking is what is known of a directory while its states are looked at, which others may change: a pack has always the same, but may go when what is
+// used of it is in another one.
+type looking struct {
+	*Store
+	verify bool
+	listed []string // names of the packs
+	found  found
+	known  map[sum]string // what is wrong with a chunk; empty: nothing is
+}
+
+// lookStates reads the manifests and the indexes of packs, and the chunks where these are to be verified.
+func (s *Store) lookStates(ctx context.Context, out *Contents, verify bool) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "states"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.o.Bytes = math.MaxInt64 // whatever it was made with
+	l := &looking{Store: s, verify: verify, known: map[sum]string{}}
+	if _, err := l.again(); err != nil {
+		return err
+	}
+	out.States = []Info{}
+	counted := map[sum]bool{}
+	for _, e := range entries {
+		if !isSum(e.Name()) {
+			continue
+		}
+		st, what, err := l.lookState(ctx, e)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went meanwhile, and its chunks with it
+		}
+		if err != nil {
+			return err
+		}
+		if what != "" {
+			out.Damaged = append(out.Damaged, ErrDamaged{ID(parseSum(e.Name())), what})
+		}
+		if st == nil {
+			continue
+		}
+		out.States, out.Content = append(out.States, st.Info), out.Content+st.Bytes
+		st.each(func(c chunk) {
+			if !counted[c.Sum] {
+				counted[c.Sum] = true
+				out.Unique += int64(c.Bytes)
+			}
+		})
+	}
+	slices.SortFunc(out.States, func(a, b Info) int { return b.Used.Compare(a.Used) })
+	return nil
+}
+
+// again looks where chunks are now, and reports whether the packs are others than the last time.
+func (l *looking) again() (bool, error) {
+	entries, err := os.ReadDir(filepath.Join(l.dir, "packs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	names := []string{}
+	for _, e := range entries {
+		if isPack(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	if err != nil || l.listed != nil && slices.Equal(names, l.listed) {
+		return false, nil
+	}
+	l.listed = names
+	l.found, err = l.findPacks()
+	return true, err
+}
+
+// lookState is that of a manifest, and what is wrong with it: with its chunks, or with the manifest, and then there is no state. What is not where it was
+// is looked for again, until neither the manifest nor the packs have changed since.
+func (l *looking) lookState(ctx context.Context, e os.DirEntry) (st *state, what string, err error) {
+	for before := (*state)(nil); ; before = st {
+		if st, err = l.readManifest(filepath.Join(l.dir, "states", e.Name()), e); err != nil {
+			return nil, "", err
+		}
+		if st == nil {
+			return nil, "its manifest is not what was written", nil
+		}
+		bad, what, err := l.lookChunks(ctx, st)
+		if err != nil || len(bad) == 0 {
+			return st, what, err
+		}
+		changed, err := l.again()
+		if err != nil {
+			return nil, "", err
+		}
+		if !changed && before != nil && slices.EqualFunc(before.chunks, st.chunks, slices.Equal[[]chunk]) {
+			maps.Copy(l.known, bad)
+			for _, why := range bad {
+				what = cmp.Or(what, why)
+			}
+			return st, what, nil
+		}
+	}
+}
+
+// lookChunks looks at those of a state that are not known: what is wrong with them, as it seems, and with one that is known.
+func (l *looking) lookChunks(ctx context.Context, st *state) (bad map[sum]string, what string, err error) {
+	w, room := l.work(st.Key.Salt), make([]byte, l.o.sizes.max)
+	defer l.release(w)
+	bad = map[sum]string{}
+	st.each(func(c chunk) {
+		why, known := l.known[c.Sum]
+		what = cmp.Or(what, why)
+		if known || bad[c.Sum] != "" || err != nil {
+			return
+		}
+		if err = ctx.Err(); err != nil {
+			return
+		}
+		at := l.found.stored[c.Sum]
+		var lost errLost
+		switch {
+		case at.bytes != c.Bytes:
+			lost = errLost{c, "is missing"}
+		case !l.verify:
+		default:
+			if err = l.read(w, c, &held{place: at.place}, room[:c.Bytes], false); errors.As(err, &lost) {
+				err = nil
+			}
+		}
+		if lost.what != "" {
+			bad[c.Sum] = lost.Error()
+		} else if err == nil {
+			l.known[c.Sum] = ""
+		}
+	})
+	return bad, what, err
+}
