@@ -2,6 +2,7 @@ package states
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,45 @@ func FuzzIndex(f *testing.F) {
 		again, err := encodeIndex(out, "p", nil)
 		require.NoError(t, err)
 		require.Equal(t, forged(packMagic, body), again[:len(again)-4])
+	})
+}
+
+// Any bytes in the place of a pack are refused, or a pack; nothing of them is read that is not a chunk's.
+func FuzzPack(f *testing.F) {
+	s := open(f, f.TempDir()+"/d", Options{})
+	info := put(f, s, numbered(1), noise(1, 1000))
+	var path string
+	for p := range packsOf(s, info.ID) {
+		path = p.path
+	}
+	b, err := os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add(b[4:])
+	f.Add(append(b[:700:700], 0xff, 0xff, 0xff, 0x7f))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		file, entries, size, err := s.openPack(path)
+		if err != nil {
+			require.ErrorAs(t, err, new(errTorn))
+		} else {
+			require.NoError(t, file.Close())
+			require.Equal(t, int64(len(b)), size)
+			for _, e := range entries {
+				size -= place{stored: e.stored}.cost()
+			}
+			require.GreaterOrEqual(t, size, int64(0))
+		}
+		parts, err := s.Get(ctx, info.ID, nil)
+		if err == nil {
+			require.Equal(t, noise(1, 1000), parts[0].Bytes)
+			return
+		}
+		require.ErrorIs(t, err, ErrDamaged{})
+		put(t, s, numbered(1), noise(1, 1000))
+		for p := range packsOf(s, info.ID) {
+			path = p.path
+		}
 	})
 }
 

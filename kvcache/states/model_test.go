@@ -57,7 +57,11 @@ func (m *model) any() ID {
 }
 
 func (m *model) content() []byte {
-	b := noise(uint64(m.random.IntN(4)), m.random.IntN(1500))
+	most := 1500
+	if m.random.IntN(4) == 0 {
+		most = 30_000 // of which packs have several blocks
+	}
+	b := noise(uint64(m.random.IntN(4)), m.random.IntN(most))
 	at := m.random.IntN(len(b) + 1)
 	b = slices.Insert(b, at, noise(m.random.Uint64(), m.random.IntN(100))...)
 	clear(b[:m.random.IntN(len(b)+1)/2])
@@ -210,6 +214,9 @@ func (m *model) reopen(t testingT) {
 		require.NoError(t, m.s.lock.Close())
 	}
 	m.o.Bytes = int64(30+m.random.IntN(100)) * blockBytes
+	if m.random.IntN(2) == 0 {
+		m.o.Bytes *= 4
+	}
 	m.s = open(t, m.s.dir, m.o)
 	m.evicted = 0
 }
@@ -260,7 +267,7 @@ func TestRandomCalls(t *testing.T) {
 			m := &model{random: rand.New(rand.NewPCG(uint64(i), 3)), o: o, clock: newClock(), want: map[ID]*wanted{}, hurt: map[ID]bool{}, torn: map[string]bool{}}
 			m.clock.step = 0
 			m.faults = &faults{on: quick, happen: fails}
-			m.o.now, m.o.disk, m.o.Bytes = m.clock.now, m.faults.disk(), 100*blockBytes
+			m.o.now, m.o.disk, m.o.Bytes = m.clock.now, m.faults.disk(), 400*blockBytes
 			m.s = open(t, t.TempDir()+"/d", m.o)
 			for range calls / 4 {
 				m.clock.sleep(time.Second)
@@ -289,8 +296,9 @@ func TestRandomCalls(t *testing.T) {
 				}
 			}
 			m.faults.at = 0
+			m.look(t)
 			m.tear()
-			m.s = reopen(t, m.s, m.o)
+			m.s, m.evicted = reopen(t, m.s, m.o), 0
 			m.look(t)
 			requireTidy(t, m.s)
 		})

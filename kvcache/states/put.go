@@ -23,8 +23,9 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	st := &state{Info: Info{ID: s.names.id(&k), Key: k, Pinned: o.Pin}}
 	err := s.putParts(ctx, st, parts)
 	var info Info
+	var before *state
 	if err == nil {
-		info, err = s.commit(st, o)
+		info, before, err = s.commit(st, o)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -36,9 +37,15 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 		s.copies.offer(info.ID)
 	}
 	if s.o.Durable {
-		if err := s.o.disk.sync(filepath.Join(s.dir, "states")); err != nil {
-			return info, failed("put", err)
-		}
+		err = s.o.disk.sync(filepath.Join(s.dir, "states"))
+	}
+	if before != nil { // whose chunks were there until now, since its manifest could have come back
+		s.mu.Lock()
+		s.unread(before)
+		s.mu.Unlock()
+	}
+	if err != nil {
+		return info, failed("put", err)
 	}
 	return info, nil
 }
@@ -97,8 +104,9 @@ func fill(r io.Reader, room []byte) (n int, err error) {
 	return n, err
 }
 
-// commit writes the manifest, which makes the state the one of its key, and returns what it is then.
-func (s *Store) commit(st *state, o PutOptions) (Info, error) {
+// commit writes the manifest, which makes the state the one of its key, and returns what it is then, and which one it has replaced, as one that is
+// being read.
+func (s *Store) commit(st *state, o PutOptions) (_ Info, before *state, _ error) {
 	s.mu.Lock()
 	st.Stored = s.o.now()
 	s.mu.Unlock()
@@ -110,26 +118,27 @@ func (s *Store) commit(st *state, o PutOptions) (Info, error) {
 	}
 	f, err := s.draftManifest(st)
 	if err != nil {
-		return Info{}, err
+		return Info{}, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.overtaken(o, st.ID) {
 		s.scrap(f, st.size)
-		return Info{}, errOvertaken
+		return Info{}, nil, errOvertaken
 	}
 	if err := f.finish(); err != nil {
 		s.scrap(f, st.size)
-		return Info{}, err
+		return Info{}, nil, err
 	}
 	s.touch(st.ID, st.Used)
-	if before := s.states[st.ID]; before != nil {
+	if before = s.states[st.ID]; before != nil {
+		before.readers++
 		s.remove(before)
 	}
 	s.states[st.ID] = st
 	s.index.add(st)
 	s.stats.Put++
-	return st.Info, nil
+	return st.Info, before, nil
 }
 
 // draftManifest writes what a state is now. The draft has its name when the caller, who has the lock then, finishes it, or is scrapped.

@@ -18,7 +18,7 @@ import (
 func TestTogether(t *testing.T) {
 	var texts [][]byte
 	for i := range uint64(4) {
-		texts = append(texts, append(noise(1, 1500), noise(i, int(400*i))...))
+		texts = append(texts, append(noise(1, 15_000), noise(i, int(4000*i))...))
 	}
 	var writes atomic.Int64
 	on := quick
@@ -28,7 +28,7 @@ func TestTogether(t *testing.T) {
 		}
 		return quick.write(f, b)
 	}
-	s := open(t, t.TempDir()+"/d", Options{Bytes: 60 * blockBytes, disk: &on})
+	s := open(t, t.TempDir()+"/d", Options{Bytes: 200 * blockBytes, disk: &on})
 	may := func(err error) bool {
 		return err == nil || errors.Is(err, errDisk) || errors.Is(err, ErrFull{}) || errors.Is(err, ErrMiss{})
 	}
