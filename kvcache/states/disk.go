@@ -65,7 +65,7 @@ func (d *disk) draft(path string) (*draft, error) {
 	return &draft{d, f, name, path}, nil
 }
 
-// write ends it with some bytes; sync: when all of it is on the medium. It has its other name still.
+// end writes its last bytes and closes it; sync: when all of it is on the medium. It has its other name still.
 func (f *draft) end(b []byte, sync bool) error {
 	err := f.on.write(f.file, b)
 	if err == nil && sync {
