@@ -102,7 +102,7 @@ func TestCopiesForged(t *testing.T) {
 		require.ErrorIs(t, err, ErrMiss{})
 		if bytes == 0 || bytes > largestCopied {
 			require.ErrorIs(t, err, ErrCopies{})
-			require.ErrorContains(t, err, "bytes, at most 16777216")
+			require.ErrorContains(t, err, "bytes, at most 67108864")
 			require.Zero(t, c.Stats().Blocks)
 		}
 	}

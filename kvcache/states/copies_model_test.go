@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,7 +49,7 @@ func (c *crowd) lose() {
 
 func (c *crowd) put(at int) {
 	k := c.key()
-	content := append(noise(uint64(len(k.Tokens)), c.random.IntN(4000)), noise(c.random.Uint64(), 100)...)
+	content := append(noise(uint64(len(k.Tokens)), c.random.IntN(40_000)), noise(c.random.Uint64(), c.random.IntN(20_000))...)
 	info, err := c.stores[at].Put(ctx, k, PutOptions{}, sources([][]byte{content})...)
 	require.NoError(c.t, err)
 	c.stores[at].settled()
@@ -146,7 +148,7 @@ func TestCopiesRandom(t *testing.T) {
 				for range 3 {
 					with := o
 					if lossy {
-						with.Bytes = 60 * blockBytes
+						with.Bytes = 150 * blockBytes
 					}
 					c.stores, c.here = append(c.stores, over(t, c.tier, with)), append(c.here, map[ID][]byte{})
 				}
@@ -181,8 +183,14 @@ func TestCopiesRandom(t *testing.T) {
 // All calls at once, of two stores: what is found is one of what was put, and whole.
 func TestCopiesTogether(t *testing.T) {
 	c := openShared(t)
-	stores := []*Store{over(t, c, Options{Bytes: 100 * blockBytes}), over(t, c, Options{Secret: nil})}
-	text := noise(1, 4000)
+	var rewritten atomic.Bool
+	on := quick
+	on.flush = func(*os.File) error { rewritten.Store(true); return nil } // as no Put does here
+	stores := []*Store{over(t, c, Options{Bytes: 200 * blockBytes, disk: &on}), over(t, c, Options{disk: &on})}
+	rewritten.Store(false)                       // but for meta.json
+	content := func(k Key, version int) []byte { // of which several versions share a half, and packs have several blocks
+		return append(noise(1, 15_000+len(k.Tokens)), noise(uint64(version), 15_000)...)
+	}
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
@@ -198,7 +206,7 @@ func TestCopiesTogether(t *testing.T) {
 				case 1:
 					_, err = s.Clear("a")
 				case 2, 3, 4:
-					_, err = s.Put(ctx, k, PutOptions{}, sources([][]byte{text[:3000+len(k.Tokens)]})...)
+					_, err = s.Put(ctx, k, PutOptions{}, sources([][]byte{content(k, random.IntN(3))})...)
 				case 5:
 					go cancel()
 					info, err = s.Fetch(short, k)
@@ -210,7 +218,9 @@ func TestCopiesTogether(t *testing.T) {
 				cancel()
 				if err == nil && info.ID != (ID{}) {
 					var parts []Part
-					if parts, err = s.Get(ctx, info.ID, nil); err == nil && !bytes.Equal(parts[0].Bytes, text[:3000+len(info.Key.Tokens)]) {
+					parts, err = s.Get(ctx, info.ID, nil)
+					is := func(version int) bool { return bytes.Equal(parts[0].Bytes, content(info.Key, version)) }
+					if err == nil && !is(0) && !is(1) && !is(2) {
 						t.Error("a state that nobody has put")
 					}
 				}
@@ -221,6 +231,7 @@ func TestCopiesTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
+	require.True(t, rewritten.Load(), "packs")
 	for _, s := range stores {
 		s.settled()
 		requireTidy(t, s)

@@ -4,11 +4,13 @@ package states
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	disktier "github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 )
 
@@ -256,4 +258,55 @@ func TestCopiesExpire(t *testing.T) {
 	clockB.sleep(31 * time.Minute)
 	_, _, err = b.FetchNearest(ctx, llama, long(300).Tokens)
 	require.Equal(t, ErrMiss{}, err)
+}
+
+// A state whose pack is rewritten, and the old one removed, while it is being copied is copied whole; and a turn that changes a state in some places
+// sends little more than what is new.
+func TestCopiesOfPacks(t *testing.T) {
+	c := openShared(t)
+	a := over(t, c, Options{})
+	text := noise(1, 400_000)
+	old := packsOf(a, put(t, a, numbered(2), text).ID)
+	a.settled()
+	require.NoError(t, c.Clear(ctx, tier.Key{}))
+	inside, going := make(chan struct{}), make(chan struct{})
+	var waits atomic.Bool
+	c.before = func(op string) {
+		if op == "put" && !waits.Swap(true) {
+			close(inside)
+			<-going
+		}
+	}
+	info := put(t, a, long(600), text[:150_000]) // of the other's pack
+	<-inside
+	put(t, a, numbered(2), noise(2, 100))
+	close(going)
+	for p := range old {
+		require.NoFileExists(t, p.path)
+	}
+	a.settled()
+	require.Zero(t, a.Stats().NotCopied)
+	requireTidy(t, a)
+	b := over(t, c, Options{})
+	_, err := b.Fetch(ctx, long(600))
+	require.NoError(t, err)
+	requireState(t, b, info.ID, text[:150_000])
+
+	sent := 0
+	c.puts = func(blocks []tier.Block) []tier.Block {
+		for _, b := range blocks {
+			sent += len(b.Bytes)
+		}
+		return blocks
+	}
+	next := text[:150_000]
+	for i := range 4 {
+		next = slices.Insert(slices.Clone(next), 30_000*(i+1), noise(uint64(i), 500)...)
+	}
+	put(t, b, long(700), next)
+	b.settled()
+	require.Less(t, sent, 50_000, "of them 25,000 manifest and records")
+	_, err = a.Fetch(ctx, long(700))
+	require.NoError(t, err)
+	requireState(t, a, b.names.id(ptr(long(700))), next)
 }

@@ -60,7 +60,7 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 	}
 	name := c.s.names.copyKey(st.Key.Salt)
 	keys := append(c.s.names.manifestKeys(id, len(manifest), c.s.o.sizes.max), c.s.names.stateKey(id))
-	shared := c.s.sharedChunks(id)
+	shared := c.s.sharedChunks(st)
 	st.each(func(c chunk) {
 		if !shared[c.Sum] {
 			keys = append(keys, name.chunk(c.Sum))
@@ -73,14 +73,19 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 	return there, errors.Join(err, c.mover.Delete(ctx, append(keys, records...)))
 }
 
-// sharedChunks are those of the states of this directory but one.
-func (s *Store) sharedChunks(but ID) map[sum]bool {
+// sharedChunks are those of a state that others of this directory have.
+func (s *Store) sharedChunks(st *state) map[sum]bool {
+	out := map[sum]bool{}
+	st.each(func(c chunk) { out[c.Sum] = false })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[sum]bool{}
-	for id, st := range s.states {
-		if id != but {
-			st.each(func(c chunk) { out[c.Sum] = true })
+	for id, other := range s.states {
+		if id != st.ID && other.Key.Salt == st.Key.Salt {
+			other.each(func(c chunk) {
+				if _, has := out[c.Sum]; has {
+					out[c.Sum] = true
+				}
+			})
 		}
 	}
 	return out

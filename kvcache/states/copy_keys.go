@@ -23,7 +23,7 @@ import (
 // a payload is a nonce and what is sealed about its key.
 const (
 	stride         = 256      // tokens
-	largestCopied  = 16 << 20 // bytes of a manifest
+	largestCopied  = 64 << 20 // bytes of a manifest: that of a state of 28 GiB
 	batchBlocks    = 64       // chunks of the largest size that are moved at once, or more smaller ones
 	smallestFilled = 64
 	recordMagic    = "fkvr"
@@ -59,9 +59,11 @@ func (k copyKey) chunk(c sum) tier.Key { return k(kindChunk, c[:]) }
 func (n namer) stateKey(id ID) tier.Key { return n.copyKey(nobodysSalt)(kindState, id[:]) }
 
 // manifestKeys are those of the pieces of a manifest of so many bytes.
-func (n namer) manifestKeys(id ID, bytes, piece int) (out []tier.Key) {
+func (n namer) manifestKeys(id ID, bytes, piece int) []tier.Key {
 	k := n.copyKey(nobodysSalt)
-	for i := range (bytes + piece - 1) / piece {
+	count := (bytes + piece - 1) / piece
+	out := make([]tier.Key, 0, count)
+	for i := range count {
 		out = append(out, k(kindManifest, id[:], le.AppendUint32(nil, uint32(i))))
 	}
 	return out

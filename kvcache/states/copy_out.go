@@ -53,17 +53,20 @@ func (c *copies) copyChunks(ctx context.Context, st *state) error {
 			chunks, keys = append(chunks, k), append(keys, name.chunk(k.Sum))
 		}
 	})
-	for {
+	for most := c.s.o.sizes.max; ; most = min(2*most, batchBlocks*c.s.o.sizes.max) {
 		n, err := c.has(ctx, keys)
 		if err != nil {
 			return err
+		}
+		if n > 0 { // so that what is lacking may be a gap: what is behind it is sent again by a few chunks only
+			most = c.s.o.sizes.max
 		}
 		chunks, keys = chunks[n:], keys[n:]
 		if len(chunks) == 0 {
 			return nil
 		}
 		var blocks []tier.Block
-		for size := 0; len(chunks) > 0 && size < batchBlocks*c.s.o.sizes.max; chunks, keys = chunks[1:], keys[1:] {
+		for size := 0; len(chunks) > 0 && size < most; chunks, keys = chunks[1:], keys[1:] {
 			b, err := c.seal(tier.Block{Key: keys[0], Root: root}, chunks[0].Bytes, func(room []byte) error {
 				return c.s.content(st, w, chunks[0], room)
 			})

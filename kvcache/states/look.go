@@ -30,9 +30,9 @@ type Contents struct {
 }
 
 // Look says what a directory of states has, also one that a process has open, and changes nothing in it. Of the options it uses Secret and
-// Compressor; without a Secret it says of a sealed directory that it is sealed. verify: it reads all chunks, too, and says which states are
-// damaged; a directory that is being written to is as it was at some moment for each state. ErrConfig is what is no such directory. For a moment it
-// has the lock if nobody has.
+// Compressor; without a Secret it says of a sealed directory that it is sealed. Damaged are states that Open would give up; verify: it reads all
+// chunks, too, and those that Get would. A directory that is being written to is as it was at some moment for each state. ErrConfig is what is no
+// such directory. For a moment it has the lock if nobody has.
 func Look(ctx context.Context, dir string, o Options, verify bool) (Contents, error) {
 	o, err := o.filled(dir)
 	if err != nil {
@@ -124,8 +124,8 @@ func bytesBelow(dir string) (n int64, err error) {
 	return n, err
 }
 
-// looking is what is known of a directory while its states are looked at, which others may change: a pack has always the same, but may go when what is
-// used of it is in another one.
+// looking is what is known of a directory while its states are looked at. Others may change it: a pack of a name has the same always, but goes once
+// what is used of it is in another one.
 type looking struct {
 	*Store
 	verify bool
