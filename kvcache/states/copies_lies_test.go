@@ -106,6 +106,18 @@ func TestCopiesForged(t *testing.T) {
 			require.Zero(t, c.Stats().Blocks)
 		}
 	}
+	c := openShared(t)
+	s := over(t, c, Options{})
+	for _, parts := range [][]PartInfo{nil, {{Name: "twice"}, {Name: "twice"}}} { // as no Put has it
+		st := &state{Info: Info{ID: s.names.id(&k), Key: k, Parts: parts}, chunks: make([][]chunk, len(parts))}
+		manifest, err := st.encode(nil)
+		require.NoError(t, err)
+		require.NoError(t, s.copies.publish(ctx, st, manifest))
+		_, err = s.Fetch(ctx, k)
+		require.ErrorIs(t, err, ErrMiss{})
+		require.ErrorIs(t, err, ErrCopies{})
+		requireTidy(t, s)
+	}
 }
 
 // A state that is larger than the budget here is not fetched, says so, and stays where it is.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -196,43 +195,54 @@ func (l *looking) again() (bool, error) {
 	return true, err
 }
 
-// lookState is that of a manifest, and what is wrong with it: with its chunks, or with the manifest, and then there is no state. What is not where it was
-// is looked for again, until neither the manifest nor the packs have changed since.
+// suspect is a chunk that seems to be wrong.
+type suspect struct {
+	place
+	why string
+}
+
+// mostLooks is how often a state is looked at whose chunks are nowhere, while others change packs all the time.
+const mostLooks = 10
+
+// lookState is that of a manifest, and what is wrong with it: with its chunks, or with the manifest, and then there is no state. A chunk is wrong that is so
+// where it is still, when packs are listed again; one that is nowhere, if neither the manifest nor the packs have changed since.
 func (l *looking) lookState(ctx context.Context, e os.DirEntry) (st *state, what string, err error) {
-	for before := (*state)(nil); ; before = st {
+	var before *state
+	for looks := 1; ; looks++ {
 		if st, err = l.readManifest(filepath.Join(l.dir, "states", e.Name()), e); err != nil {
 			return nil, "", err
 		}
 		if st == nil {
 			return nil, "its manifest is not what was written", nil
 		}
-		bad, what, err := l.lookChunks(ctx, st)
-		if err != nil || len(bad) == 0 {
+		suspects, what, err := l.lookChunks(ctx, st)
+		if err != nil || len(suspects) == 0 {
 			return st, what, err
 		}
 		changed, err := l.again()
 		if err != nil {
 			return nil, "", err
 		}
-		if !changed && before != nil && slices.EqualFunc(before.chunks, st.chunks, slices.Equal[[]chunk]) {
-			maps.Copy(l.known, bad)
-			for _, why := range bad {
-				what = cmp.Or(what, why)
+		still := looks >= mostLooks || !changed && before != nil && slices.EqualFunc(before.chunks, st.chunks, slices.Equal[[]chunk])
+		for c, was := range suspects {
+			is := l.found.stored[c].place
+			if still || is.pack != nil && was.pack != nil && is.pack.path == was.pack.path && is.at == was.at {
+				l.known[c] = was.why
 			}
-			return st, what, nil
 		}
+		before = st
 	}
 }
 
 // lookChunks looks at those of a state that are not known: what is wrong with them, as it seems, and with one that is known.
-func (l *looking) lookChunks(ctx context.Context, st *state) (bad map[sum]string, what string, err error) {
+func (l *looking) lookChunks(ctx context.Context, st *state) (suspects map[sum]suspect, what string, err error) {
 	w, room := l.work(st.Key.Salt), make([]byte, l.o.sizes.max)
 	defer l.release(w)
-	bad = map[sum]string{}
+	suspects = map[sum]suspect{}
 	st.each(func(c chunk) {
 		why, known := l.known[c.Sum]
 		what = cmp.Or(what, why)
-		if known || bad[c.Sum] != "" || err != nil {
+		if known || suspects[c.Sum].why != "" || err != nil {
 			return
 		}
 		if err = ctx.Err(); err != nil {
@@ -250,10 +260,10 @@ func (l *looking) lookChunks(ctx context.Context, st *state) (bad map[sum]string
 			}
 		}
 		if lost.what != "" {
-			bad[c.Sum] = lost.Error()
+			suspects[c.Sum] = suspect{at.place, lost.Error()}
 		} else if err == nil {
 			l.known[c.Sum] = ""
 		}
 	})
-	return bad, what, err
+	return suspects, what, err
 }

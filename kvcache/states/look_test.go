@@ -116,11 +116,14 @@ func TestLookRefuses(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Packs that are written, rewritten and removed while somebody looks, and states that are put anew and deleted, are no damage.
+// Packs that are written, rewritten and removed while somebody looks, and states that are put anew and deleted, are no damage; what is damaged is told
+// meanwhile.
 func TestLookMeanwhile(t *testing.T) {
 	dir := t.TempDir() + "/d"
 	s := open(t, dir, Options{Secret: secret})
-	put(t, s, numbered(0), noise(0, 5000))
+	hurt := put(t, s, numbered(0), noise(0, 5000)).ID
+	put(t, s, numbered(3), noise(3, 5000))
+	flip(t, s, s.states[hurt].chunks[0][0].Sum)
 	text := noise(1, 20_000)
 	ended := make(chan struct{})
 	var all sync.WaitGroup
@@ -146,7 +149,8 @@ func TestLookMeanwhile(t *testing.T) {
 	for range 100 {
 		got, err := Look(ctx, dir, Options{Secret: secret, sizes: &small}, true)
 		require.NoError(t, err)
-		require.Empty(t, got.Damaged)
-		require.NotEmpty(t, got.States)
+		require.Len(t, got.Damaged, 1)
+		require.Equal(t, hurt, got.Damaged[0].ID)
+		require.GreaterOrEqual(t, len(got.States), 2)
 	}
 }

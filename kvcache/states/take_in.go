@@ -47,6 +47,8 @@ func (s *Store) takeIn(ctx context.Context, st *state) (Info, error) {
 		err = copies
 	case errors.Is(err, ErrMiss{}):
 		err = ErrMiss{}
+	case errors.As(err, new(ErrArgument)): // a manifest that nobody has put
+		err = ErrCopies{"fetch", err}
 	}
 	return info, err
 }
