@@ -167,14 +167,6 @@ func put(to, from []float32, add bool) {
 	}
 }
 
-// group is how many rows of weights a kernel takes at row c of some, and how far apart they are: the last ones alone, as often as it takes rows.
-func (m *Matrix) group(c, rows, at int) (taken, stride int) {
-	if c+at > rows {
-		return 1, 0
-	}
-	return at, m.codes.bytes(m.Cols)
-}
-
 // chunk is how many columns are multiplied at a time: about as many each time, at most columns.
 func (m *Matrix) chunk() int {
 	const most = 320 // of which strips of x stay in the first cache

@@ -8,9 +8,9 @@ import (
 
 // layout is how a kernel multiplies in integers. x is rounded to integers of 8 bits, with a scale for each block: an error of at most a
 // 254th of the block's largest magnitude, as llama.cpp makes. If Codes are fine, what is left is rounded and multiplied as
-// another row, and what is left of that again. Magnitudes below 2^-100 are zeros, also of what is
-// left. Sums of a block are exact, each lane's of its columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as float32 has it: it
-// overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-119.
+// another row, and what is left of that again. Magnitudes below 2^-100 are zeros, also of what is left. Sums of a block are exact,
+// each lane's of its columns, and float32 adds them up, times the product of both scales, in the order of blocks. That product is as good as
+// float32 has it: it overflows, or has fewer bits, where a weight's scale times the largest of x is about 2^128, or below 2^-119.
 //
 // A row of x has the same bits alone and as one of many.
 type layout struct {
@@ -31,7 +31,7 @@ type rounded struct {
 // format is a kernel's functions for a type of codes.
 type format struct {
 	layout
-	// row sets out, [n, together], to the products of x, rounded, with rows of codes, stride bytes apart.
+	// row sets out, [n], to the products of x, rounded, with n rows of codes, stride bytes apart.
 	row   func(out *float32, x, w *byte, stride, blocks, n int)
 	words func(out, w *byte, blocks int) // weights for tile: [blocks, w]
 }
@@ -78,21 +78,16 @@ func (m *Matrix) withRest(tmp *codesRoom, x []float32) []float32 {
 
 // fewIntegers is some rows of weights times n rows of x: codes stay in registers.
 func (m *Matrix) fewIntegers(tmp *codesRoom, row, rows, n int) {
-	blocks := m.Cols / m.codes.Block
-	for c := 0; c < rows; {
-		taken, stride := m.group(c, rows, together)
-		groups := max((rows-c)/together, 1)
-		to := tmp.one[:]
-		if n == 1 {
-			to = tmp.out[c:] // where it belongs
+	bytes, blocks := m.codes.bytes(m.Cols), m.Cols/m.codes.Block
+	to := tmp.one[:rows]
+	if n == 1 {
+		to = tmp.out[:rows] // where they belong
+	}
+	for r := range n {
+		m.format.row(&to[0], &tmp.rounded[r*blocks*m.format.one.size], &m.data[row*bytes], bytes, blocks, rows)
+		for c := 0; c < rows && n > 1; c += together {
+			copy(tmp.out[(c*n+r*together):], to[c:min(c+together, rows)])
 		}
-		for r := range n {
-			m.format.row(&to[0], &tmp.rounded[r*blocks*m.format.one.size], &m.data[(row+c)*m.codes.bytes(m.Cols)], stride, blocks, groups)
-			for g := 0; g < groups && n > 1; g++ {
-				copy(tmp.out[((c/together+g)*n+r)*together+c%together:], tmp.one[g*together:][:taken])
-			}
-		}
-		c += taken * groups
 	}
 }
 

@@ -25,7 +25,10 @@ func number(of uint32) *Codes {
 // oneRow is some rows of weights that are numbers times one row of x.
 func (m *Matrix) oneRow(tmp *codesRoom, x []float32, row, rows int) {
 	for c := 0; c < rows; {
-		taken, stride := m.group(c, rows, rowsOfNumbers)
+		taken, stride := rowsOfNumbers, m.codes.bytes(m.Cols)
+		if c+taken > rows { // the last ones alone, as often as a kernel takes rows
+			taken, stride = 1, 0
+		}
 		m.numbers.row(&tmp.one[0], &x[0], &m.data[(row+c)*m.codes.bytes(m.Cols)], stride, m.Cols/m.kernel.lanes)
 		copy(tmp.out[c:], tmp.one[:taken])
 		c += taken

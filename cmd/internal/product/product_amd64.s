@@ -4087,100 +4087,30 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), Y7
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     onesAVX2<>+0(SB), Y7, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      2(SI), Y4
+	VMOVDQU      (DI), Y2
+	VPSIGNB      Y4, Y2, Y2
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y2, Y4, Y4
+	VPMADDWD     onesAVX2<>+0(SB), Y4, Y1
+	VPBROADCASTW (SI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       32(DI), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000022, SI
 	ADDQ         $0x00000040, DI
 	DECQ         R8
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks1:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), Y7
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     onesAVX2<>+0(SB), Y7, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks2:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), Y7
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     onesAVX2<>+0(SB), Y7, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks3:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), Y7
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y7, Y5, Y5
-	VPABSB       Y7, Y7
-	VPMADDUBSW   Y5, Y7, Y7
-	VPMADDWD     onesAVX2<>+0(SB), Y7, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000022, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER
@@ -4217,8 +4147,8 @@ TEXT ·rowQ40AVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU half4AVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU half4AVX2<>+0(SB), Y5
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -4226,116 +4156,34 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSUBB       Y8, Y9, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      2(SI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSUBB       Y5, Y6, Y6
+	VMOVDQU      (DI), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPMADDWD     onesAVX2<>+0(SB), Y6, Y1
+	VPBROADCASTW (SI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       32(DI), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000040, DI
 	DECQ         R8
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks1:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSUBB       Y8, Y9, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks2:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSUBB       Y8, Y9, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks3:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSUBB       Y8, Y9, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER
@@ -4398,10 +4246,10 @@ TEXT ·rowQ50AVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU fifthOfAVX2<>+0(SB), Y8
-	VMOVDQU bitOfAVX2<>+0(SB), Y9
-	VMOVDQU half5AVX2<>+0(SB), Y10
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU fifthOfAVX2<>+0(SB), Y5
+	VMOVDQU bitOfAVX2<>+0(SB), Y6
+	VMOVDQU half5AVX2<>+0(SB), Y7
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -4409,136 +4257,39 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(SI)
-	VMOVDQU      6(SI), X11
-	VPSRLW       $0x04, X11, X12
-	VINSERTI128  $0x01, X12, Y11, Y11
-	VPAND        Y7, Y11, Y11
-	VPBROADCASTD 2(SI), Y12
-	VPSHUFB      Y8, Y12, Y12
-	VPANDN       Y9, Y12, Y12
-	VPCMPEQB     Y9, Y12, Y12
-	VPAND        Y10, Y12, Y12
-	VPOR         Y12, Y11, Y11
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y11, Y5, Y5
-	VPABSB       Y11, Y11
-	VPMADDUBSW   Y5, Y11, Y11
-	VPMADDWD     onesAVX2<>+0(SB), Y11, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      6(SI), X8
+	VPSRLW       $0x04, X8, X9
+	VINSERTI128  $0x01, X9, Y8, Y8
+	VPAND        Y4, Y8, Y8
+	VPBROADCASTD 2(SI), Y9
+	VPSHUFB      Y5, Y9, Y9
+	VPANDN       Y6, Y9, Y9
+	VPCMPEQB     Y6, Y9, Y9
+	VPAND        Y7, Y9, Y9
+	VPOR         Y9, Y8, Y8
+	VMOVDQU      (DI), Y2
+	VPSIGNB      Y8, Y2, Y2
+	VPABSB       Y8, Y8
+	VPMADDUBSW   Y2, Y8, Y8
+	VPMADDWD     onesAVX2<>+0(SB), Y8, Y1
+	VPBROADCASTW (SI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       32(DI), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000016, SI
 	ADDQ         $0x00000040, DI
 	DECQ         R8
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks1:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      6(SI), X11
-	VPSRLW       $0x04, X11, X12
-	VINSERTI128  $0x01, X12, Y11, Y11
-	VPAND        Y7, Y11, Y11
-	VPBROADCASTD 2(SI), Y12
-	VPSHUFB      Y8, Y12, Y12
-	VPANDN       Y9, Y12, Y12
-	VPCMPEQB     Y9, Y12, Y12
-	VPAND        Y10, Y12, Y12
-	VPOR         Y12, Y11, Y11
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y11, Y5, Y5
-	VPABSB       Y11, Y11
-	VPMADDUBSW   Y5, Y11, Y11
-	VPMADDWD     onesAVX2<>+0(SB), Y11, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000016, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks2:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      6(SI), X11
-	VPSRLW       $0x04, X11, X12
-	VINSERTI128  $0x01, X12, Y11, Y11
-	VPAND        Y7, Y11, Y11
-	VPBROADCASTD 2(SI), Y12
-	VPSHUFB      Y8, Y12, Y12
-	VPANDN       Y9, Y12, Y12
-	VPCMPEQB     Y9, Y12, Y12
-	VPAND        Y10, Y12, Y12
-	VPOR         Y12, Y11, Y11
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y11, Y5, Y5
-	VPABSB       Y11, Y11
-	VPMADDUBSW   Y5, Y11, Y11
-	VPMADDWD     onesAVX2<>+0(SB), Y11, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000016, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks3:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      6(SI), X11
-	VPSRLW       $0x04, X11, X12
-	VINSERTI128  $0x01, X12, Y11, Y11
-	VPAND        Y7, Y11, Y11
-	VPBROADCASTD 2(SI), Y12
-	VPSHUFB      Y8, Y12, Y12
-	VPANDN       Y9, Y12, Y12
-	VPCMPEQB     Y9, Y12, Y12
-	VPAND        Y10, Y12, Y12
-	VPOR         Y12, Y11, Y11
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y11, Y5, Y5
-	VPABSB       Y11, Y11
-	VPMADDUBSW   Y5, Y11, Y11
-	VPMADDWD     onesAVX2<>+0(SB), Y11, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000016, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER
@@ -4618,8 +4369,8 @@ TEXT ·rowIQ4NLAVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU nonlinearAVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU nonlinearAVX2<>+0(SB), Y5
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -4627,116 +4378,34 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      2(SI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      (DI), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPMADDWD     onesAVX2<>+0(SB), Y6, Y1
+	VPBROADCASTW (SI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       32(DI), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000012, SI
 	ADDQ         $0x00000040, DI
 	DECQ         R8
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks1:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks2:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks3:
-	PREFETCHT1   8192(SI)
-	VMOVDQU      2(SI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (DI), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	VPBROADCASTW (SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       32(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000012, SI
-	ADDQ         $0x00000040, DI
-	DECQ         R8
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER
@@ -4789,8 +4458,8 @@ TEXT ·rowMXFP4AVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), DX
 	MOVQ    stride+24(FP), BX
 	MOVQ    n+40(FP), SI
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU floats4AVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU floats4AVX2<>+0(SB), Y5
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -4798,18 +4467,18 @@ rows:
 	MOVQ   blocks+32(FP), R9
 	MOVQ   DX, DI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(DI)
-	VMOVDQU      1(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
+	VMOVDQU      1(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      (R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPMADDWD     onesAVX2<>+0(SB), Y6, Y1
 	MOVBQZX      (DI), CX
 	LEAQ         -1(CX), R10
 	SHLQ         $0x17, R10
@@ -4817,125 +4486,22 @@ blocks0:
 	SHLQ         CL, R11
 	CMPQ         CX, $0x02
 	CMOVQLT      R11, R10
-	VMOVD        R10, X5
-	VBROADCASTSS X5, Y5
-	VMULPS       32(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VMOVD        R10, X2
+	VBROADCASTSS X2, Y2
+	VMULPS       32(R8), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000011, DI
 	ADDQ         $0x00000040, R8
 	DECQ         R9
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         BX, DX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         DX, DI
-
-blocks1:
-	PREFETCHT1   8192(DI)
-	VMOVDQU      1(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	MOVBQZX      (DI), CX
-	LEAQ         -1(CX), R10
-	SHLQ         $0x17, R10
-	MOVQ         $0x00200000, R11
-	SHLQ         CL, R11
-	CMPQ         CX, $0x02
-	CMOVQLT      R11, R10
-	VMOVD        R10, X5
-	VBROADCASTSS X5, Y5
-	VMULPS       32(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000011, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
-	JNZ          blocks1
-	ADDQ         BX, DX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         DX, DI
-
-blocks2:
-	PREFETCHT1   8192(DI)
-	VMOVDQU      1(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	MOVBQZX      (DI), CX
-	LEAQ         -1(CX), R10
-	SHLQ         $0x17, R10
-	MOVQ         $0x00200000, R11
-	SHLQ         CL, R11
-	CMPQ         CX, $0x02
-	CMOVQLT      R11, R10
-	VMOVD        R10, X5
-	VBROADCASTSS X5, Y5
-	VMULPS       32(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000011, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
-	JNZ          blocks2
-	ADDQ         BX, DX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         DX, DI
-
-blocks3:
-	PREFETCHT1   8192(DI)
-	VMOVDQU      1(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPMADDWD     onesAVX2<>+0(SB), Y9, Y4
-	MOVBQZX      (DI), CX
-	LEAQ         -1(CX), R10
-	SHLQ         $0x17, R10
-	MOVQ         $0x00200000, R11
-	SHLQ         CL, R11
-	CMPQ         CX, $0x02
-	CMOVQLT      R11, R10
-	VMOVD        R10, X5
-	VBROADCASTSS X5, Y5
-	VMULPS       32(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000011, DI
-	ADDQ         $0x00000040, R8
-	DECQ         R9
-	JNZ          blocks3
-	ADDQ         BX, DX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         SI
 	JNZ          rows
 	VZEROUPPER
@@ -4995,7 +4561,7 @@ TEXT ·rowQ4KAVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -5003,332 +4569,88 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1     8192(SI)
 	PREFETCHT1     8256(SI)
 	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y14
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y14, Y13
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y13, Y13
-	VPAND          low6and4AVX2<>+0(SB), Y13, Y13
-	VPSHUFB        upper2AVX2<>+0(SB), Y14, Y12
-	VPSRLW         $0x02, Y12, Y12
-	VPAND          upper2of6AVX2<>+0(SB), Y12, Y12
-	VPOR           Y12, Y13, Y13
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y13, Y14
-	VMOVDQU        16(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     (DI), Y9, Y9
-	VPSHUFB        scale0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     32(DI), Y9, Y9
-	VPSHUFB        scale1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        48(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     64(DI), Y10, Y10
-	VPSHUFB        scale2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     96(DI), Y10, Y10
-	VPSHUFB        scale3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     128(DI), Y9, Y9
-	VPSHUFB        scale4AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     160(DI), Y9, Y9
-	VPSHUFB        scale5AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        112(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     192(DI), Y10, Y10
-	VPSHUFB        scale6AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     224(DI), Y10, Y10
-	VPSHUFB        scale7AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y0
-	VPMADDWD       256(DI), Y14, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y0
+	VBROADCASTI128 (SI), Y11
+	VPSHUFB        firstAndLastAVX2<>+0(SB), Y11, Y10
+	VPSRLVD        lastBy4AVX2<>+0(SB), Y10, Y10
+	VPAND          low6and4AVX2<>+0(SB), Y10, Y10
+	VPSHUFB        upper2AVX2<>+0(SB), Y11, Y9
+	VPSRLW         $0x02, Y9, Y9
+	VPAND          upper2of6AVX2<>+0(SB), Y9, Y9
+	VPOR           Y9, Y10, Y10
+	VPSHUFB        minsTwiceAVX2<>+0(SB), Y10, Y11
+	VMOVDQU        16(SI), Y5
+	VPAND          Y4, Y5, Y6
+	VPMADDUBSW     (DI), Y6, Y6
+	VPSHUFB        scale0AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y6, Y1
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y4, Y6, Y6
+	VPMADDUBSW     32(DI), Y6, Y6
+	VPSHUFB        scale1AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y6, Y6
+	VPADDD         Y6, Y1, Y1
+	VMOVDQU        48(SI), Y5
+	VPAND          Y4, Y5, Y7
+	VPMADDUBSW     64(DI), Y7, Y7
+	VPSHUFB        scale2AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          Y4, Y7, Y7
+	VPMADDUBSW     96(DI), Y7, Y7
+	VPSHUFB        scale3AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VMOVDQU        80(SI), Y5
+	VPAND          Y4, Y5, Y6
+	VPMADDUBSW     128(DI), Y6, Y6
+	VPSHUFB        scale4AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y6, Y6
+	VPADDD         Y6, Y1, Y1
+	VPSRLW         $0x04, Y5, Y6
+	VPAND          Y4, Y6, Y6
+	VPMADDUBSW     160(DI), Y6, Y6
+	VPSHUFB        scale5AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y6, Y6
+	VPADDD         Y6, Y1, Y1
+	VMOVDQU        112(SI), Y5
+	VPAND          Y4, Y5, Y7
+	VPMADDUBSW     192(DI), Y7, Y7
+	VPSHUFB        scale6AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VPSRLW         $0x04, Y5, Y7
+	VPAND          Y4, Y7, Y7
+	VPMADDUBSW     224(DI), Y7, Y7
+	VPSHUFB        scale7AVX2<>+0(SB), Y10, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VMOVD          (SI), X2
+	VCVTPH2PS      X2, X2
+	VMULPS         288(DI), X2, X2
+	VMOVSHDUP      X2, X3
+	VBROADCASTSS   X2, Y2
+	VBROADCASTSS   X3, Y3
+	VCVTDQ2PS      Y1, Y1
+	VFMADD231PS    Y2, Y1, Y0
+	VPMADDWD       256(DI), Y11, Y1
+	VCVTDQ2PS      Y1, Y1
+	VFNMADD231PS   Y3, Y1, Y0
 	ADDQ           $0x00000090, SI
 	ADDQ           $0x00000140, DI
 	DECQ           R8
-	JNZ            blocks0
+	JNZ            blocks
+	VHADDPS        Y0, Y0, Y0
+	VHADDPS        Y0, Y0, Y0
+	VEXTRACTF128   $0x01, Y0, X2
+	VADDSS         X2, X0, X0
+	VMOVSS         X0, (AX)
+	ADDQ           $0x04, AX
 	ADDQ           DX, CX
-	VXORPS         Y1, Y1, Y1
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks1:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y14
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y14, Y13
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y13, Y13
-	VPAND          low6and4AVX2<>+0(SB), Y13, Y13
-	VPSHUFB        upper2AVX2<>+0(SB), Y14, Y12
-	VPSRLW         $0x02, Y12, Y12
-	VPAND          upper2of6AVX2<>+0(SB), Y12, Y12
-	VPOR           Y12, Y13, Y13
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y13, Y14
-	VMOVDQU        16(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     (DI), Y9, Y9
-	VPSHUFB        scale0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     32(DI), Y9, Y9
-	VPSHUFB        scale1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        48(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     64(DI), Y10, Y10
-	VPSHUFB        scale2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     96(DI), Y10, Y10
-	VPSHUFB        scale3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     128(DI), Y9, Y9
-	VPSHUFB        scale4AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     160(DI), Y9, Y9
-	VPSHUFB        scale5AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        112(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     192(DI), Y10, Y10
-	VPSHUFB        scale6AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     224(DI), Y10, Y10
-	VPSHUFB        scale7AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y1
-	VPMADDWD       256(DI), Y14, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y1
-	ADDQ           $0x00000090, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks1
-	ADDQ           DX, CX
-	VXORPS         Y2, Y2, Y2
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks2:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y14
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y14, Y13
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y13, Y13
-	VPAND          low6and4AVX2<>+0(SB), Y13, Y13
-	VPSHUFB        upper2AVX2<>+0(SB), Y14, Y12
-	VPSRLW         $0x02, Y12, Y12
-	VPAND          upper2of6AVX2<>+0(SB), Y12, Y12
-	VPOR           Y12, Y13, Y13
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y13, Y14
-	VMOVDQU        16(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     (DI), Y9, Y9
-	VPSHUFB        scale0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     32(DI), Y9, Y9
-	VPSHUFB        scale1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        48(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     64(DI), Y10, Y10
-	VPSHUFB        scale2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     96(DI), Y10, Y10
-	VPSHUFB        scale3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     128(DI), Y9, Y9
-	VPSHUFB        scale4AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     160(DI), Y9, Y9
-	VPSHUFB        scale5AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        112(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     192(DI), Y10, Y10
-	VPSHUFB        scale6AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     224(DI), Y10, Y10
-	VPSHUFB        scale7AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y2
-	VPMADDWD       256(DI), Y14, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y2
-	ADDQ           $0x00000090, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks2
-	ADDQ           DX, CX
-	VXORPS         Y3, Y3, Y3
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks3:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y14
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y14, Y13
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y13, Y13
-	VPAND          low6and4AVX2<>+0(SB), Y13, Y13
-	VPSHUFB        upper2AVX2<>+0(SB), Y14, Y12
-	VPSRLW         $0x02, Y12, Y12
-	VPAND          upper2of6AVX2<>+0(SB), Y12, Y12
-	VPOR           Y12, Y13, Y13
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y13, Y14
-	VMOVDQU        16(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     (DI), Y9, Y9
-	VPSHUFB        scale0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     32(DI), Y9, Y9
-	VPSHUFB        scale1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        48(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     64(DI), Y10, Y10
-	VPSHUFB        scale2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     96(DI), Y10, Y10
-	VPSHUFB        scale3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y8
-	VPAND          Y7, Y8, Y9
-	VPMADDUBSW     128(DI), Y9, Y9
-	VPSHUFB        scale4AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VPSRLW         $0x04, Y8, Y9
-	VPAND          Y7, Y9, Y9
-	VPMADDUBSW     160(DI), Y9, Y9
-	VPSHUFB        scale5AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y9, Y9
-	VPADDD         Y9, Y4, Y4
-	VMOVDQU        112(SI), Y8
-	VPAND          Y7, Y8, Y10
-	VPMADDUBSW     192(DI), Y10, Y10
-	VPSHUFB        scale6AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y8, Y10
-	VPAND          Y7, Y10, Y10
-	VPMADDUBSW     224(DI), Y10, Y10
-	VPSHUFB        scale7AVX2<>+0(SB), Y13, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y3
-	VPMADDWD       256(DI), Y14, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y3
-	ADDQ           $0x00000090, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks3
-	ADDQ           DX, CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X1
-	VADDPS         X1, X0, X0
-	VMOVUPS        X0, (AX)
-	ADDQ           $0x00000010, AX
 	DECQ           BX
 	JNZ            rows
 	VZEROUPPER
@@ -5593,8 +4915,8 @@ TEXT ·rowQ5KAVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU fifthAVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU fifthAVX2<>+0(SB), Y5
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -5602,428 +4924,112 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1     8192(SI)
 	PREFETCHT1     8256(SI)
 	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y15
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y15, Y14
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y14, Y14
-	VPAND          low6and4AVX2<>+0(SB), Y14, Y14
-	VPSHUFB        upper2AVX2<>+0(SB), Y15, Y13
-	VPSRLW         $0x02, Y13, Y13
-	VPAND          upper2of6AVX2<>+0(SB), Y13, Y13
-	VPOR           Y13, Y14, Y14
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y14, Y15
-	VMOVDQU        16(SI), Y12
-	VMOVDQU        48(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPSLLW         $0x04, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     (DI), Y10, Y10
-	VPSHUFB        scale0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSLLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     32(DI), Y10, Y10
-	VPSHUFB        scale1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSLLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     64(DI), Y11, Y11
-	VPSHUFB        scale2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSLLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     96(DI), Y11, Y11
-	VPSHUFB        scale3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVDQU        112(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPAND          Y8, Y12, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     128(DI), Y10, Y10
-	VPSHUFB        scale4AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSRLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     160(DI), Y10, Y10
-	VPSHUFB        scale5AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        144(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSRLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     192(DI), Y11, Y11
-	VPSHUFB        scale6AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSRLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     224(DI), Y11, Y11
-	VPSHUFB        scale7AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y0
-	VPMADDWD       256(DI), Y15, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y0
+	VBROADCASTI128 (SI), Y12
+	VPSHUFB        firstAndLastAVX2<>+0(SB), Y12, Y11
+	VPSRLVD        lastBy4AVX2<>+0(SB), Y11, Y11
+	VPAND          low6and4AVX2<>+0(SB), Y11, Y11
+	VPSHUFB        upper2AVX2<>+0(SB), Y12, Y10
+	VPSRLW         $0x02, Y10, Y10
+	VPAND          upper2of6AVX2<>+0(SB), Y10, Y10
+	VPOR           Y10, Y11, Y11
+	VPSHUFB        minsTwiceAVX2<>+0(SB), Y11, Y12
+	VMOVDQU        16(SI), Y9
+	VMOVDQU        48(SI), Y6
+	VPAND          Y4, Y6, Y7
+	VPSLLW         $0x04, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     (DI), Y7, Y7
+	VPSHUFB        scale0AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y7, Y1
+	VPSRLW         $0x04, Y6, Y7
+	VPAND          Y4, Y7, Y7
+	VPSLLW         $0x03, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     32(DI), Y7, Y7
+	VPSHUFB        scale1AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VMOVDQU        80(SI), Y6
+	VPAND          Y4, Y6, Y8
+	VPSLLW         $0x02, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VPMADDUBSW     64(DI), Y8, Y8
+	VPSHUFB        scale2AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPSRLW         $0x04, Y6, Y8
+	VPAND          Y4, Y8, Y8
+	VPSLLW         $0x01, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VPMADDUBSW     96(DI), Y8, Y8
+	VPSHUFB        scale3AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VMOVDQU        112(SI), Y6
+	VPAND          Y4, Y6, Y7
+	VPAND          Y5, Y9, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     128(DI), Y7, Y7
+	VPSHUFB        scale4AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VPSRLW         $0x04, Y6, Y7
+	VPAND          Y4, Y7, Y7
+	VPSRLW         $0x01, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y7, Y7
+	VPMADDUBSW     160(DI), Y7, Y7
+	VPSHUFB        scale5AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y7, Y7
+	VPADDD         Y7, Y1, Y1
+	VMOVDQU        144(SI), Y6
+	VPAND          Y4, Y6, Y8
+	VPSRLW         $0x02, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VPMADDUBSW     192(DI), Y8, Y8
+	VPSHUFB        scale6AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VPSRLW         $0x04, Y6, Y8
+	VPAND          Y4, Y8, Y8
+	VPSRLW         $0x03, Y9, Y10
+	VPAND          Y5, Y10, Y10
+	VPOR           Y10, Y8, Y8
+	VPMADDUBSW     224(DI), Y8, Y8
+	VPSHUFB        scale7AVX2<>+0(SB), Y11, Y3
+	VPMADDWD       Y3, Y8, Y8
+	VPADDD         Y8, Y1, Y1
+	VMOVD          (SI), X2
+	VCVTPH2PS      X2, X2
+	VMULPS         288(DI), X2, X2
+	VMOVSHDUP      X2, X3
+	VBROADCASTSS   X2, Y2
+	VBROADCASTSS   X3, Y3
+	VCVTDQ2PS      Y1, Y1
+	VFMADD231PS    Y2, Y1, Y0
+	VPMADDWD       256(DI), Y12, Y1
+	VCVTDQ2PS      Y1, Y1
+	VFNMADD231PS   Y3, Y1, Y0
 	ADDQ           $0x000000b0, SI
 	ADDQ           $0x00000140, DI
 	DECQ           R8
-	JNZ            blocks0
+	JNZ            blocks
+	VHADDPS        Y0, Y0, Y0
+	VHADDPS        Y0, Y0, Y0
+	VEXTRACTF128   $0x01, Y0, X2
+	VADDSS         X2, X0, X0
+	VMOVSS         X0, (AX)
+	ADDQ           $0x04, AX
 	ADDQ           DX, CX
-	VXORPS         Y1, Y1, Y1
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks1:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y15
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y15, Y14
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y14, Y14
-	VPAND          low6and4AVX2<>+0(SB), Y14, Y14
-	VPSHUFB        upper2AVX2<>+0(SB), Y15, Y13
-	VPSRLW         $0x02, Y13, Y13
-	VPAND          upper2of6AVX2<>+0(SB), Y13, Y13
-	VPOR           Y13, Y14, Y14
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y14, Y15
-	VMOVDQU        16(SI), Y12
-	VMOVDQU        48(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPSLLW         $0x04, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     (DI), Y10, Y10
-	VPSHUFB        scale0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSLLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     32(DI), Y10, Y10
-	VPSHUFB        scale1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSLLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     64(DI), Y11, Y11
-	VPSHUFB        scale2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSLLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     96(DI), Y11, Y11
-	VPSHUFB        scale3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVDQU        112(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPAND          Y8, Y12, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     128(DI), Y10, Y10
-	VPSHUFB        scale4AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSRLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     160(DI), Y10, Y10
-	VPSHUFB        scale5AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        144(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSRLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     192(DI), Y11, Y11
-	VPSHUFB        scale6AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSRLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     224(DI), Y11, Y11
-	VPSHUFB        scale7AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y1
-	VPMADDWD       256(DI), Y15, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y1
-	ADDQ           $0x000000b0, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks1
-	ADDQ           DX, CX
-	VXORPS         Y2, Y2, Y2
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks2:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y15
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y15, Y14
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y14, Y14
-	VPAND          low6and4AVX2<>+0(SB), Y14, Y14
-	VPSHUFB        upper2AVX2<>+0(SB), Y15, Y13
-	VPSRLW         $0x02, Y13, Y13
-	VPAND          upper2of6AVX2<>+0(SB), Y13, Y13
-	VPOR           Y13, Y14, Y14
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y14, Y15
-	VMOVDQU        16(SI), Y12
-	VMOVDQU        48(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPSLLW         $0x04, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     (DI), Y10, Y10
-	VPSHUFB        scale0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSLLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     32(DI), Y10, Y10
-	VPSHUFB        scale1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSLLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     64(DI), Y11, Y11
-	VPSHUFB        scale2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSLLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     96(DI), Y11, Y11
-	VPSHUFB        scale3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVDQU        112(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPAND          Y8, Y12, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     128(DI), Y10, Y10
-	VPSHUFB        scale4AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSRLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     160(DI), Y10, Y10
-	VPSHUFB        scale5AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        144(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSRLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     192(DI), Y11, Y11
-	VPSHUFB        scale6AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSRLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     224(DI), Y11, Y11
-	VPSHUFB        scale7AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y2
-	VPMADDWD       256(DI), Y15, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y2
-	ADDQ           $0x000000b0, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks2
-	ADDQ           DX, CX
-	VXORPS         Y3, Y3, Y3
-	MOVQ           x+8(FP), DI
-	MOVQ           blocks+32(FP), R8
-	MOVQ           CX, SI
-
-blocks3:
-	PREFETCHT1     8192(SI)
-	PREFETCHT1     8256(SI)
-	PREFETCHT1     8320(SI)
-	VBROADCASTI128 (SI), Y15
-	VPSHUFB        firstAndLastAVX2<>+0(SB), Y15, Y14
-	VPSRLVD        lastBy4AVX2<>+0(SB), Y14, Y14
-	VPAND          low6and4AVX2<>+0(SB), Y14, Y14
-	VPSHUFB        upper2AVX2<>+0(SB), Y15, Y13
-	VPSRLW         $0x02, Y13, Y13
-	VPAND          upper2of6AVX2<>+0(SB), Y13, Y13
-	VPOR           Y13, Y14, Y14
-	VPSHUFB        minsTwiceAVX2<>+0(SB), Y14, Y15
-	VMOVDQU        16(SI), Y12
-	VMOVDQU        48(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPSLLW         $0x04, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     (DI), Y10, Y10
-	VPSHUFB        scale0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSLLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     32(DI), Y10, Y10
-	VPSHUFB        scale1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        80(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSLLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     64(DI), Y11, Y11
-	VPSHUFB        scale2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSLLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     96(DI), Y11, Y11
-	VPSHUFB        scale3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVDQU        112(SI), Y9
-	VPAND          Y7, Y9, Y10
-	VPAND          Y8, Y12, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     128(DI), Y10, Y10
-	VPSHUFB        scale4AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VPSRLW         $0x04, Y9, Y10
-	VPAND          Y7, Y10, Y10
-	VPSRLW         $0x01, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y10, Y10
-	VPMADDUBSW     160(DI), Y10, Y10
-	VPSHUFB        scale5AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y10, Y10
-	VPADDD         Y10, Y4, Y4
-	VMOVDQU        144(SI), Y9
-	VPAND          Y7, Y9, Y11
-	VPSRLW         $0x02, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     192(DI), Y11, Y11
-	VPSHUFB        scale6AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VPSRLW         $0x04, Y9, Y11
-	VPAND          Y7, Y11, Y11
-	VPSRLW         $0x03, Y12, Y13
-	VPAND          Y8, Y13, Y13
-	VPOR           Y13, Y11, Y11
-	VPMADDUBSW     224(DI), Y11, Y11
-	VPSHUFB        scale7AVX2<>+0(SB), Y14, Y6
-	VPMADDWD       Y6, Y11, Y11
-	VPADDD         Y11, Y4, Y4
-	VMOVD          (SI), X5
-	VCVTPH2PS      X5, X5
-	VMULPS         288(DI), X5, X5
-	VMOVSHDUP      X5, X6
-	VBROADCASTSS   X5, Y5
-	VBROADCASTSS   X6, Y6
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y5, Y4, Y3
-	VPMADDWD       256(DI), Y15, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFNMADD231PS   Y6, Y4, Y3
-	ADDQ           $0x000000b0, SI
-	ADDQ           $0x00000140, DI
-	DECQ           R8
-	JNZ            blocks3
-	ADDQ           DX, CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X1
-	VADDPS         X1, X0, X0
-	VMOVUPS        X0, (AX)
-	ADDQ           $0x00000010, AX
 	DECQ           BX
 	JNZ            rows
 	VZEROUPPER
@@ -6183,8 +5189,8 @@ TEXT ·rowQ6KAVX2(SB), NOSPLIT, $0-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU bits4and5AVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU bits4and5AVX2<>+0(SB), Y5
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -6192,400 +5198,105 @@ rows:
 	MOVQ   blocks+32(FP), R8
 	MOVQ   CX, SI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(SI)
 	PREFETCHT1   8256(SI)
 	PREFETCHT1   8320(SI)
 	PREFETCHT1   8384(SI)
-	VPMOVSXBW    192(SI), Y15
-	VPERMQ       $0x44, Y15, Y13
-	VPERMQ       $0xee, Y15, Y14
-	VPSLLW       $0x05, Y15, Y15
-	VMOVDQU      128(SI), Y12
-	VPAND        (SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   (DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y4
-	VPAND        32(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      (SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      32(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPAND        64(SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPAND        96(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      64(SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      96(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   224(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VPBROADCASTW 208(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VPMADDWD     256(DI), Y15, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFNMADD231PS Y5, Y4, Y0
+	VPMOVSXBW    192(SI), Y12
+	VPERMQ       $0x44, Y12, Y10
+	VPERMQ       $0xee, Y12, Y11
+	VPSLLW       $0x05, Y12, Y12
+	VMOVDQU      128(SI), Y9
+	VPAND        (SI), Y4, Y6
+	VPSLLW       $0x04, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VPMADDUBSW   (DI), Y6, Y6
+	VPSHUFB      scales0AVX2<>+0(SB), Y10, Y3
+	VPMADDWD     Y3, Y6, Y1
+	VPAND        32(SI), Y4, Y7
+	VPSLLW       $0x02, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPMADDUBSW   32(DI), Y7, Y7
+	VPSHUFB      scales1AVX2<>+0(SB), Y10, Y3
+	VPMADDWD     Y3, Y7, Y7
+	VPADDD       Y7, Y1, Y1
+	VMOVDQU      (SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPAND        Y5, Y9, Y8
+	VPOR         Y8, Y6, Y6
+	VPMADDUBSW   64(DI), Y6, Y6
+	VPSHUFB      scales2AVX2<>+0(SB), Y10, Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      32(SI), Y7
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y4, Y7, Y7
+	VPSRLW       $0x02, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPMADDUBSW   96(DI), Y7, Y7
+	VPSHUFB      scales3AVX2<>+0(SB), Y10, Y3
+	VPMADDWD     Y3, Y7, Y7
+	VPADDD       Y7, Y1, Y1
+	VMOVDQU      160(SI), Y9
+	VPAND        64(SI), Y4, Y6
+	VPSLLW       $0x04, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y6, Y6
+	VPMADDUBSW   128(DI), Y6, Y6
+	VPSHUFB      scales0AVX2<>+0(SB), Y11, Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPAND        96(SI), Y4, Y7
+	VPSLLW       $0x02, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPMADDUBSW   160(DI), Y7, Y7
+	VPSHUFB      scales1AVX2<>+0(SB), Y11, Y3
+	VPMADDWD     Y3, Y7, Y7
+	VPADDD       Y7, Y1, Y1
+	VMOVDQU      64(SI), Y6
+	VPSRLW       $0x04, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPAND        Y5, Y9, Y8
+	VPOR         Y8, Y6, Y6
+	VPMADDUBSW   192(DI), Y6, Y6
+	VPSHUFB      scales2AVX2<>+0(SB), Y11, Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      96(SI), Y7
+	VPSRLW       $0x04, Y7, Y7
+	VPAND        Y4, Y7, Y7
+	VPSRLW       $0x02, Y9, Y8
+	VPAND        Y5, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPMADDUBSW   224(DI), Y7, Y7
+	VPSHUFB      scales3AVX2<>+0(SB), Y11, Y3
+	VPMADDWD     Y3, Y7, Y7
+	VPADDD       Y7, Y1, Y1
+	VPBROADCASTW 208(SI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       288(DI), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
+	VPMADDWD     256(DI), Y12, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFNMADD231PS Y2, Y1, Y0
 	ADDQ         $0x000000d2, SI
 	ADDQ         $0x00000140, DI
 	DECQ         R8
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks1:
-	PREFETCHT1   8192(SI)
-	PREFETCHT1   8256(SI)
-	PREFETCHT1   8320(SI)
-	PREFETCHT1   8384(SI)
-	VPMOVSXBW    192(SI), Y15
-	VPERMQ       $0x44, Y15, Y13
-	VPERMQ       $0xee, Y15, Y14
-	VPSLLW       $0x05, Y15, Y15
-	VMOVDQU      128(SI), Y12
-	VPAND        (SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   (DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y4
-	VPAND        32(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      (SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      32(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPAND        64(SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPAND        96(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      64(SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      96(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   224(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VPBROADCASTW 208(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VPMADDWD     256(DI), Y15, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFNMADD231PS Y5, Y4, Y1
-	ADDQ         $0x000000d2, SI
-	ADDQ         $0x00000140, DI
-	DECQ         R8
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks2:
-	PREFETCHT1   8192(SI)
-	PREFETCHT1   8256(SI)
-	PREFETCHT1   8320(SI)
-	PREFETCHT1   8384(SI)
-	VPMOVSXBW    192(SI), Y15
-	VPERMQ       $0x44, Y15, Y13
-	VPERMQ       $0xee, Y15, Y14
-	VPSLLW       $0x05, Y15, Y15
-	VMOVDQU      128(SI), Y12
-	VPAND        (SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   (DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y4
-	VPAND        32(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      (SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      32(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPAND        64(SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPAND        96(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      64(SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      96(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   224(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VPBROADCASTW 208(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VPMADDWD     256(DI), Y15, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFNMADD231PS Y5, Y4, Y2
-	ADDQ         $0x000000d2, SI
-	ADDQ         $0x00000140, DI
-	DECQ         R8
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), DI
-	MOVQ         blocks+32(FP), R8
-	MOVQ         CX, SI
-
-blocks3:
-	PREFETCHT1   8192(SI)
-	PREFETCHT1   8256(SI)
-	PREFETCHT1   8320(SI)
-	PREFETCHT1   8384(SI)
-	VPMOVSXBW    192(SI), Y15
-	VPERMQ       $0x44, Y15, Y13
-	VPERMQ       $0xee, Y15, Y14
-	VPSLLW       $0x05, Y15, Y15
-	VMOVDQU      128(SI), Y12
-	VPAND        (SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   (DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y4
-	VPAND        32(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   32(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      (SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   64(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      32(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   96(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y13, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPAND        64(SI), Y7, Y9
-	VPSLLW       $0x04, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   128(DI), Y9, Y9
-	VPSHUFB      scales0AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPAND        96(SI), Y7, Y10
-	VPSLLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   160(DI), Y10, Y10
-	VPSHUFB      scales1AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VMOVDQU      64(SI), Y9
-	VPSRLW       $0x04, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPAND        Y8, Y12, Y11
-	VPOR         Y11, Y9, Y9
-	VPMADDUBSW   192(DI), Y9, Y9
-	VPSHUFB      scales2AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      96(SI), Y10
-	VPSRLW       $0x04, Y10, Y10
-	VPAND        Y7, Y10, Y10
-	VPSRLW       $0x02, Y12, Y11
-	VPAND        Y8, Y11, Y11
-	VPOR         Y11, Y10, Y10
-	VPMADDUBSW   224(DI), Y10, Y10
-	VPSHUFB      scales3AVX2<>+0(SB), Y14, Y6
-	VPMADDWD     Y6, Y10, Y10
-	VPADDD       Y10, Y4, Y4
-	VPBROADCASTW 208(SI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(DI), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VPMADDWD     256(DI), Y15, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFNMADD231PS Y5, Y4, Y3
-	ADDQ         $0x000000d2, SI
-	ADDQ         $0x00000140, DI
-	DECQ         R8
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER
@@ -6778,8 +5489,8 @@ TEXT ·rowIQ4XSAVX2(SB), NOSPLIT, $88-48
 	MOVQ    w+16(FP), CX
 	MOVQ    stride+24(FP), DX
 	MOVQ    n+40(FP), BX
-	VMOVDQU low4of8AVX2<>+0(SB), Y7
-	VMOVDQU nonlinearAVX2<>+0(SB), Y8
+	VMOVDQU low4of8AVX2<>+0(SB), Y4
+	VMOVDQU nonlinearAVX2<>+0(SB), Y5
 	LEAQ    (SP), SI
 	ADDQ    $0x3f, SI
 	ANDQ    $-64, SI
@@ -6790,504 +5501,131 @@ rows:
 	MOVQ   blocks+32(FP), R9
 	MOVQ   CX, DI
 
-blocks0:
+blocks:
 	PREFETCHT1   8192(DI)
 	PREFETCHT1   8256(DI)
 	PREFETCHT1   8320(DI)
-	VPBROADCASTD 4(DI), Y9
-	VPSRLVD      by4AVX2<>+0(SB), Y9, Y9
-	VPAND        low4of32AVX2<>+0(SB), Y9, Y9
-	VPBROADCASTW 2(DI), Y10
-	VPSRLVD      by2AVX2<>+0(SB), Y10, Y10
-	VPSLLD       $0x04, Y10, Y10
-	VPAND        bits4and5of32AVX2<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPSUBD       half6of32AVX2<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, (SI)
-	VMOVDQU      8(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW (SI), Y6
-	VPMADDWD     Y6, Y9, Y4
-	VMOVDQU      24(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      32(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 4(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      40(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      64(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 8(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      56(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      96(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 12(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      72(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      128(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 16(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      88(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      160(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 20(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      104(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      192(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 24(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      120(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      224(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 28(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPBROADCASTW (DI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
+	VPBROADCASTD 4(DI), Y6
+	VPSRLVD      by4AVX2<>+0(SB), Y6, Y6
+	VPAND        low4of32AVX2<>+0(SB), Y6, Y6
+	VPBROADCASTW 2(DI), Y7
+	VPSRLVD      by2AVX2<>+0(SB), Y7, Y7
+	VPSLLD       $0x04, Y7, Y7
+	VPAND        bits4and5of32AVX2<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBD       half6of32AVX2<>+0(SB), Y6, Y6
+	VMOVDQU      Y6, (SI)
+	VMOVDQU      8(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      (R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW (SI), Y3
+	VPMADDWD     Y3, Y6, Y1
+	VMOVDQU      24(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      32(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 4(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      40(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      64(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 8(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      56(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      96(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 12(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      72(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      128(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 16(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      88(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      160(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 20(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      104(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      192(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 24(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VMOVDQU      120(DI), X6
+	VPSRLW       $0x04, X6, X7
+	VINSERTI128  $0x01, X7, Y6, Y6
+	VPAND        Y4, Y6, Y6
+	VPSHUFB      Y6, Y5, Y6
+	VMOVDQU      224(R8), Y2
+	VPSIGNB      Y6, Y2, Y2
+	VPABSB       Y6, Y6
+	VPMADDUBSW   Y2, Y6, Y6
+	VPBROADCASTW 28(SI), Y3
+	VPMADDWD     Y3, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPBROADCASTW (DI), X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       288(R8), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000088, DI
 	ADDQ         $0x00000140, R8
 	DECQ         R9
-	JNZ          blocks0
+	JNZ          blocks
+	VHADDPS      Y0, Y0, Y0
+	VHADDPS      Y0, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDSS       X2, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
 	ADDQ         DX, CX
-	VXORPS       Y1, Y1, Y1
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         CX, DI
-
-blocks1:
-	PREFETCHT1   8192(DI)
-	PREFETCHT1   8256(DI)
-	PREFETCHT1   8320(DI)
-	VPBROADCASTD 4(DI), Y9
-	VPSRLVD      by4AVX2<>+0(SB), Y9, Y9
-	VPAND        low4of32AVX2<>+0(SB), Y9, Y9
-	VPBROADCASTW 2(DI), Y10
-	VPSRLVD      by2AVX2<>+0(SB), Y10, Y10
-	VPSLLD       $0x04, Y10, Y10
-	VPAND        bits4and5of32AVX2<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPSUBD       half6of32AVX2<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, (SI)
-	VMOVDQU      8(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW (SI), Y6
-	VPMADDWD     Y6, Y9, Y4
-	VMOVDQU      24(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      32(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 4(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      40(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      64(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 8(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      56(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      96(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 12(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      72(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      128(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 16(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      88(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      160(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 20(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      104(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      192(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 24(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      120(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      224(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 28(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPBROADCASTW (DI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000088, DI
-	ADDQ         $0x00000140, R8
-	DECQ         R9
-	JNZ          blocks1
-	ADDQ         DX, CX
-	VXORPS       Y2, Y2, Y2
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         CX, DI
-
-blocks2:
-	PREFETCHT1   8192(DI)
-	PREFETCHT1   8256(DI)
-	PREFETCHT1   8320(DI)
-	VPBROADCASTD 4(DI), Y9
-	VPSRLVD      by4AVX2<>+0(SB), Y9, Y9
-	VPAND        low4of32AVX2<>+0(SB), Y9, Y9
-	VPBROADCASTW 2(DI), Y10
-	VPSRLVD      by2AVX2<>+0(SB), Y10, Y10
-	VPSLLD       $0x04, Y10, Y10
-	VPAND        bits4and5of32AVX2<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPSUBD       half6of32AVX2<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, (SI)
-	VMOVDQU      8(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW (SI), Y6
-	VPMADDWD     Y6, Y9, Y4
-	VMOVDQU      24(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      32(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 4(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      40(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      64(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 8(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      56(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      96(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 12(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      72(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      128(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 16(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      88(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      160(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 20(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      104(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      192(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 24(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      120(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      224(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 28(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPBROADCASTW (DI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000088, DI
-	ADDQ         $0x00000140, R8
-	DECQ         R9
-	JNZ          blocks2
-	ADDQ         DX, CX
-	VXORPS       Y3, Y3, Y3
-	MOVQ         x+8(FP), R8
-	MOVQ         blocks+32(FP), R9
-	MOVQ         CX, DI
-
-blocks3:
-	PREFETCHT1   8192(DI)
-	PREFETCHT1   8256(DI)
-	PREFETCHT1   8320(DI)
-	VPBROADCASTD 4(DI), Y9
-	VPSRLVD      by4AVX2<>+0(SB), Y9, Y9
-	VPAND        low4of32AVX2<>+0(SB), Y9, Y9
-	VPBROADCASTW 2(DI), Y10
-	VPSRLVD      by2AVX2<>+0(SB), Y10, Y10
-	VPSLLD       $0x04, Y10, Y10
-	VPAND        bits4and5of32AVX2<>+0(SB), Y10, Y10
-	VPOR         Y10, Y9, Y9
-	VPSUBD       half6of32AVX2<>+0(SB), Y9, Y9
-	VMOVDQU      Y9, (SI)
-	VMOVDQU      8(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      (R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW (SI), Y6
-	VPMADDWD     Y6, Y9, Y4
-	VMOVDQU      24(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      32(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 4(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      40(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      64(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 8(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      56(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      96(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 12(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      72(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      128(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 16(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      88(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      160(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 20(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      104(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      192(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 24(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VMOVDQU      120(DI), X9
-	VPSRLW       $0x04, X9, X10
-	VINSERTI128  $0x01, X10, Y9, Y9
-	VPAND        Y7, Y9, Y9
-	VPSHUFB      Y9, Y8, Y9
-	VMOVDQU      224(R8), Y5
-	VPSIGNB      Y9, Y5, Y5
-	VPABSB       Y9, Y9
-	VPMADDUBSW   Y5, Y9, Y9
-	VPBROADCASTW 28(SI), Y6
-	VPMADDWD     Y6, Y9, Y9
-	VPADDD       Y9, Y4, Y4
-	VPBROADCASTW (DI), X5
-	VCVTPH2PS    X5, Y5
-	VMULPS       288(R8), Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000088, DI
-	ADDQ         $0x00000140, R8
-	DECQ         R9
-	JNZ          blocks3
-	ADDQ         DX, CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         $0x00000010, AX
 	DECQ         BX
 	JNZ          rows
 	VZEROUPPER

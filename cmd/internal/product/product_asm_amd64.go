@@ -101,7 +101,7 @@ func tileOf256AVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, ro
 //go:noescape
 func tileWithMinsAVX2(sums *float32, x *byte, xStride int, w *byte, wStride int, rows int, blocks int)
 
-// rowQ80AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q80, stride bytes apart, of that many blocks of 32.
+// rowQ80AVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q80, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
 func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -111,7 +111,7 @@ func rowQ80AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ80AVX2(out *byte, w *byte, blocks int)
 
-// rowQ40AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q40, stride bytes apart, of that many blocks of 32.
+// rowQ40AVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q40, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
 func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -121,7 +121,7 @@ func rowQ40AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ40AVX2(out *byte, w *byte, blocks int)
 
-// rowQ50AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q50, stride bytes apart, of that many blocks of 32.
+// rowQ50AVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q50, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
 func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -131,7 +131,7 @@ func rowQ50AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ50AVX2(out *byte, w *byte, blocks int)
 
-// rowIQ4NLAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
+// rowIQ4NLAVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as IQ4NL, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
 func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -141,7 +141,7 @@ func rowIQ4NLAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsIQ4NLAVX2(out *byte, w *byte, blocks int)
 
-// rowMXFP4AVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
+// rowMXFP4AVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as MXFP4, stride bytes apart, of that many blocks of 32.
 //
 //go:noescape
 func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -151,7 +151,7 @@ func rowMXFP4AVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsMXFP4AVX2(out *byte, w *byte, blocks int)
 
-// rowQ4KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
+// rowQ4KAVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q4K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
 func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -161,7 +161,7 @@ func rowQ4KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ4KAVX2(out *byte, w *byte, blocks int)
 
-// rowQ5KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
+// rowQ5KAVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q5K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
 func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -171,7 +171,7 @@ func rowQ5KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ5KAVX2(out *byte, w *byte, blocks int)
 
-// rowQ6KAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
+// rowQ6KAVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as Q6K, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
 func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
@@ -181,7 +181,7 @@ func rowQ6KAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)
 //go:noescape
 func wordsQ6KAVX2(out *byte, w *byte, blocks int)
 
-// rowIQ4XSAVX2 sets out, [n, 4], to the products of x, as bytes, with rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
+// rowIQ4XSAVX2 sets out, [n], to the products of x, as bytes, with n rows of weights as IQ4XS, stride bytes apart, of that many blocks of 256.
 //
 //go:noescape
 func rowIQ4XSAVX2(out *float32, x *byte, w *byte, stride int, blocks int, n int)

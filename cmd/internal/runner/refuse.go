@@ -136,7 +136,7 @@ func locate(fsys fs.FS, folder string, cannot *[]error) string {
 			return path.Join(folder, models[0])
 		}
 	}
-	if f.otherwise(folder, names, []other{
+	if f.otherwise(folder, names, slices.Concat([]other{
 		{"adapter_model.*", "a LoRA adapter (%s), which is no whole model,", merge},
 		{"model-*-of-*.safetensors", "a folder with %s and without model.safetensors.index.json", "that file says which weights are in which of the parts: download it from where the parts are"},
 		{"*-00001-of-*.gguf", "a folder of GGUF files", "name the first of them, %s"},
@@ -144,9 +144,9 @@ func locate(fsys fs.FS, folder string, cannot *[]error) string {
 		{"*.gguf", "a folder of GGUF files", "name one of them, such as %s"},
 		{"consolidated*.safetensors", "the format of Mistral's own releases (%s)", "the same folder on Hugging Face has model-*.safetensors and config.json, which it reads"},
 		{"pytorch_model*.bin", "PyTorch's pickle format (%s)", "it reads safetensors: most models have them, too, and transformers writes them (AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(OUT))"},
-	}) || f.otherwise(folder, names, otherFormats) || f.otherwise(folder, names, []other{
+	}, otherFormats, []other{
 		{"*.safetensors", "a folder whose weights are in %s", "name that file, with config.json beside it"},
-	}) {
+	})) {
 		return ""
 	}
 	f.support(cannot != nil, "it reads "+one+", or the files that "+index+" names, with config.json beside them", "a folder without weights")

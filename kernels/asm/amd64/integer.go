@@ -43,79 +43,78 @@ func (g *generator) add(integers, factors, sum reg.VecPhysical, less bool) {
 func integerRow(g *generator, f format) {
 	const ahead = 8192 // bytes; a shorter distance hides less latency, a longer one no more
 	begin(g, "row"+f.name+g.name, "out *float32, x, w *byte, stride, blocks, n int",
-		fmt.Sprintf("sets out, [n, %d], to the products of x, as bytes, with rows of weights as %s, stride bytes apart, of that many blocks of %d.",
-			together, f.name, f.weights))
+		fmt.Sprintf("sets out, [n], to the products of x, as bytes, with n rows of weights as %s, stride bytes apart, of that many blocks of %d.", f.name, f.weights))
 	d := &dots{generator: g}
 	out, w, stride, n := g.pointer("out"), g.pointer("w"), g.pointer("stride"), g.pointer("n")
-	sums, all, a, scale := g.vecs(0, together), g.vec(together), g.vec(together+1), g.vec(together+2)
-	d.start(f, together+3)
+	sum, all, a, scale := g.vec(0), g.vec(1), g.vec(2), g.vec(3)
+	d.start(f, 4)
 	scratch := d.scratch(f.scratch)
 	row, x, blocks := g.GP64(), g.GP64(), g.GP64()
 	m := at2(rowPointers{bases: []reg.GPVirtual{row}}, 0)
 	g.Label("rows")
-	for r, sum := range sums {
-		label := fmt.Sprintf("blocks%d", r)
-		g.zero(sum)
-		g.Load(g.Param("x"), x)
-		g.Load(g.Param("blocks"), blocks)
-		g.MOVQ(w, row)
-		g.Label(label)
-		for line := 0; line < f.bytes; line += 64 {
-			g.PREFETCHT1(at(row, ahead+line))
-		}
-		f.prepare(d, m, scratch)
-		i := 0
-		f.codes(d, m, func(v reg.VecPhysical) {
-			columns := at(x, group*i)
-			if f.signed {
-				g.VMOVDQU(columns, a.AsY())
-				g.VPSIGNB(v, a, a)
-				g.VPABSB(v, v)
-				g.VPMADDUBSW(a, v, v)
-			} else {
-				g.VPMADDUBSW(columns, v, v)
-			}
-			into := v
-			if i == 0 {
-				into = all
-			}
-			if f.scale == nil {
-				g.VPMADDWD(g.global(words("ones", 1)), v, into)
-			} else {
-				f.scale(d, scale, scratch, i)
-				g.VPMADDWD(scale, v, into)
-			}
-			if i++; i > 1 {
-				g.VPADDD(v, all, all)
-			}
-		})
-		ofX, ofMins := at(x, f.weights+f.sums()), a
-		if f.factorOfMins == nil {
-			f.factor(d, m, a)
-			g.VMULPS(ofX, a, a)
-		} else { // both are at the beginning
-			ofMins = scale
-			g.VMOVD(m(0), a.AsX())
-			g.VCVTPH2PS(a.AsX(), a.AsX())
-			g.VMULPS(ofX, a.AsX(), a.AsX())
-			g.VMOVSHDUP(a.AsX(), scale.AsX())
-			g.VBROADCASTSS(a.AsX(), a)
-			g.VBROADCASTSS(scale.AsX(), scale)
-		}
-		g.add(all, a, sum, false)
-		if f.mins {
-			g.VPMADDWD(at(x, f.weights), d.free[6], all)
-			g.add(all, ofMins, sum, true)
-		}
-		g.ADDQ(operand.U32(f.bytes), row)
-		g.ADDQ(operand.U32(f.xBytes(1)), x)
-		g.DECQ(blocks)
-		g.JNZ(operand.LabelRef(label))
-		g.ADDQ(stride, w)
+	g.zero(sum)
+	g.Load(g.Param("x"), x)
+	g.Load(g.Param("blocks"), blocks)
+	g.MOVQ(w, row)
+	g.Label("blocks")
+	for line := 0; line < f.bytes; line += 64 {
+		g.PREFETCHT1(at(row, ahead+line))
 	}
-	g.fold4(sums)
-	g.VMOVUPS(sums[0].AsX(), at(out, 0))
-	g.ADDQ(operand.U32(4*together), out)
+	f.prepare(d, m, scratch)
+	i := 0
+	f.codes(d, m, func(v reg.VecPhysical) {
+		columns := at(x, group*i)
+		if f.signed {
+			g.VMOVDQU(columns, a.AsY())
+			g.VPSIGNB(v, a, a)
+			g.VPABSB(v, v)
+			g.VPMADDUBSW(a, v, v)
+		} else {
+			g.VPMADDUBSW(columns, v, v)
+		}
+		into := v
+		if i == 0 {
+			into = all
+		}
+		if f.scale == nil {
+			g.VPMADDWD(g.global(words("ones", 1)), v, into)
+		} else {
+			f.scale(d, scale, scratch, i)
+			g.VPMADDWD(scale, v, into)
+		}
+		if i++; i > 1 {
+			g.VPADDD(v, all, all)
+		}
+	})
+	ofX, ofMins := at(x, f.weights+f.sums()), a
+	if f.factorOfMins == nil {
+		f.factor(d, m, a)
+		g.VMULPS(ofX, a, a)
+	} else { // both are at the beginning
+		ofMins = scale
+		g.VMOVD(m(0), a.AsX())
+		g.VCVTPH2PS(a.AsX(), a.AsX())
+		g.VMULPS(ofX, a.AsX(), a.AsX())
+		g.VMOVSHDUP(a.AsX(), scale.AsX())
+		g.VBROADCASTSS(a.AsX(), a)
+		g.VBROADCASTSS(scale.AsX(), scale)
+	}
+	g.add(all, a, sum, false)
+	if f.mins {
+		g.VPMADDWD(at(x, f.weights), d.free[6], all)
+		g.add(all, ofMins, sum, true)
+	}
+	g.ADDQ(operand.U32(f.bytes), row)
+	g.ADDQ(operand.U32(f.xBytes(1)), x)
+	g.DECQ(blocks)
+	g.JNZ(operand.LabelRef("blocks"))
+	g.VHADDPS(sum, sum, sum) // in the order of fold4
+	g.VHADDPS(sum, sum, sum)
+	g.VEXTRACTF128(operand.U8(1), sum.AsY(), a.AsX())
+	g.VADDSS(a.AsX(), sum.AsX(), sum.AsX())
+	g.VMOVSS(sum.AsX(), at(out, 0))
+	g.ADDQ(operand.U8(4), out)
+	g.ADDQ(stride, w)
 	g.DECQ(n)
 	g.JNZ(operand.LabelRef("rows"))
 	g.VZEROUPPER()
