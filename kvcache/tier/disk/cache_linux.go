@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
 // forget has the system forget what it keeps of a file in memory, and tells whether it did: a read that may not wait for the
@@ -15,7 +17,7 @@ func (f *osFile) forget() bool {
 	}
 	cold := true
 	err = f.control(func(fd uintptr) error {
-		if err := again(func() error { return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED) }); err != nil {
+		if err := files.Again(func() error { return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED) }); err != nil {
 			return err
 		}
 		b := [][]byte{make([]byte, 1)}

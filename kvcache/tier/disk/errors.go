@@ -3,6 +3,8 @@ package disk
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
 // ErrInUse is a directory that is open already, by this process or another one.
@@ -21,7 +23,7 @@ func (e ErrGone) Error() string {
 
 var (
 	errBackOff = errors.New("not tried again yet after what failed last")
-	errLocked  = errors.New("locked by another")
+	errLocked  = files.ErrLocked
 	errEarlier = errors.New("written by an earlier process")
 	errNoSpace = errors.New("no space") // of Allocate: the file system has no room or cannot have a file of that size
 )

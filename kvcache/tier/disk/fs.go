@@ -1,9 +1,13 @@
 package disk
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // fileSystem is what a tier needs of one: all that it does to files goes through here, so that tests can break it.
@@ -45,45 +49,34 @@ type file interface {
 // machine is the file system of this machine.
 type machine struct{}
 
-func (m machine) Prepare(dir string) error {
-	dir = filepath.Clean(dir) // else a separator at the end would have a link followed
-	if info, err := os.Lstat(dir); err == nil {
-		if err := ownDirectory(dir, info); err != nil {
-			return err
-		}
-	}
-	made := missing(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if err := ownDirectory(dir, info); err != nil {
-		return err
-	}
-	for _, d := range made { // else a crash may lose them, with all that is synced in them
-		if err := m.SyncDir(filepath.Dir(d)); err != nil {
-			return err
-		}
+func (machine) Prepare(dir string) error {
+	if err := files.Prepare(dir); err != nil {
+		return typed(err)
 	}
 	sweep(dir)
 	return nil
 }
 
+// typed makes the error of a path that cannot be used the tier's.
+func typed(err error) error {
+	if why := (files.ErrRefused{}); errors.As(err, &why) {
+		return tier.ErrConfig{Name: name, What: why.What}
+	}
+	return err
+}
+
 func (machine) Open(path string) (file, error) {
-	f, err := openOwn(path, os.O_RDWR|os.O_CREATE)
+	f, err := files.Open(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, err
+		return nil, typed(err)
 	}
 	return &osFile{f}, nil
 }
 
 func (machine) ReadFile(path string) ([]byte, error) {
-	f, err := openOwn(path, os.O_RDONLY)
+	f, err := files.Open(path, os.O_RDONLY)
 	if err != nil {
-		return nil, err
+		return nil, typed(err)
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, metaLargest+1))
@@ -126,24 +119,18 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f *osFile) There() bool {
-	now, err := os.Lstat(f.Name())
-	if err != nil {
-		return !os.IsNotExist(err)
-	}
-	is, err := f.Stat()
-	return err != nil || os.SameFile(now, is)
-}
+func (f *osFile) There() bool { return files.There(f.File) }
+
+func (f *osFile) Lock() error { return typed(files.Lock(f.File)) }
 
 // control calls a function with the descriptor, which stays open for that long.
-func (f *osFile) control(call func(fd uintptr) error) error {
-	c, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	if err := c.Control(func(fd uintptr) { failed = call(fd) }); err != nil {
-		return err
-	}
-	return failed
+func (f *osFile) control(call func(fd uintptr) error) error { return files.Control(f.File, call) }
+
+func (machine) SyncDir(dir string) error { return typed(files.SyncDir(dir)) }
+
+func (machine) Space(dir string) (free, total int64, err error) { return files.Space(dir) }
+
+func (machine) Network(dir string) (string, error) {
+	kind, err := files.Network(dir)
+	return kind, typed(err)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/files"
 )
 
 // ours are the files of a tier in the order in which they go: meta.json says what those before it are.
@@ -40,7 +42,7 @@ const youngest = time.Minute
 // leftover reports whether a directory has the files of Measure's tier, or no content yet, and nobody has it open.
 func leftover(dir string) bool {
 	info, err := os.Lstat(dir)
-	if err != nil || foreign(info) || writable(info) || time.Since(info.ModTime()) < youngest {
+	if err != nil || !files.Owned(info) || time.Since(info.ModTime()) < youngest {
 		return false
 	}
 	all, err := os.ReadDir(dir)

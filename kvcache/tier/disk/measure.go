@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/bytesize"
+	"github.com/ferrumkv/ferrumkv/internal/files"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -41,7 +42,7 @@ func Measure(ctx context.Context, o Options) (s Speed, err error) {
 	if _, err := o.filled(); err != nil {
 		return s, err
 	}
-	made := missing(o.Dir)
+	made := files.Missing(o.Dir)
 	defer func() {
 		for _, dir := range made {
 			_ = os.Remove(dir) // it is empty, or somebody else has begun to use it
@@ -74,17 +75,6 @@ func Measure(ctx context.Context, o Options) (s Speed, err error) {
 			whole, fewMeasured, bytesize.String(o.Payload), bytesize.String(t.o.Floor))}
 	}
 	return s, err
-}
-
-// missing is the directories on the way to one that are not there, the last one first.
-func missing(dir string) (out []string) {
-	for {
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			return out
-		}
-		out = append(out, dir)
-		dir = filepath.Dir(dir)
-	}
 }
 
 // usable says why a tier could not be opened in a directory.

@@ -1,11 +1,9 @@
-package disk
+package files
 
 import (
 	"fmt"
 	"io/fs"
 	"os"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // ownDirectory refuses anything but a directory, and one that others can write to.
@@ -23,9 +21,9 @@ func ownDirectory(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// openOwn opens a tier's file, without following a link or waiting for a pipe or device, and refuses a file that is not the owner's
+// Open opens a file, without following a link or waiting for a pipe or device, and refuses a file that is not the owner's
 // alone. It looks before it opens, because opening a device can have effects, and again at what it has opened.
-func openOwn(path string, flag int) (*os.File, error) {
+func Open(path string, flag int) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := ownFile(path, info); err != nil {
 			return nil, err
@@ -70,9 +68,12 @@ func ownFile(path string, info fs.FileInfo) error {
 	return nil
 }
 
-func refuse(format string, args ...any) error {
-	return tier.ErrConfig{Name: name, What: fmt.Sprintf(format, args...)}
-}
+// ErrRefused is a path that cannot be used as it is, and what to do about it.
+type ErrRefused struct{ What string }
+
+func (e ErrRefused) Error() string { return e.What }
+
+func refuse(format string, args ...any) error { return ErrRefused{fmt.Sprintf(format, args...)} }
 
 // kind names what a path leads to.
 func kind(info fs.FileInfo) string {

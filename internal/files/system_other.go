@@ -1,0 +1,31 @@
+//go:build !linux && !darwin && !freebsd && !windows
+
+package files
+
+import (
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+var errPlatform = ErrRefused{"files cannot be locked, nor their owners be told, on " + runtime.GOOS}
+
+func writable(fs.FileInfo) bool { return true } // nothing can be opened
+func shared(fs.FileInfo) bool   { return true }
+func foreign(fs.FileInfo) bool  { return true }
+
+const asItIs = 0
+
+func links(*os.File, fs.FileInfo) (uint64, error) { return 0, errPlatform }
+
+// Lock fails: nobody could be kept out.
+func Lock(*os.File) error { return errPlatform }
+
+// SyncDir fails, as everything does here.
+func SyncDir(string) error { return errPlatform }
+
+// Space fails, as everything does here.
+func Space(string) (free, total int64, _ error) { return 0, 0, errPlatform }
+
+// Network fails, as everything does here.
+func Network(string) (string, error) { return "", errPlatform }
