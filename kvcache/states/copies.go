@@ -1,0 +1,65 @@
+// A store may have a tier with copies of its states. They are made in copy_queue.go and copy_out.go, found in fetch.go, and deleted in copy_delete.go.
+
+package states
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/internal/bytesize"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+)
+
+// copies is a tier with copies of a store's states. Its mover bounds the time and memory that calls of the tier can take.
+type copies struct {
+	s     *Store
+	mover *tier.Mover
+	base  context.Context // of copying
+	stop  context.CancelFunc
+	ended chan struct{} // run has returned
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   []ID               // of states to copy
+	cancel  context.CancelFunc // of the one that is being copied; nil: none is
+	holds   int                // calls of alone
+	closing bool
+}
+
+// ErrCopies is what a tier of copies did not do, or what was wrong with a copy. The store is as if there were no copies. errors.Is(err, ErrCopies{}) matches any.
+type ErrCopies struct {
+	Op  string // fetch, delete, clear or close
+	Err error
+}
+
+func (e ErrCopies) Error() string {
+	if e.Op == "delete" || e.Op == "clear" {
+		return fmt.Sprintf("states: copies: %s: %v; some may be there still, call it again", e.Op, e.Err)
+	}
+	return fmt.Sprintf("states: copies: %s: %v", e.Op, e.Err)
+}
+
+// Is matches the zero value.
+func (e ErrCopies) Is(target error) bool { return target == error(ErrCopies{}) }
+func (e ErrCopies) Unwrap() error        { return e.Err }
+
+// openCopies starts copying into the tier of the options, if there is one.
+func (s *Store) openCopies() error {
+	if s.o.Copies == nil {
+		return nil
+	}
+	if most, info := int64(filledSize(s.o.sizes.max)+sealedBytes), s.o.Copies.Info(); info.Largest > 0 && info.Largest < most {
+		return badConfig("Copies", "tier %s has payloads of %s at most, and copies have %s; give it larger ones", info.Name, bytesize.String(info.Largest), bytesize.String(most))
+	}
+	mover, err := tier.NewMover([]tier.Tier{s.o.Copies}, s.o.mover)
+	if err != nil {
+		return err
+	}
+	c := &copies{s: s, mover: mover, ended: make(chan struct{})}
+	c.changed.L = &c.mu
+	c.base, c.stop = context.WithCancel(context.Background())
+	s.copies = c
+	go c.run()
+	return nil
+}

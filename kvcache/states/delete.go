@@ -1,0 +1,102 @@
+package states
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// Delete removes a state, also where it is pinned, and its copy in Options.Copies, also where it is not here. After an error that is not ErrMiss it may
+// be there still, or again after a crash: call it again.
+func (s *Store) Delete(id ID) error {
+	n, copied, err := s.withCopies("delete", func(ctx context.Context) (bool, error) { return s.copies.delete(ctx, id) }, func() (int, error) {
+		return s.deleteAll(func(st *state) bool { return st.ID == id })
+	})
+	if err == nil && n == 0 && !copied {
+		err = ErrMiss{}
+	}
+	return err
+}
+
+// Clear removes all states of a salt, also those that are pinned, and returns how many; and all copies of the salt in Options.Copies, whoever has
+// made them. After an error some may be there still, or again after a crash: call it again.
+func (s *Store) Clear(salt string) (int, error) {
+	n, _, err := s.withCopies("clear", func(ctx context.Context) (bool, error) { return false, s.copies.clear(ctx, salt) }, func() (int, error) {
+		return s.deleteAll(func(st *state) bool { return st.Key.Salt == salt })
+	})
+	return n, err
+}
+
+func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
+	if err := s.enter("delete"); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	s.mu.Lock()
+	s.deletions++
+	for st := range s.fetching {
+		st.gone = st.gone || which(st)
+	}
+	for _, st := range s.states {
+		if err == nil && which(st) {
+			if err = s.forget(st); err == nil {
+				n++
+			}
+		}
+	}
+	s.mu.Unlock()
+	if err == nil {
+		err = s.o.disk.sync(filepath.Join(s.dir, "states"))
+	}
+	if err != nil {
+		return n, failed("delete", err)
+	}
+	return n, nil
+}
+
+// Pin says whether a state may be evicted for others' room. It is kept with the state. Pinned states count for the budget, and those that
+// take all of it leave none for others.
+func (s *Store) Pin(id ID, pinned bool) error {
+	if err := s.enter("pin"); err != nil {
+		return err
+	}
+	defer s.leave()
+	st := s.acquire(id) // so that it is not what goes for its manifest's room
+	if st == nil {
+		return ErrMiss{}
+	}
+	err := s.pin(st, pinned)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread(st)
+	if err == nil || err == error(ErrMiss{}) {
+		return err
+	}
+	return failed("pin", err)
+}
+
+func (s *Store) pin(st *state, pinned bool) error {
+	s.mu.Lock()
+	other := *st
+	s.mu.Unlock()
+	if other.Pinned == pinned {
+		return nil
+	}
+	other.Pinned = pinned
+	f, err := s.draftManifest(&other)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.gone {
+		err = ErrMiss{}
+	} else if err = f.finish(); err == nil {
+		s.touch(st.ID, st.Used)
+		s.used -= st.size
+		st.Pinned, st.size = pinned, other.size
+	}
+	if err != nil {
+		s.scrap(f, other.size)
+	}
+	return err
+}

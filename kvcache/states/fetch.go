@@ -1,0 +1,96 @@
+// A state that another machine has copied into the tier comes into this directory: as a whole and verified, or not at all.
+
+package states
+
+import (
+	"context"
+	"errors"
+)
+
+// Fetch is Find, and where there is no such state, it brings a copy of it here from Options.Copies, as by Put. ErrMiss is that there is
+// no whole copy; ErrCopies with it says what the tier did not do. Other errors are those of Put.
+func (s *Store) Fetch(ctx context.Context, k Key) (Info, error) {
+	info, err := s.Find(k)
+	if s.copies == nil || err == nil || !errors.Is(err, ErrMiss{}) {
+		return info, err
+	}
+	info, _, e := s.fetch(ctx, func() (*state, int, error) {
+		st, err := s.copies.record(ctx, s.names.stateKey(s.names.id(&k)), func(id ID) bool { return id == s.names.id(&k) }, k.Identity)
+		return st, 0, err
+	})
+	return info, orMiss(err, e)
+}
+
+// FetchNearest is Nearest, and where a copy in Options.Copies saves more of the prompt than what is here, it brings that here first, as by Put.
+// Where it cannot, it returns what is here, without an error if there is something; otherwise errors are those of Fetch. Copies are found by
+// whole multiples of 256 tokens, so that one may save up to 255 tokens more than the one it takes. A prompt of which there are no copies costs two
+// calls of the tier; the context bounds the time.
+func (s *Store) FetchNearest(ctx context.Context, i Identity, tokens []uint32) (Info, int, error) {
+	return s.fetchNear(ctx, i, tokens, false)
+}
+
+// FetchWhole is FetchNearest for NearestWhole. It asks the tier for a record for each 256 tokens of the prompt at most, one after the other.
+func (s *Store) FetchWhole(ctx context.Context, i Identity, tokens []uint32) (Info, int, error) {
+	return s.fetchNear(ctx, i, tokens, true)
+}
+
+func (s *Store) fetchNear(ctx context.Context, i Identity, tokens []uint32, whole bool) (Info, int, error) {
+	near := s.Nearest
+	if whole {
+		near = s.NearestWhole
+	}
+	info, n, err := near(i, tokens)
+	if s.copies == nil || err != nil && !errors.Is(err, ErrMiss{}) {
+		return info, n, err
+	}
+	got, m, e := s.fetch(ctx, func() (*state, int, error) { return s.copies.nearest(ctx, i, tokens, n, whole) })
+	if e == nil {
+		return got, m, nil
+	}
+	return info, n, orMiss(err, e)
+}
+
+// orMiss is the error of a call that found nothing here, which err says, and brought nothing here, since e.
+func orMiss(err, e error) error {
+	switch {
+	case e == nil || err == nil:
+		return nil
+	case errors.Is(e, ErrMiss{}):
+		return err
+	case errors.As(e, new(ErrCopies)):
+		return errors.Join(err, e)
+	}
+	return e
+}
+
+// fetch brings a state here that find finds among the copies.
+func (s *Store) fetch(ctx context.Context, find func() (*state, int, error)) (Info, int, error) {
+	if err := s.enter("fetch"); err != nil {
+		return Info{}, 0, err
+	}
+	defer s.leave()
+	s.mu.Lock()
+	epoch := s.deletions
+	s.mu.Unlock()
+	st, n, err := find()
+	if err != nil {
+		return Info{}, 0, err
+	}
+	s.mu.Lock()
+	if epoch != s.deletions { // it may be what was deleted
+		s.mu.Unlock()
+		return Info{}, 0, ErrMiss{}
+	}
+	if s.fetching == nil {
+		s.fetching = map[*state]struct{}{}
+	}
+	s.fetching[st] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.fetching, st)
+	}()
+	info, err := s.takeIn(ctx, st)
+	return info, n, err
+}

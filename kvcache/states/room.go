@@ -1,0 +1,129 @@
+package states
+
+import "errors"
+
+// claim counts bytes that are about to be written, if there is room for them beside what is to be left. The caller has the lock.
+func (s *Store) claim(n, leave, free int64) error {
+	if s.used+n > s.o.Bytes-leave || free-n < s.o.Floor {
+		return ErrFull{Need: n, Used: s.used + leave, Budget: s.o.Bytes, Free: free, Floor: s.o.Floor}
+	}
+	s.used += n
+	return nil
+}
+
+// spare is claim without anything that goes for it.
+func (s *Store) spare(n int64) error {
+	free, _, err := s.o.disk.space(s.dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claim(n, 0, free)
+}
+
+// ahead is spare of bytes that may be written later, far from the limits: what others write until then, without these in sight, does not reach them.
+func (s *Store) ahead(n int64) bool {
+	free, _, err := s.o.disk.space(s.dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.claim(n, s.packBytes, free-mostPack) == nil
+}
+
+// reserve counts bytes that are about to be written, and makes room for them: what is dead goes first, and then states that were used least lately. It
+// leaves as much of the budget as a pack has, so that there is always room to rewrite one.
+func (s *Store) reserve(n int64) error {
+	free, _, err := s.o.disk.space(s.dir)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	err = s.claim(n, s.packBytes, free)
+	s.mu.Unlock()
+	if !errors.Is(err, ErrFull{}) {
+		return err
+	}
+	s.making.Lock() // one at a time: what one gets back may be enough for the next
+	defer s.making.Unlock()
+	if free, _, err = s.o.disk.space(s.dir); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	before := s.used
+	s.mu.Unlock()
+	for share := int64(pressing); ; {
+		s.mu.Lock()
+		full := s.claim(n, s.packBytes, free+before-s.used) // which some file systems give back later
+		s.mu.Unlock()
+		if full == nil {
+			return nil
+		}
+		if s.tidy(share) {
+			continue
+		}
+		if gone, err := s.evict(); err != nil {
+			return err
+		} else if gone {
+			continue
+		}
+		if share == every {
+			return full
+		}
+		share = every
+	}
+}
+
+// evict forgets the state that was used least lately of those that may go; false: none may.
+func (s *Store) evict() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out *state
+	for _, st := range s.states {
+		if !st.Pinned && st.readers == 0 && (out == nil || st.Used.Before(out.Used)) {
+			out = st
+		}
+	}
+	if out == nil {
+		return false, nil
+	}
+	if err := s.forget(out); err != nil {
+		return false, err
+	}
+	s.stats.Evicted++
+	return true, nil
+}
+
+// expire forgets the states whose lifetime is over. The caller has the lock.
+func (s *Store) expire() error {
+	now := s.o.now()
+	for _, st := range s.states {
+		if !st.Expires.IsZero() && !now.Before(st.Expires) {
+			if err := s.forget(st); err != nil {
+				return err
+			}
+			s.stats.Expired++
+		}
+	}
+	return nil
+}
+
+// forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller
+// has the lock.
+func (s *Store) forget(st *state) error {
+	if err := s.o.disk.remove(s.manifestPath(st.ID)); err != nil {
+		return err
+	}
+	s.remove(st)
+	return nil
+}
+
+// remove is forget of a state whose manifest is not there any more.
+func (s *Store) remove(st *state) {
+	delete(s.states, st.ID)
+	s.index.remove(st)
+	s.used -= st.size
+	st.gone = true
+	if st.readers == 0 {
+		s.drop(st)
+	}
+}
