@@ -56,6 +56,10 @@ func TestCacheList(t *testing.T) {
 \d\.\d MiB in 3 folders
 $`, r.stdout)
 
+	require.Equal(t, r.stdout, succeeds(t, "inspect", dir).stdout)
+	require.Regexp(t, `(?s)K f32.*in 1 folder\n$`, succeeds(t, "inspect", folders[2]).stdout)
+	fails(t, []string{"inspect", dir, "--verify"}, "--verify: blocks of --disk are verified when they are read")
+
 	list := jsonLines(t, succeeds(t, "cache", "list", "--disk", dir, "--json").stdout)[0]
 	var total float64
 	for i, c := range list["caches"].([]any) {

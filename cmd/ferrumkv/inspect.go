@@ -16,23 +16,38 @@ import (
 )
 
 func newInspect() *cobra.Command {
-	var content, asJSON bool
+	var content, asJSON, verify bool
 	var key secretFlag
 	cmd := &cobra.Command{
-		Use:   "inspect FILE",
-		Short: "Say what is in a snapshot of sequences",
+		Use:   "inspect FILE|DIR",
+		Short: "Say what is in a snapshot of sequences, or a directory",
 		Long: `inspect reads a snapshot, as generate --save writes it, from its beginning to its
 end, and says what is in it. It needs no model. A file of which a byte was changed or is
-missing is an error. Tokens and salts are not shown. A sealed one needs its --secret.`,
+missing is an error. Tokens and salts are not shown. A sealed one needs its --secret.
+
+Of a directory it says which states a program keeps there (with --verify also whether all
+are whole), or what --disk left. It changes nothing, and the directory may be open.`,
 		Example: `  ferrumkv generate --max-tokens 150 --save story.snap
-  ferrumkv inspect story.snap`,
+  ferrumkv inspect story.snap
+
+  # the states of a directory, every chunk of them read
+  ferrumkv inspect DIR --verify`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("name one FILE, a snapshot that generate --save wrote; see '%s --help'", cmd.CommandPath())
+				return fmt.Errorf("name one FILE, a snapshot that generate --save wrote, or a DIR; see '%s --help'", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+				if content {
+					return fmt.Errorf("--content is of a snapshot, and %s is a directory", args[0])
+				}
+				return inspectDir(cmd, args[0], &key, verify, asJSON)
+			}
+			if verify {
+				return errors.New("--verify is for a directory of states; a snapshot is always verified")
+			}
 			file, err := os.Open(args[0])
 			if err != nil {
 				return err
@@ -61,7 +76,8 @@ missing is an error. Tokens and salts are not shown. A sealed one needs its --se
 			return err
 		},
 	}
-	key.register(cmd, "opens a file that is sealed")
+	key.register(cmd, "opens what is sealed")
+	cmd.Flags().BoolVar(&verify, "verify", false, "read all that a directory of states has, and verify it")
 	cmd.Flags().BoolVar(&content, "content", false, "print all that keys and values depend on, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd

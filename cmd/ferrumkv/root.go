@@ -59,6 +59,7 @@ replays serving traces through its prefix cache, and shows what this machine can
   ferrumkv replay --disk 20x            # and with a disk below it
   ferrumkv tokenize "Once upon a time"  # the tokens of a text
   ferrumkv cache list --disk DIR        # what disks left behind
+  ferrumkv states list DIR              # conversations that a program keeps
   ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,
@@ -69,6 +70,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newProof(), newVersion())
+	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newStates(), newProof(), newVersion())
 	return root
 }

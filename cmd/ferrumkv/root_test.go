@@ -22,15 +22,17 @@ func TestHelp(t *testing.T) {
 // The flags are a promise to scripts: a name that goes away is noticed here.
 func TestFlags(t *testing.T) {
 	for command, flags := range map[string]string{
-		"generate":    "model tokenizer prompt file context max-tokens temperature top-k top-p min-p repeat-penalty repeat-last-n seed stop backend layout block-size kv-dtype residual hadamard skip-layers threads json",
-		"chat":        "model tokenizer template system max-tokens temperature seed stop context backend layout kv-dtype host-bytes disk save resume secret json",
-		"tokenize":    "model tokenizer ids json",
-		"cache list":  "disk json",
-		"cache clear": "disk unused keep",
-		"doctor":      "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
-		"bench":       "model n-prompt n-gen repetitions kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
-		"quality":     "model tokenizer text json format policy budget svg backend threads",
-		"replay":      "trace capacity policy json html seed requests system-prompts conversations turns scans",
+		"generate":     "model tokenizer prompt file context max-tokens temperature top-k top-p min-p repeat-penalty repeat-last-n seed stop backend layout block-size kv-dtype residual hadamard skip-layers threads json",
+		"chat":         "model tokenizer template system max-tokens temperature seed stop context backend layout kv-dtype host-bytes disk save resume secret json",
+		"tokenize":     "model tokenizer ids json",
+		"cache list":   "disk json",
+		"cache clear":  "disk unused keep",
+		"states list":  "secret json",
+		"states clear": "secret unused salt",
+		"doctor":       "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
+		"bench":        "model n-prompt n-gen repetitions kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
+		"quality":      "model tokenizer text json format policy budget svg backend threads",
+		"replay":       "trace capacity policy json html seed requests system-prompts conversations turns scans",
 	} {
 		help := succeeds(t, append(strings.Fields(command), "--help")...).stdout
 		for _, flag := range strings.Fields(flags) {
@@ -50,7 +52,7 @@ func TestUnknownCommand(t *testing.T) {
 	fails(t, []string{"generat"}, `unknown command "generat" (did you mean generate?); see`)
 	require.NotContains(t, fails(t, []string{"render-chat-templat"}, `unknown command`).stderr, "did you mean", "it is hidden")
 	fails(t, []string{"docter"}, `did you mean doctor?`)
-	fails(t, []string{"inspect"}, "name one FILE, a snapshot that generate --save wrote; see 'ferrumkv inspect --help'")
+	fails(t, []string{"inspect"}, "name one FILE, a snapshot that generate --save wrote, or a DIR; see 'ferrumkv inspect --help'")
 	fails(t, []string{"version", "7"}, `unknown argument "7"`)
 }
 

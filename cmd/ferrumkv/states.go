@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
+	"github.com/spf13/cobra"
+)
+
+func newStates() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "states",
+		Short: "List and clear a directory of states",
+		Long: `states shows what a directory of conversations has that a program keeps there by the
+package kvcache/states, and removes it. Nothing is lost but the time to compute it again.
+Tokens and salts are not shown. A program that has the directory open has to end first.`,
+		Example: `  ferrumkv states list DIR
+
+  # what was not used for 30 days
+  ferrumkv states clear DIR --unused 720h`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStatesList(), newStatesClear())
+	return cmd
+}
+
+// oneDirectory demands the argument DIR.
+func oneDirectory(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one DIR of states; see '%s --help'", cmd.CommandPath())
+	}
+	return nil
+}
+
+// openStates opens a directory that is there, without limits: looking at it makes nothing go but what is over or damaged.
+func openStates(dir string, key *secretFlag) (*states.Store, error) {
+	secret, err := key.read()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "meta.json")); err != nil {
+		return nil, fmt.Errorf("%s is no directory of states: %w", dir, err)
+	}
+	return states.Open(dir, states.Options{Bytes: math.MaxInt64, Floor: 1, Secret: secret, Compressor: zstd.Compressor{}, Network: true})
+}
+
+// listedState is a state for --json.
+type listedState struct {
+	ID      string     `json:"id"`
+	Model   string     `json:"model"`
+	Engine  string     `json:"engine"`
+	Version string     `json:"version"`
+	Name    string     `json:"name,omitempty"`
+	Tokens  int        `json:"tokens"`
+	Bytes   int64      `json:"bytes"`
+	Parts   []string   `json:"parts"`
+	LastUse time.Time  `json:"last_use"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Pinned  bool       `json:"pinned"`
+}
+
+func listed(i *states.Info) listedState {
+	l := listedState{ID: i.ID.String(), Model: i.Key.Model, Engine: i.Key.Engine, Version: i.Key.Version, Name: i.Key.Name, Tokens: len(i.Key.Tokens),
+		Bytes: i.Bytes, LastUse: i.Used, Pinned: i.Pinned}
+	for _, p := range i.Parts {
+		l.Parts = append(l.Parts, p.Name)
+	}
+	if !i.Expires.IsZero() {
+		l.Expires = &i.Expires
+	}
+	return l
+}
+
+func newStatesList() *cobra.Command {
+	var key secretFlag
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list DIR",
+		Short: "Show what a directory has, the most recently used first",
+		Args:  oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := openStates(args[0], &key)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			infos, err := s.List()
+			if err != nil {
+				return err
+			}
+			list := make([]listedState, len(infos))
+			for i := range infos {
+				list[i] = listed(&infos[i])
+			}
+			stats := s.Stats()
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"dir": args[0], "bytes": stats.Bytes, "content": stats.Content, "states": list})
+			}
+			var w strings.Builder
+			if len(list) > 0 {
+				fmt.Fprintf(&w, "%-12s %-12s %-20s %-20s %7s %10s  %s\n", "state", "model", "engine", "name", "tokens", "bytes", "last use")
+			}
+			for _, l := range list {
+				use := l.LastUse.Format("2006-01-02 15:04")
+				if l.Pinned {
+					use += ", pinned"
+				}
+				engine := strings.TrimSpace(printable(l.Engine) + " " + printable(l.Version))
+				fmt.Fprintf(&w, "%-12.12s %-12.12s %-20.20s %-20.20s %7d %10s  %s\n",
+					l.ID, cmp.Or(printable(l.Model), "-"), cmp.Or(engine, "-"), cmp.Or(printable(l.Name), "-"), l.Tokens, byteSize(l.Bytes), use)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s%s of %s in %s\n", w.String(), byteSize(stats.Content), count(len(list), "state"), byteSize(stats.Bytes))
+			return err
+		},
+	}
+	key.register(cmd, "the directory is sealed with them")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// printable is a text that a program has stored, without what a terminal would obey.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func newStatesClear() *cobra.Command {
+	var key secretFlag
+	var unused time.Duration
+	var salt string
+	cmd := &cobra.Command{
+		Use:   "clear DIR",
+		Short: "Remove what a directory has, all or a part",
+		Long: `clear removes all states of a directory, or with --unused those that were not used for
+a time, and with --salt those of one salt. Pinned ones go, too. Other files stay.`,
+		Args: oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if unused < 0 {
+				return fmt.Errorf("--unused %v: need a time from 0 on", unused)
+			}
+			s, err := openStates(args[0], &key)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			infos, err := s.List()
+			if err != nil {
+				return err
+			}
+			before, n := s.Stats().Bytes, 0
+			for _, i := range infos {
+				if time.Since(i.Used) < unused || cmd.Flags().Changed("salt") && i.Key.Salt != salt {
+					continue
+				}
+				if err := s.Delete(i.ID); err != nil {
+					return err
+				}
+				n++
+			}
+			left := s.Stats().Bytes
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s, %s; %s left\n", count(n, "state"), byteSize(before-left), byteSize(left))
+			return err
+		},
+	}
+	key.register(cmd, "the directory is sealed with them")
+	cmd.Flags().DurationVar(&unused, "unused", 0, "what was not used for a `TIME` such as 720h")
+	cmd.Flags().StringVar(&salt, "salt", "", "what a `SALT` has")
+	return cmd
+}
