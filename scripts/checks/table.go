@@ -26,7 +26,7 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum of the library, the program and the workshop, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
+	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop and examples/yzma, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
 		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
@@ -69,6 +69,9 @@ var table = []check{
 		command: []string{"scripts/test-race", "program"}, packages: []string{"./cmd/...", "./scripts/..."}, tools: cudaTools},
 	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which no pattern finds", when: onChange, takes: 15 * time.Second,
 		command: []string{"scripts/test-nvml"}, packages: []string{"./cmd/ferrumkv-nvml", "./internal/nvml/library"}, tools: cudaTools},
+	{name: "test-yzma", what: "the example that runs llama.cpp, by the library that npm has, a module of its own", when: onChange, takes: 30 * time.Second,
+		command: []string{"scripts/test-yzma"}, packages: []string{"./kvcache/states"},
+		paths: []string{"examples/yzma", "scripts/models/llamacpp.py", "scripts/models/demo.py", "scripts/models/gguf.py", "testdata/model"}, tools: []string{"go"}},
 	{name: "test-noasm", what: "the CPU backend and the cache on kernels in Go alone", when: onChange, takes: 40 * time.Second,
 		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"},
 		packages: []string{"./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"}, tags: "noasm", tools: []string{"go"}},

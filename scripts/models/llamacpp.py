@@ -1,13 +1,16 @@
-"""llama.cpp's library, which npm has built for this machine. Of its structures only defaults are used, but for a few fields whose place is checked."""
+#!/usr/bin/env python3
+"""llama.cpp's library, which npm has built for this machine: run, it prints the folder, or ends with 77. Of its structures only defaults are used, but for a few fields whose place is checked."""
 import ctypes
 import heapq
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
 import gguf
 
 PACKAGE, VERSION = "@node-llama-cpp/linux-" + {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()), "3.22.1"
@@ -19,7 +22,7 @@ def folder():
     into = os.path.join(ROOT, "build", f"llama.cpp-{VERSION}")
     bins = os.path.join(into, "package", "bins", PACKAGE.split("/")[1])
     if os.path.isdir(bins):
-        return bins
+        return linked(bins)
     try:
         os.makedirs(os.path.dirname(into), exist_ok=True)
         with tempfile.TemporaryDirectory(dir=os.path.dirname(into)) as tmp:
@@ -29,6 +32,15 @@ def folder():
             os.mkdir(tmp)  # for its end
     except (OSError, subprocess.CalledProcessError) as e:
         sys.exit(f"{sys.argv[0]}: skipped: llama.cpp's library is not here, and npm does not bring {PACKAGE}@{VERSION}: {e}")
+    return linked(bins)
+
+
+def linked(bins):
+    """The folder, in which libraries that have a version in their names have one without it, too, by which programs load them."""
+    for name in os.listdir(bins):
+        plain = re.sub(r"\.v[\d.]+\.so$", ".so", name)
+        if not os.path.lexists(os.path.join(bins, plain)):
+            os.symlink(name, os.path.join(bins, plain))
     return bins
 
 
@@ -143,3 +155,11 @@ class Model:
     def close(self):
         self.lib.llama_free(self.ctx)
         self.lib.llama_model_free(self.model)
+
+
+if __name__ == "__main__":
+    try:
+        print(folder())
+    except SystemExit as e:
+        print(e, file=sys.stderr)
+        sys.exit(77)

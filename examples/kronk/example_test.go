@@ -1,4 +1,4 @@
-package kvstore_test
+package kronk_test
 
 import (
 	"bytes"
@@ -6,54 +6,60 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"github.com/ferrumkv/ferrumkv"
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/examples/kvstore"
+	"github.com/ferrumkv/ferrumkv/examples/kronk"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
+
+// identity is all that the bytes of a state depend on; a snapshot checks its own, too.
+var identity = states.Identity{Model: "digest of the weights", Engine: "ferrumkv", Version: "1"}
 
 const layers, heads, headDim = 4, 8, 128
 
 // A conversation outlives its process, and is stored again when it has grown.
 func Example() {
-	folder := must(os.MkdirTemp("", "kvstore"))
-	defer os.RemoveAll(folder)
+	base := must(os.MkdirTemp("", "kronk"))
+	defer os.RemoveAll(base)
+	folder := filepath.Join(base, "states")
 	ctx := context.Background()
 
 	// A process computes a prompt, and stores what the cache has of it.
-	dir := must(kvstore.Open(folder))
-	store := must(dir.Open(ctx, "conversation 7"))
+	disk := must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
+	store := must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv := open()
 	seq, _, err := kv.Pool.Open(make([]uint32, 600), kvcache.OpenOptions{})
 	check(err)
 	compute(kv, seq, 600)
 	save(ctx, store, seq)
-	report(dir, store, seq)
+	report(disk, store, seq)
 	check(seq.Release())
 	check(kv.Close())
 	check(store.Close())
-	check(dir.Close())
+	check(disk.Close())
 
 	// Another one goes on with it.
-	dir = must(kvstore.Open(folder))
-	store = must(dir.Open(ctx, "conversation 7"))
+	disk = must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
+	store = must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv = open()
 	seq = must(kv.Pool.ReadSequence(bytes.NewReader(must(store.Bytes(ctx)))))
 	fmt.Println("read", seq.Len(), "tokens")
 	fmt.Printf("the mean of 0 to 600 is %.1f\n", compute(kv, seq, 1))
 	compute(kv, seq, 39)
 	save(ctx, store, seq)
-	report(dir, store, seq)
+	report(disk, store, seq)
 	check(seq.Release())
 	check(kv.Close())
 	check(store.Close())
-	check(dir.Close())
+	check(disk.Close())
 	// Output:
-	// 600 tokens: 19 MiB, of which 19 are new
+	// 600 tokens: 19 MiB, of which 18 are new
 	// read 600 tokens
 	// the mean of 0 to 600 is 300.0
-	// 640 tokens: 20 MiB, of which 3 are new
+	// 640 tokens: 20 MiB, of which 2 are new
 }
 
 func open() *ferrumkv.Cache {
@@ -65,7 +71,7 @@ func open() *ferrumkv.Cache {
 }
 
 // save stores a sequence. The first time it is written it is only measured.
-func save(ctx context.Context, store *kvstore.Store, seq *ferrumkv.Sequence) {
+func save(ctx context.Context, store *kronk.Session, seq *ferrumkv.Sequence) {
 	size := must(seq.WriteTo(new(length)))
 	snapshot := bytes.NewBuffer(must(store.Prepare(ctx, int(size)))[:0])
 	must(seq.WriteTo(snapshot))
@@ -76,9 +82,9 @@ type length struct{}
 
 func (length) Write(b []byte) (int, error) { return len(b), nil }
 
-func report(dir *kvstore.Dir, store *kvstore.Store, seq *ferrumkv.Sequence) {
+func report(disk *states.Store, store *kronk.Session, seq *ferrumkv.Sequence) {
 	const mib = 1 << 20
-	fmt.Printf("%d tokens: %d MiB, of which %d are new\n", seq.Len(), (store.Len()+mib/2)/mib, (dir.Stats().Written+mib/2)/mib)
+	fmt.Printf("%d tokens: %d MiB, of which %d are new\n", seq.Len(), (store.Len()+mib/2)/mib, (disk.Stats().Written+mib/2)/mib)
 }
 
 // compute appends tokens, as a model would, and returns what the last of them reads: token i has the value i, and without a query
