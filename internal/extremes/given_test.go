@@ -17,6 +17,7 @@ import (
 	kvquant "github.com/ferrumkv/ferrumkv/kvcache/quant"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
@@ -123,12 +124,19 @@ var makers = map[reflect.Type][]value{
 	of[*snapshot.Reader]():             {boxed("live", (*world).reader), boxed("at chunks", (*world).readerAtChunks), zeroed[snapshot.Reader]()},
 	of[*snapshot.Writer]():             {boxed("live", (*world).writer), zeroed[snapshot.Writer]()},
 	of[snapshot.Compressor]():          {boxed("zstd", func(*world) snapshot.Compressor { return zstd.Compressor{} }), null[snapshot.Compressor]()},
-	of[*tier.Mover]():                  {boxed("live", (*world).mover), boxed("closed", (*world).moverClosed), zeroed[tier.Mover]()},
-	of[tier.Tier]():                    {boxed("live", func(w *world) tier.Tier { return w.memory() }), boxed("closed", (*world).tierClosed), null[tier.Tier]()},
-	of[*memory.Tier]():                 {boxed("live", (*world).memory), zeroed[memory.Tier]()},
-	of[*disk.Tier]():                   {boxed("live", (*world).disk), zeroed[disk.Tier]()},
-	of[*planner.Planner]():             {boxed("live", (*world).planner), zeroed[planner.Planner]()},
-	of[evict.Policy]():                 {boxed("window", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1, Window: 2} }), boxed("h2o", func(*world) evict.Policy { return evict.H2O{} }), boxed("snapkv", func(*world) evict.Policy { return evict.SnapKV{} }), boxed("pyramid", func(*world) evict.Policy { return evict.PyramidKV{} }), boxed("far", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1 << 62, Window: 1 << 62} }), boxed("negative", func(*world) evict.Policy { return evict.SnapKV{Window: -1, Sinks: -1 << 63, Kernel: -3} }), boxed("steep", func(*world) evict.Policy { return evict.PyramidKV{Beta: 1 << 62} }), null[evict.Policy]()},
+	of[states.Compressor]():            {boxed("zstd", func(*world) states.Compressor { return zstd.Compressor{} }), null[states.Compressor]()},
+	of[*states.Store](): {boxed("live", (*world).states), boxed("closed", func(w *world) *states.Store {
+		s := w.states()
+		require.NoError(w.t, s.Close())
+		return s
+	}), zeroed[states.Store]()},
+	of[states.ID]():        {boxed("live", func(w *world) states.ID { return w.stored }), plain("zero", states.ID{}), plain("none", states.ID{1})},
+	of[*tier.Mover]():      {boxed("live", (*world).mover), boxed("closed", (*world).moverClosed), zeroed[tier.Mover]()},
+	of[tier.Tier]():        {boxed("live", func(w *world) tier.Tier { return w.memory() }), boxed("closed", (*world).tierClosed), null[tier.Tier]()},
+	of[*memory.Tier]():     {boxed("live", (*world).memory), zeroed[memory.Tier]()},
+	of[*disk.Tier]():       {boxed("live", (*world).disk), zeroed[disk.Tier]()},
+	of[*planner.Planner](): {boxed("live", (*world).planner), zeroed[planner.Planner]()},
+	of[evict.Policy]():     {boxed("window", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1, Window: 2} }), boxed("h2o", func(*world) evict.Policy { return evict.H2O{} }), boxed("snapkv", func(*world) evict.Policy { return evict.SnapKV{} }), boxed("pyramid", func(*world) evict.Policy { return evict.PyramidKV{} }), boxed("far", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1 << 62, Window: 1 << 62} }), boxed("negative", func(*world) evict.Policy { return evict.SnapKV{Window: -1, Sinks: -1 << 63, Kernel: -3} }), boxed("steep", func(*world) evict.Policy { return evict.PyramidKV{Beta: 1 << 62} }), null[evict.Policy]()},
 }
 
 // given are the test's values of a type, or nil.

@@ -22,6 +22,7 @@ import (
 	kvquant "github.com/ferrumkv/ferrumkv/kvcache/quant"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
@@ -131,6 +132,8 @@ var functions = map[string]any{
 	"kvcache/snapshot.NewReader":       snapshot.NewReader,
 	"kvcache/snapshot.NewWriter":       snapshot.NewWriter,
 	"kvcache/snapshot.WriteFile":       snapshot.WriteFile,
+	"kvcache/states.Look":              states.Look,
+	"kvcache/states.Open":              states.Open,
 	"kvcache/tier.NewMover":            tier.NewMover,
 	"kvcache/tier/disk.Measure":        disk.Measure,
 	"kvcache/tier/disk.Open":           disk.Open,
@@ -162,6 +165,7 @@ var types = []reflect.Type{
 	of[kvquant.CacheManager](), of[kvquant.Layer](), of[kvquant.ErrNotHeld](),
 	of[snapshot.Plane](), of[snapshot.Reader](), of[snapshot.Run](), of[snapshot.Strip](), of[snapshot.Writer](), of[snapshot.Kind](), of[snapshot.Role](),
 	of[snapshot.ErrCorrupt](), of[snapshot.ErrMismatch](), of[zstd.Compressor](),
+	of[states.Store](), of[states.ID](), of[states.ErrArgument](), of[states.ErrConfig](), of[states.ErrCopies](), of[states.ErrDamaged](), of[states.ErrFull](), of[states.ErrInUse](), of[states.ErrMiss](),
 	of[tier.Mover](), of[tier.Block](), of[tier.ErrBusy](), of[tier.ErrCorrupt](), of[tier.ErrClosed](), of[tier.ErrConfig](), of[tier.ErrFailed](), of[tier.ErrHung](), of[tier.ErrPanic](), of[tier.ErrRefused](),
 	of[disk.Tier](), of[disk.Simulation](), of[disk.ErrGone](), of[disk.ErrInUse](), of[memory.Tier](), of[planner.Planner](), of[planner.Choice](),
 }
@@ -173,7 +177,7 @@ var sentinels = map[string]error{
 	"kvcache.ErrSuspended": kvcache.ErrSuspended, "kvcache/block.ErrCorrupt": block.ErrCorrupt, "kvcache/block.ErrDoubleFree": block.ErrDoubleFree,
 	"kvcache/block.ErrNotCached": block.ErrNotCached, "kvcache/block.ErrNotHeld": block.ErrNotHeld, "kvcache/block.ErrOwners": block.ErrOwners,
 	"kvcache/block.ErrStale": block.ErrStale, "kvcache/block.ErrUnknown": block.ErrUnknown, "kvcache/prefix.ErrCorrupt": prefix.ErrCorrupt,
-	"kvcache/prefix.ErrDetached": prefix.ErrDetached, "kvcache/prefix.ErrLeaseEnded": prefix.ErrLeaseEnded,
+	"kvcache/prefix.ErrDetached": prefix.ErrDetached, "kvcache/prefix.ErrLeaseEnded": prefix.ErrLeaseEnded, "kvcache/states.ErrClosed": states.ErrClosed,
 }
 
 // without is what the test leaves out.

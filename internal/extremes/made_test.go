@@ -18,6 +18,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	kvquant "github.com/ferrumkv/ferrumkv/kvcache/quant"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
@@ -218,6 +219,21 @@ func (w *world) disk() *disk.Tier {
 	return d
 }
 
+func stateOptions() states.Options {
+	return states.Options{Bytes: 1 << 20, Floor: 1}
+}
+
+var stateKey = states.Key{Identity: states.Identity{Model: "tiny"}, Tokens: []uint32{1, 2, 3}}
+
+// states has one state, whose ID is stored.
+func (w *world) states() *states.Store {
+	s := must[*states.Store](w)(states.Open("states", stateOptions()))
+	w.later(func() { s.Close() })
+	info := must[states.Info](w)(s.Put(background, stateKey, states.PutOptions{}, states.Source{Name: "target", Content: strings.NewReader(w.saved)}))
+	w.stored = info.ID
+	return s
+}
+
 func (w *world) planner() *planner.Planner {
 	p := planner.New(2)
 	p.Prefilled(0, 100, time.Second)
@@ -232,6 +248,10 @@ var fillings = map[reflect.Type]func(w *world) any{
 	of[group.Rule]():             func(*world) any { return group.Rule{Kind: group.Window, Window: 8, Block: 2} },
 	of[kvquant.KVCacheConfig]():  func(*world) any { return quantConfig() },
 	of[disk.Options]():           func(*world) any { return diskOptions() },
+	of[states.Options]():         func(*world) any { return stateOptions() },
+	of[states.Key]():             func(*world) any { return stateKey },
+	of[states.Identity]():        func(*world) any { return stateKey.Identity },
+	of[states.Source]():          func(w *world) any { return states.Source{Name: "target", Content: strings.NewReader(w.saved)} },
 	of[memory.Options]():         func(*world) any { return memory.Options{Bytes: 1 << 12} },
 	of[evictor.Options]():        func(*world) any { return evictor.Options{Policy: evict.Recency{}, Budget: 4} },
 	of[evict.Layer]():            func(*world) any { return evict.Layer{Len: 3, Heads: 1, Scores: []float32{1, 2, 3}} },

@@ -18,6 +18,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
+	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,6 +60,7 @@ func (d *device) close() error {
 type world struct {
 	t                   *testing.T
 	live, other, closed *device
+	stored              states.ID
 	saved               string    // a snapshot of a sequence
 	bits                []float32 // of a prompt's attention
 	undo                []func()  // of what was made for one call
