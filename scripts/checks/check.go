@@ -17,6 +17,7 @@ type check struct {
 	takes   time.Duration // about, beside another check on two cores: the longest begin first
 	// inputs are what a record depends on, besides the command, go.mod and go.sum.
 	packages []string // with all in this repository that they and their tests import
+	except   []string // of these packages, those that another check tests
 	tags     string   // of the packages
 	paths    []string // pathspecs of git
 	tools    []string // whose versions count, too

@@ -158,7 +158,7 @@ func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	key := fmt.Sprint(c.packages, c.tags)
+	key := fmt.Sprint(c.packages, c.except, c.tags)
 	if known, ok := in.folders[key]; ok {
 		return known[0], known[1], nil
 	}
@@ -183,7 +183,7 @@ func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 		if !filepath.IsLocal(rel) { // of a module that another one replaces
 			continue
 		}
-		if rel = filepath.ToSlash(rel); depends == "true" {
+		if rel = filepath.ToSlash(rel); depends == "true" || slices.Contains(c.except, "./"+rel) {
 			imported = append(imported, rel)
 		} else {
 			own = append(own, rel)

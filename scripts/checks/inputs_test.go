@@ -38,6 +38,22 @@ func TestHashFollowsInputs(t *testing.T) {
 	require.NotEqual(t, first, g.hash(c))
 }
 
+// The tests of packages that another check has are no input; what these packages are is one, where others import them.
+func TestHashLeavesOutTestsOfOtherChecks(t *testing.T) {
+	g := newRig(t)
+	g.write("b/b_test.go", "package b\n")
+	g.write("c/c_test.go", "package c\n")
+	rest := check{name: "x", command: []string{"true"}, packages: []string{"./..."}, except: []string{"./b"}}
+	for _, change := range []struct {
+		file    string
+		changes bool
+	}{{"b/b_test.go", false}, {"b/b.go", true}, {"c/c_test.go", true}} {
+		before := g.hash(rest)
+		g.write(change.file, "package "+change.file[:1]+" // more\n")
+		require.Equal(t, change.changes, before != g.hash(rest), change.file)
+	}
+}
+
 // What the program and the workshop require is an input of their own checks alone.
 func TestHashFollowsTheModuleOfPackages(t *testing.T) {
 	g := newRig(t)

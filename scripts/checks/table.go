@@ -11,6 +11,8 @@ var (
 		":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", ":(exclude)kernels/simt/test/cuda", ":(exclude)kernels/simt/exports"}
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
+
+	pool = []string{"./kvcache"} // whose tests take as long as those of all other packages: a change that it does not import leaves its records
 )
 
 // What several checks write.
@@ -51,20 +53,24 @@ var table = []check{
 	{name: "test-cpu", what: "all tests on the CPU but the long ones", when: always, takes: 3 * time.Minute,
 		command: []string{"make", "test-cpu"}},
 	{name: "test-cuda-simt", what: "the cache and the program on a CUDA device, on the stand-in: one order of execution, chosen work", when: always, alone: cudaPlain, takes: 5 * time.Minute,
-		command: []string{"scripts/test-cuda-simt", "cache"}},
+		command: []string{"scripts/test-cuda-simt", "cache"}, env: []string{"RAPID_CHECKS=30"}},
 	{name: "test-metal-simt", what: "the cache and the program on a Metal device, on the stand-in: one order of execution, chosen work", when: always, alone: metalPlain, takes: 5 * time.Minute,
-		command: []string{"scripts/test-metal-simt", "cache"}},
+		command: []string{"scripts/test-metal-simt", "cache"}, env: []string{"RAPID_CHECKS=30"}},
 	{name: "bench-cuda-simt", what: "the benchmarks of a CUDA device, on the stand-in, to see that they run", when: always, alone: cudaPlain, takes: 45 * time.Second,
 		command: []string{"scripts/test-cuda-simt", "bench"}},
 	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: always, alone: metalPlain, takes: 45 * time.Second,
 		command: []string{"scripts/test-metal-simt", "bench"}},
 
-	{name: "test-long", what: "the library's packages that have long tests, in full", when: onChange, takes: 3 * time.Minute,
-		command: []string{"scripts/test-long", "library"}, packages: []string{"./..."}, tools: []string{"go"}},
+	{name: "test-long", what: "the library's packages that have long tests, in full", when: onChange, takes: 90 * time.Second,
+		command: []string{"scripts/test-long", "library"}, packages: []string{"./..."}, except: pool, tools: []string{"go"}},
+	{name: "test-long-pool", what: "the pool's long tests", when: onChange, takes: 90 * time.Second,
+		command: []string{"scripts/test-long", "pool"}, packages: pool, tools: []string{"go"}},
 	{name: "test-long-program", what: "the program's and the workshop's", when: onChange, takes: time.Minute,
 		command: []string{"scripts/test-long", "program"}, packages: []string{"./cmd/...", "./scripts/..."}, tools: []string{"go"}},
-	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: 4 * time.Minute,
-		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, tools: cudaTools},
+	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: 2 * time.Minute,
+		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, except: pool, tools: cudaTools},
+	{name: "test-race-pool", what: "the pool's tests under the race detector", when: onChange, takes: 2 * time.Minute,
+		command: []string{"scripts/test-race", "pool"}, packages: pool, tools: cudaTools},
 	{name: "test-race-program", what: "the program's and the workshop's", when: onChange, takes: 2 * time.Minute,
 		command: []string{"scripts/test-race", "program"}, packages: []string{"./cmd/...", "./scripts/..."}, tools: cudaTools},
 	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which no pattern finds", when: onChange, takes: 15 * time.Second,
