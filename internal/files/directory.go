@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Prepare makes a directory for its owner alone (0700) that lasts, if it is not there. ErrRefused is one that is another user's, that others
-// may write to, or that is none.
+// Prepare creates a directory, with its parents, for its owner alone (mode 0700) if it does not exist, and syncs the parents so that it survives a
+// crash. It returns ErrRefused if the path is not a directory, belongs to another user, or can be written to by others.
 func Prepare(dir string) error {
 	dir = filepath.Clean(dir) // else a separator at the end would have a link followed
 	if info, err := os.Lstat(dir); err == nil {
@@ -34,10 +34,10 @@ func Prepare(dir string) error {
 	return nil
 }
 
-// Owned reports whether a directory is this user's, and no other may write to it.
+// Owned reports whether a directory belongs to this user and cannot be written to by others.
 func Owned(info fs.FileInfo) bool { return !foreign(info) && !writable(info) }
 
-// There tells whether an open file is still what its path leads to.
+// There reports whether the path of an open file still leads to that file. It also returns true if it cannot tell.
 func There(f *os.File) bool {
 	now, err := os.Lstat(f.Name())
 	if err != nil {
@@ -47,7 +47,7 @@ func There(f *os.File) bool {
 	return err != nil || os.SameFile(now, is)
 }
 
-// Control calls a function with the descriptor of a file, which stays open for that long.
+// Control calls a function with the descriptor of a file, which stays open during the call. It returns the function's error.
 func Control(f *os.File, call func(fd uintptr) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {
@@ -60,7 +60,7 @@ func Control(f *os.File, call func(fd uintptr) error) error {
 	return failed
 }
 
-// Missing is the directories on the way to one that are not there, the last one first.
+// Missing returns the directories on the path to dir, including dir, that do not exist, the deepest one first.
 func Missing(dir string) (out []string) {
 	for {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {

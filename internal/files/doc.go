@@ -1,3 +1,3 @@
-// Package files opens directories and files that are their owner's alone, as stores of prompts need them: it follows no link, waits for no
-// pipe, refuses what others could read or change, and locks for one process.
+// Package files opens directories and files that are private to their owner, for stores that hold prompts. It follows no symbolic link, blocks on no
+// pipe, refuses what other users could read or change, and locks files for one process.
 package files

@@ -2,5 +2,5 @@ package files
 
 import "errors"
 
-// ErrLocked is a file that another has locked.
+// ErrLocked is returned by Lock for a file that is already locked.
 var ErrLocked = errors.New("locked by another")

@@ -21,8 +21,8 @@ func ownDirectory(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// Open opens a file, without following a link or waiting for a pipe or device, and refuses a file that is not the owner's
-// alone. It looks before it opens, because opening a device can have effects, and again at what it has opened.
+// Open opens a file without following a symbolic link or blocking on a pipe or device. It returns ErrRefused for a file that is not private to its
+// owner. It checks the path before it opens it, because opening a device can have effects, and then checks the opened file again.
 func Open(path string, flag int) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := ownFile(path, info); err != nil {
@@ -68,7 +68,7 @@ func ownFile(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// ErrRefused is a path that cannot be used as it is, and what to do about it.
+// ErrRefused reports a path that cannot be used as it is. What says why, and what to do about it.
 type ErrRefused struct{ What string }
 
 func (e ErrRefused) Error() string { return e.What }

@@ -4,7 +4,7 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// Space returns the bytes that are free for this process, and those of the whole file system.
+// Space returns the bytes of dir's file system that are free for this process, and the size of the file system in bytes.
 func Space(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	if err := Again(func() error { return unix.Statfs(dir, &s) }); err != nil {
@@ -13,7 +13,8 @@ func Space(dir string) (free, total int64, err error) {
 	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
 }
 
-// Network returns the kind of the network file system that a directory is on, and "" if it is a local one. It goes by what the system says of the mount; what runs in a process of its own may claim to be local.
+// Network returns the type of the network file system that a directory is on, and "" if the file system is local. It trusts the flags of the mount;
+// a file system that runs in a process of its own may claim to be local.
 func Network(dir string) (string, error) {
 	var s unix.Statfs_t
 	if err := Again(func() error { return unix.Statfs(dir, &s) }); err != nil {

@@ -2,7 +2,7 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// Space returns the bytes that are free for this process, and those of the whole file system.
+// Space returns the bytes of dir's file system that are free for this process, and the size of the file system in bytes.
 func Space(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	if err := Again(func() error { return unix.Statfs(dir, &s) }); err != nil {
@@ -32,7 +32,7 @@ var networks = map[uint32]string{
 	0x65735546: "fuse",
 }
 
-// Network returns the kind of the network file system that a directory is on, and "" if it is a local one.
+// Network returns the type of the network file system that a directory is on, and "" if the file system is local.
 func Network(dir string) (string, error) {
 	var s unix.Statfs_t
 	err := Again(func() error { return unix.Statfs(dir, &s) })

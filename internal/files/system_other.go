@@ -18,14 +18,14 @@ const asItIs = 0
 
 func links(*os.File, fs.FileInfo) (uint64, error) { return 0, errPlatform }
 
-// Lock fails: nobody could be kept out.
+// Lock fails, because files cannot be locked here.
 func Lock(*os.File) error { return errPlatform }
 
-// SyncDir fails, as everything does here.
+// SyncDir fails, because this platform is not supported.
 func SyncDir(string) error { return errPlatform }
 
-// Space fails, as everything does here.
+// Space fails, because this platform is not supported.
 func Space(string) (free, total int64, _ error) { return 0, 0, errPlatform }
 
-// Network fails, as everything does here.
+// Network fails, because this platform is not supported.
 func Network(string) (string, error) { return "", errPlatform }

@@ -35,7 +35,7 @@ func links(_ *os.File, info fs.FileInfo) (uint64, error) {
 	return uint64(s.Nlink), nil
 }
 
-// Lock keeps all others from locking a file until it is closed or the process ends, in whichever way; ErrLocked: another did.
+// Lock locks a file exclusively, without waiting, until the file is closed or the process ends. It returns ErrLocked if the file is already locked.
 func Lock(f *os.File) error {
 	err := Control(f, func(fd uintptr) error {
 		return Again(func() error { return unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) })
@@ -46,7 +46,7 @@ func Lock(f *os.File) error {
 	return err
 }
 
-// SyncDir makes sure that the files made in a directory will be there after a crash.
+// SyncDir syncs a directory, so that the files that were created in it survive a crash of the machine.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func SyncDir(dir string) error {
 	return err
 }
 
-// Again repeats a call that a signal interrupted.
+// Again calls a function, and calls it again as long as it fails because a signal interrupted it (EINTR).
 func Again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

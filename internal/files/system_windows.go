@@ -25,7 +25,7 @@ func links(f *os.File, _ fs.FileInfo) (uint64, error) {
 	return uint64(is.NumberOfLinks), err
 }
 
-// Lock keeps all others from locking a file until it is closed or the process ends, in whichever way; ErrLocked: another did.
+// Lock locks a file exclusively, without waiting, until the file is closed or the process ends. It returns ErrLocked if the file is already locked.
 func Lock(f *os.File) error {
 	err := Control(f, func(fd uintptr) error {
 		const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
@@ -37,10 +37,10 @@ func Lock(f *os.File) error {
 	return err
 }
 
-// SyncDir has nothing to do: the entries of a directory are in the journal, and a directory cannot be flushed.
+// SyncDir does nothing: the entries of a directory are journaled, and a directory cannot be flushed.
 func SyncDir(string) error { return nil }
 
-// Space returns the bytes that are free for this process, and those of the whole file system.
+// Space returns the bytes of dir's volume that are free for this process, and the size of the volume in bytes.
 func Space(dir string) (free, total int64, err error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
@@ -51,7 +51,7 @@ func Space(dir string) (free, total int64, err error) {
 	return int64(mine), int64(all), err
 }
 
-// Network returns the kind of the network file system that a directory is on, and "" if it is a local one.
+// Network returns the type of the network file system that a directory is on, and "" if the file system is local.
 func Network(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {

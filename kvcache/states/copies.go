@@ -27,10 +27,11 @@ type copies struct {
 	closing bool
 }
 
-// ErrCopies is what a tier of copies did not do, or what was wrong with a copy. The store is as if there were no copies. errors.Is(err, ErrCopies{}) matches any.
+// ErrCopies reports that the tier in Options.Copies failed, or that a copy was wrong. States in the directory are not affected.
+// errors.Is(err, ErrCopies{}) matches any ErrCopies.
 type ErrCopies struct {
-	Op  string // fetch, delete, clear or close
-	Err error
+	Op  string // "fetch", "delete", "clear" or "close"
+	Err error  // what the tier returned, or what was wrong with the copy
 }
 
 func (e ErrCopies) Error() string {
@@ -40,7 +41,7 @@ func (e ErrCopies) Error() string {
 	return fmt.Sprintf("states: copies: %s: %v", e.Op, e.Err)
 }
 
-// Is matches the zero value.
+// Is reports whether target is the zero ErrCopies.
 func (e ErrCopies) Is(target error) bool { return target == error(ErrCopies{}) }
 func (e ErrCopies) Unwrap() error        { return e.Err }
 

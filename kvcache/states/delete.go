@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Delete removes a state, also where it is pinned, and its copy in Options.Copies, also where it is not here. After an error that is not ErrMiss it may
-// be there still, or again after a crash: call it again.
+// Delete removes a state, even if it is pinned, and its copy in Options.Copies, even if the state is not in the directory. It returns ErrMiss if there
+// is neither. After another error the state may still be there, or be there again after a crash; call Delete again.
 func (s *Store) Delete(id ID) error {
 	n, copied, err := s.withCopies("delete", func(ctx context.Context) (bool, error) { return s.copies.delete(ctx, id) }, func() (int, error) {
 		return s.deleteAll(func(st *state) bool { return st.ID == id })
@@ -17,8 +17,8 @@ func (s *Store) Delete(id ID) error {
 	return err
 }
 
-// Clear removes all states of a salt, also those that are pinned, and returns how many; and all copies of the salt in Options.Copies, whoever has
-// made them. After an error some may be there still, or again after a crash: call it again.
+// Clear removes all states of a salt, even if they are pinned, and returns their number. It also removes all copies of the salt in Options.Copies,
+// whoever made them. After an error some may still be there, or be there again after a crash; call Clear again.
 func (s *Store) Clear(salt string) (int, error) {
 	n, _, err := s.withCopies("clear", func(ctx context.Context) (bool, error) { return false, s.copies.clear(ctx, salt) }, func() (int, error) {
 		return s.deleteAll(func(st *state) bool { return st.Key.Salt == salt })
@@ -53,8 +53,8 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 	return n, nil
 }
 
-// Pin says whether a state may be evicted for others' room. It is kept with the state. Pinned states count for the budget, and those that
-// take all of it leave none for others.
+// Pin exempts a state from eviction, or makes it evictable again if pinned is false. The choice is stored with the state. Pinned states count
+// against the budget; if they take all of it, there is no room for others. Pin returns ErrMiss if there is no such state.
 func (s *Store) Pin(id ID, pinned bool) error {
 	if err := s.enter("pin"); err != nil {
 		return err

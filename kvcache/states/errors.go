@@ -7,14 +7,14 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 )
 
-// ErrClosed is a call after Close, or on a Store that Open did not return.
+// ErrClosed is returned by calls after Close, and by calls on a Store that Open did not return.
 var ErrClosed = errors.New("states: the store is closed")
 
-// ErrMiss is a state that is not there. Where one of the same tokens, or of some of them, is there under another identity of the same salt, Field is
-// what differs first: model, engine, version, settings or adapter. errors.Is(err, ErrMiss{}) matches any.
+// ErrMiss reports that the store has no such state. If a state that would have matched is stored under another identity of the same salt, Field
+// names the first field that differs: "model", "engine", "version", "settings" or "adapter". errors.Is(err, ErrMiss{}) matches any ErrMiss.
 type ErrMiss struct {
-	Field      string // empty: there is nothing like it
-	Have, Want string // in the store, and asked for
+	Field      string // "" if there is no such state under any identity of the salt
+	Have, Want string // values of Field: in the store, and asked for
 }
 
 func (e ErrMiss) Error() string {
@@ -24,41 +24,43 @@ func (e ErrMiss) Error() string {
 	return fmt.Sprintf("states: there is no such state: a stored one has %s %q and not %q", e.Field, e.Have, e.Want)
 }
 
-// Is matches the same error and the zero value.
+// Is reports whether target is the same error or the zero ErrMiss.
 func (e ErrMiss) Is(target error) bool {
 	t, ok := target.(ErrMiss)
 	return ok && (t == e || t == ErrMiss{})
 }
 
-// ErrDamaged is a state that cannot be read as it was put. It has been given up: compute it again. errors.Is(err, ErrDamaged{}) matches any.
+// ErrDamaged reports a state that cannot be read as it was put. The store has given it up; compute it again.
+// errors.Is(err, ErrDamaged{}) matches any ErrDamaged.
 type ErrDamaged struct {
 	ID   ID
-	What string // such as a chunk, and what is wrong with it
+	What string // what is damaged, such as a chunk, and how
 }
 
 func (e ErrDamaged) Error() string {
 	return fmt.Sprintf("states: state %v is damaged and was given up: %s; compute it again", e.ID, e.What)
 }
 
-// Is matches the same error and the zero value.
+// Is reports whether target is the same error or the zero ErrDamaged.
 func (e ErrDamaged) Is(target error) bool {
 	t, ok := target.(ErrDamaged)
 	return ok && (t == e || t == ErrDamaged{})
 }
 
-// ErrInUse is a directory that is open already, by this process or another one.
+// ErrInUse reports a directory that this process or another one already has open. Match it with errors.As.
 type ErrInUse struct{ Dir string }
 
 func (e ErrInUse) Error() string {
 	return fmt.Sprintf("states: %s is in use; close the other store, or give each process a directory of its own", e.Dir)
 }
 
-// ErrFull is a state for which there is no room, though all went that may. errors.Is(err, ErrFull{}) matches any.
+// ErrFull reports that there is no room for a state, even after everything was evicted that may be. errors.Is(err, ErrFull{}) matches any ErrFull.
+// All sizes are in bytes.
 type ErrFull struct {
-	Need   int64 // bytes of the file that has no room, or of a state that is larger than the budget
-	Used   int64 // of the store's files, which are pinned, being read or written, and what is left for packs that are rewritten
+	Need   int64 // size of the file that does not fit, or of a state that is larger than the budget
+	Used   int64 // size of the files that cannot be evicted (pinned, being read or written), and of the reserve for rewriting packs
 	Budget int64 // Options.Bytes
-	Free   int64 // of the file system
+	Free   int64 // free bytes of the file system
 	Floor  int64 // Options.Floor
 }
 
@@ -74,32 +76,34 @@ func (e ErrFull) Error() string {
 		bytesize.String(e.Need), bytesize.String(e.Free), bytesize.String(e.Floor))
 }
 
-// Is matches the same error and the zero value.
+// Is reports whether target is the same error or the zero ErrFull.
 func (e ErrFull) Is(target error) bool {
 	t, ok := target.(ErrFull)
 	return ok && (t == e || t == ErrFull{})
 }
 
-// ErrConfig is a directory that cannot be used with these options, and is as it was. errors.Is(err, ErrConfig{}) matches any.
+// ErrConfig reports a directory that cannot be used with the given options. The directory is left unchanged.
+// errors.Is(err, ErrConfig{}) matches any ErrConfig.
 type ErrConfig struct {
-	Field string // an option, or a field of meta.json, such as "version"
-	What  string // is wrong, and what to do
+	Field string // the option, the file, or the field of meta.json that is wrong, such as "Bytes", "lock" or "version"
+	What  string // what is wrong with it, and what to do
 }
 
 func (e ErrConfig) Error() string { return fmt.Sprintf("states: %s: %s", e.Field, e.What) }
 
-// Is matches the same error and the zero value.
+// Is reports whether target is the same error or the zero ErrConfig.
 func (e ErrConfig) Is(target error) bool {
 	t, ok := target.(ErrConfig)
 	return ok && (t == e || t == ErrConfig{})
 }
 
-// ErrArgument is an argument that makes no sense. errors.Is(err, ErrArgument{}) matches any.
+// ErrArgument reports an invalid argument of a call. Op is the call, such as "put", and What says what is wrong.
+// errors.Is(err, ErrArgument{}) matches any ErrArgument.
 type ErrArgument struct{ Op, What string }
 
 func (e ErrArgument) Error() string { return fmt.Sprintf("states: %s: %s", e.Op, e.What) }
 
-// Is matches the same error and the zero value.
+// Is reports whether target is the same error or the zero ErrArgument.
 func (e ErrArgument) Is(target error) bool {
 	t, ok := target.(ErrArgument)
 	return ok && (t == e || t == ErrArgument{})

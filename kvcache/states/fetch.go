@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// Fetch is Find, and where there is no such state, it brings a copy of it here from Options.Copies, as by Put. ErrMiss is that there is
-// no whole copy; ErrCopies with it says what the tier did not do. Other errors are those of Put.
+// Fetch is like Find, but if the directory does not have the state, it puts a copy from Options.Copies into the directory. It returns ErrMiss if there
+// is no complete copy, joined with ErrCopies if the tier failed. Other errors are those of Put.
 func (s *Store) Fetch(ctx context.Context, k Key) (Info, error) {
 	info, err := s.Find(k)
 	if s.copies == nil || err == nil || !errors.Is(err, ErrMiss{}) {
@@ -21,15 +21,16 @@ func (s *Store) Fetch(ctx context.Context, k Key) (Info, error) {
 	return info, orMiss(err, e)
 }
 
-// FetchNearest is Nearest, and where a copy in Options.Copies saves more of the prompt than what is here, it brings that here first, as by Put.
-// Where it cannot, it returns what is here, without an error if there is something; otherwise errors are those of Fetch. Copies are found by
-// whole multiples of 256 tokens, so that one may save up to 255 tokens more than the one it takes. A prompt of which there are no copies costs two
-// calls of the tier; the context bounds the time.
+// FetchNearest is like Nearest, but if a copy in Options.Copies saves more of the prompt than the states in the directory, it puts that copy into the
+// directory first. If that fails, it returns the nearest state of the directory and no error, if there is one; otherwise its errors are those of Fetch.
+// Copies are found by prefixes of whole multiples of 256 tokens, so the best copy may save up to 255 tokens more than the one that is chosen. A prompt
+// without copies costs two calls of the tier. The context bounds the time.
 func (s *Store) FetchNearest(ctx context.Context, i Identity, tokens []uint32) (Info, int, error) {
 	return s.fetchNear(ctx, i, tokens, false)
 }
 
-// FetchWhole is FetchNearest for NearestWhole. It asks the tier for a record for each 256 tokens of the prompt at most, one after the other.
+// FetchWhole is to NearestWhole what FetchNearest is to Nearest. It asks the tier for at most one record per 256 tokens of the prompt, one after
+// the other.
 func (s *Store) FetchWhole(ctx context.Context, i Identity, tokens []uint32) (Info, int, error) {
 	return s.fetchNear(ctx, i, tokens, true)
 }

@@ -2,7 +2,8 @@ package states
 
 import "slices"
 
-// Find returns the state of a key. ErrMiss says in which field of the identity a stored one of this name and these tokens differs.
+// Find returns the state of a key, of which identity, name and all tokens must match. If there is none, it returns ErrMiss, which names the field of
+// the identity in which a stored state with this name and these tokens differs.
 func (s *Store) Find(k Key) (Info, error) {
 	if err := s.enter("find"); err != nil {
 		return Info{}, err
@@ -16,15 +17,16 @@ func (s *Store) Find(k Key) (Info, error) {
 	return Info{}, s.miss(k.Identity, func(root *node) bool { return root.has(k.Name, k.Tokens) })
 }
 
-// Nearest returns the state of an identity that has the most tokens in common with the beginning of a prompt, and how many these are, at
-// least one. A state that has more tokens than that is to be cut by the engine; of several states that save as much, one that is not is
-// returned if there is one. A runner that needs the logits of the last token of a prompt leaves it out. ErrMiss is that there is none.
+// Nearest returns the state of an identity that has the longest prefix in common with the tokens of a prompt, and the length of that prefix in
+// tokens, which is at least 1. If the state has more tokens than that, the engine has to cut it. Of several states with the same common prefix,
+// Nearest prefers one that need not be cut. A runner that needs the logits of the last token of the prompt leaves that token out. Nearest ignores
+// Key.Name. It returns ErrMiss if no state begins with the prompt's first token.
 func (s *Store) Nearest(i Identity, tokens []uint32) (Info, int, error) {
 	return s.near(i, tokens, (*node).nearest)
 }
 
-// NearestWhole is Nearest among the states all of whose tokens begin the prompt: for engines that cannot cut a state, such as those with
-// recurrent layers.
+// NearestWhole is like Nearest, but considers only states all of whose tokens are a prefix of the prompt. It is for engines that cannot cut a state,
+// such as those with recurrent layers.
 func (s *Store) NearestWhole(i Identity, tokens []uint32) (Info, int, error) {
 	return s.near(i, tokens, (*node).nearestWhole)
 }
@@ -71,7 +73,7 @@ func (s *Store) miss(want Identity, has func(*node) bool) error {
 	return out
 }
 
-// List returns all states, in the order of their last use, the latest first.
+// List returns all states, the most recently used first.
 func (s *Store) List() ([]Info, error) {
 	if err := s.enter("list"); err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// Get reads a state, and verifies all of it before it returns any of it. The parts lie one after the other in room, if it has a capacity of
-// Info.Bytes, or in new memory; they are the caller's. After an error room is zeros. ErrMiss is a state that is not there any more, and
-// ErrDamaged one that cannot be read as it was put, which has been given up.
+// Get reads a state, and verifies all of it before it returns any of it. The parts are stored one after the other in room if its capacity is at
+// least Info.Bytes, and in newly allocated memory otherwise. The caller owns them; the store keeps no reference. After an error room contains zeros.
+// Get returns ErrMiss if the state is not there any more, and ErrDamaged if it cannot be read as it was put; the store has then given it up.
 func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 	if err := s.enter("get"); err != nil {
 		return nil, err

@@ -6,14 +6,15 @@ import (
 	"encoding/hex"
 )
 
-// Identity is all that the bytes of a state depend on besides its tokens. Any text may be in a field; empty is a text, too.
+// Identity is all that the bytes of a state depend on besides its tokens. A field may hold any text, and matches only the same text; the empty
+// string is no wildcard.
 type Identity struct {
 	Model    string // digest of the weights, not the name of a file
-	Engine   string // such as "llama.cpp"
-	Version  string // of the engine, or of its format of states
-	Settings string // that change the bytes: types of K and V, context length, rope scaling
+	Engine   string // name of the engine, such as "llama.cpp"
+	Version  string // version of the engine, or of its format of states
+	Settings string // settings that change the bytes: types of K and V, context length, rope scaling
 	Adapter  string // digests and scales of adapters
-	Salt     string // whose it is: what states of different salts have in common is not shared, and cannot be told
+	Salt     string // owner of the state, such as a tenant; states of different salts share nothing, and neither shows what the other has
 }
 
 // fields are those of an identity by name, in the order in which a difference is told.
@@ -23,16 +24,17 @@ func (i *Identity) fields() [6]struct{ name, value string } {
 	}
 }
 
-// Key is what a state is found by.
+// Key is what a state is stored and found under. States whose keys differ in any field, or in any token, are different states.
 type Key struct {
 	Identity
-	Name   string   // of the conversation, for runners that have names; "": none. Nearest does not look at it
-	Tokens []uint32 // ids of the tokens that the state stands for; nil: not known, and Nearest does not find it
+	Name   string   // name of the conversation, for runners that have names; "" for none. Nearest ignores it
+	Tokens []uint32 // ids of the tokens that the state stands for; nil if they are not known, and then Nearest does not find the state
 }
 
-// ID names a state of a store, of which it is a sum of the key.
+// ID identifies a state. It is a sum of the state's key, so it is the same in every directory with the same secret, or without one.
 type ID [sha256.Size]byte
 
+// String returns the ID in hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // sum is that of a chunk, and in hexadecimal digits its name.

@@ -17,18 +17,19 @@ import (
 type Contents struct {
 	Version int
 	Sealed  bool
-	InUse   bool   // a process has it open
-	Bytes   int64  // that all files take, in blocks of 4 KiB
-	States  []Info // in the order of their last use, the latest first; nil where it is sealed, and no secret was given
-	Content int64  // bytes of all states, as if each had its own
-	Unique  int64  // bytes of their chunks, each once
+	InUse   bool   // a process has the directory open
+	Bytes   int64  // bytes that all files take, in blocks of 4 KiB
+	States  []Info // the most recently used first; nil if the directory is sealed and no secret was given
+	Content int64  // bytes of all states, as if nothing were shared
+	Unique  int64  // bytes of their chunks, each counted once
 	Damaged []ErrDamaged
 }
 
-// Look says what a directory of states has, also one that a process has open, and changes nothing in it. Of the options it uses Secret and
-// Compressor; without a Secret it says of a sealed directory that it is sealed. Damaged are states that Open would give up; verify: it reads all
-// chunks, too, and those that Get would. A directory that is being written to is as it was at some moment for each state. ErrConfig is what is no
-// such directory. For a moment it has the lock if nobody has.
+// Look reports what a directory of states contains, even if a process has it open, and changes nothing in it. It uses only the options Secret and
+// Compressor. Of a sealed directory it reports no states unless Secret is set. Contents.Damaged has the states that Open would give up; if verify is
+// true, Look also reads all chunks and adds the states that Get would give up. Of a directory that is being written to, each state is shown as it
+// was at some moment. Look returns ErrConfig if dir is not a directory of states. If no process has the directory open, Look holds its lock for a
+// moment.
 func Look(ctx context.Context, dir string, o Options, verify bool) (Contents, error) {
 	o, err := o.filled(dir)
 	if err != nil {

@@ -8,32 +8,35 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// Compressor compresses chunks: zstd.Compressor of kvcache/snapshot/zstd is one. It is used by several goroutines at once.
+// Compressor compresses chunks; zstd.Compressor of kvcache/snapshot/zstd is one. Its methods are called by several goroutines at once.
 type Compressor interface {
-	// Compress appends a frame with what plain has to dst.
+	// Compress appends to dst a frame with the content of plain.
 	Compress(dst, plain []byte) ([]byte, error)
-	// Decompress appends what a frame has to dst. An error is that it has more than dst has room for, for which no memory is taken, or is none.
+	// Decompress appends the content of frame to dst. It returns an error if frame is invalid or if its content does not fit into the
+	// capacity of dst; it does not allocate memory for such content.
 	Decompress(dst, frame []byte) ([]byte, error)
 }
 
-// Options is how a directory is opened. The zero value has defaults for all.
+// Options configures Open and Look. The zero value selects the defaults.
 type Options struct {
-	// Bytes is the most that the files take, and that the parts of one state may have; 0: a tenth of the file system. It may be another
-	// one each time: what does not fit into a smaller one goes. A thirty-second of it, at most 64 MiB, is left for packs that are rewritten.
+	// Bytes is the budget: the most bytes that the files take, and that the parts of one state may have together. 0 means a tenth of the file
+	// system. It may change from one Open to the next; states that do not fit into a smaller budget are evicted. A thirty-second of it, at most
+	// 64 MiB, is reserved for rewriting packs.
 	Bytes int64
-	// Floor is how many bytes of the file system are left free; 0: a twentieth of it, at most 4 GiB.
+	// Floor is the number of bytes of the file system that are left free. 0 means a twentieth of the file system, at most 4 GiB.
 	Floor int64
-	// Durable has Put return when what it stored is on the disk whatever happens.
+	// Durable makes Put return only when what it stored would survive a crash of the machine.
 	Durable bool
-	// Secret seals what is stored: 32 random bytes, which the owner keeps elsewhere. nil: it is in the clear. A directory is one or the other.
+	// Secret is the key that everything stored is sealed with: 32 random bytes, which the owner keeps elsewhere. nil means that states are stored
+	// in the clear. A directory is either sealed or in the clear for good.
 	Secret []byte
-	// Compressor compresses chunks where that saves a thirty-second or more. Chunks that are compressed are not read without; all others
-	// are read either way.
+	// Compressor compresses chunks where that saves a thirty-second or more; nil means no compression. Compressed chunks cannot be read without
+	// a Compressor. Other chunks are read either way.
 	Compressor Compressor
-	// Network admits a directory on a network file system, or on one that may be: locks may not hold there.
+	// Network allows a directory on a network file system, or on one that may be a network file system, where locks may not be effective.
 	Network bool
-	// Copies is a tier that may hold copies of what is put, for directories of other machines with the same Secret, or none: see Fetch. It stays the
-	// caller's, who closes it after the store. nil: there are none.
+	// Copies is a tier that may hold copies of what is put. Stores in other directories, such as those of other machines, find them by Fetch if they
+	// have the same Secret, or none. The caller owns the tier and closes it after the store. nil means no copies.
 	Copies tier.Tier
 
 	now   func() time.Time  // nil: time.Now

@@ -7,10 +7,12 @@ import (
 	"slices"
 )
 
-// Put stores a state under a key, in place of the one that is there: all of its parts or, after an error, none, and then the state of before is
-// still there, unless it had to go for room. The parts are read one after the other to their ends, and the tokens are copied. Parts that are like
-// those of states of the same salt take little room and time. The error is ErrFull where there is no room, the one of a part's reader, or that
-// of the disk; where the last sync of a Durable store fails, the state is there, and a crash of the machine may take it back.
+// Put stores a state under a key, and replaces the one that is stored there. It stores all parts or, after an error, none; then the previous state is
+// still there, unless it was evicted for room. Put reads the parts to their ends, one after the other, and copies the tokens. Parts that resemble
+// those of other states of the same salt take little room and time.
+//
+// Put returns ErrArgument if an argument is invalid, ErrFull if there is no room, and otherwise the error of a part's reader, of the context or of the
+// disk. If only the last sync of a Durable store fails, the state is stored, but a crash of the machine may undo that.
 func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (Info, error) {
 	if err := checkPut(&k, o, parts); err != nil {
 		return Info{}, err

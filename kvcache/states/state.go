@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Source is a part of a state on its way into the store.
+// Source is a part of a state for Put to store.
 type Source struct {
-	Name    string    // such as "target", "draft", "checkpoint"; each name once
-	Content io.Reader // read to its end by Put
+	Name    string    // such as "target", "draft" or "checkpoint"; unique among the parts of a state
+	Content io.Reader // Put reads it to its end
 }
 
-// Part is a part of a state that was read and verified.
+// Part is a part of a state that Get has read and verified.
 type Part struct {
 	Name  string
 	Bytes []byte
 }
 
-// PartInfo says what a state has under a name.
+// PartInfo describes a part of a state.
 type PartInfo struct {
 	Name  string
-	Bytes int64
+	Bytes int64 // size of the part
 }
 
-// Info describes a state. What its fields refer to must not be changed.
+// Info describes a state. The slices in it, Key.Tokens and Parts, are shared with the store and must not be modified.
 type Info struct {
 	ID      ID
 	Key     Key
-	Parts   []PartInfo
-	Bytes   int64 // of all parts
+	Parts   []PartInfo // in the order in which they were put
+	Bytes   int64      // size of all parts
 	Stored  time.Time
-	Used    time.Time // by Get, or stored
-	Expires time.Time // zero: it does not
+	Used    time.Time // time of the last Get, or Stored if there was none
+	Expires time.Time // zero if the state does not expire
 	Pinned  bool
 }
 
-// PutOptions is how long a state is kept. The zero value is until others need its room.
+// PutOptions says how long a state is kept. With the zero value it is kept until its room is needed for other states.
 type PutOptions struct {
-	TTL time.Duration // after it was stored; 0: without end
-	Pin bool          // it is not evicted; see Store.Pin
+	TTL time.Duration // lifetime from the time of the Put on; 0 means no limit
+	Pin bool          // exempt the state from eviction; see Store.Pin
 
 	fetched *state // it is this copy
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 )
 
-// Store is a directory of states. It is safe for concurrent use.
+// Store is an open directory of states. Its methods may be called concurrently.
 type Store struct {
 	dir     string
 	o       Options
@@ -42,9 +42,10 @@ type Store struct {
 	fetching  map[*state]struct{} // copies on their way here
 }
 
-// Open opens a directory, or makes it, for one process; the caller closes the store. The error is ErrInUse where it is open already, and ErrConfig
-// where the options make no sense, where the directory is no store of this version, is sealed otherwise, is on a network, or where others
-// may write to it. What a crash left behind is removed, and what does not fit into the budget goes.
+// Open opens a directory for this process alone, and creates it if it does not exist. The caller closes the store. Open removes what a crash left
+// behind, and evicts states that do not fit into the budget. It returns ErrInUse if the directory is already open. It returns ErrConfig if the options
+// are invalid, or if the directory is not a store of this version, is sealed differently, is on a network file system, or can be written to by
+// others.
 func Open(dir string, o Options) (_ *Store, err error) {
 	if o, err = o.filled(dir); err != nil {
 		return nil, err
@@ -121,8 +122,8 @@ func refused(field string, err error) error {
 	return failed("open", err)
 }
 
-// Close waits for calls that run, and for at most five seconds for states that are to be copied, and lets another process open the directory.
-// Calls after it fail with ErrClosed; Close itself does nothing then. ErrCopies is a call of a tier that does not return.
+// Close waits for calls in progress, and for at most five seconds for states that are waiting to be copied, and releases the directory. Later calls
+// return ErrClosed, but a later Close does nothing and returns nil. Close returns ErrCopies if a call of the tier does not return.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
