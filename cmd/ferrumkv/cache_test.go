@@ -58,7 +58,7 @@ $`, r.stdout)
 
 	require.Equal(t, r.stdout, succeeds(t, "inspect", dir).stdout)
 	require.Regexp(t, `(?s)K f32.*in 1 folder\n$`, succeeds(t, "inspect", folders[2]).stdout)
-	fails(t, []string{"inspect", dir, "--verify"}, "--verify: blocks of --disk are verified when they are read")
+	fails(t, []string{"inspect", dir, "--verify"}, "whose blocks are verified when they are read")
 
 	list := jsonLines(t, succeeds(t, "cache", "list", "--disk", dir, "--json").stdout)[0]
 	var total float64

@@ -20,28 +20,29 @@ func newInspect() *cobra.Command {
 	var key secretFlag
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|DIR",
-		Short: "Say what is in a snapshot of sequences, or a directory",
-		Long: `inspect reads a snapshot, as generate --save writes it, from its beginning to its
-end, and says what is in it. It needs no model. A file of which a byte was changed or is
-missing is an error. Tokens and salts are not shown. A sealed one needs its --secret.
+		Short: "Show what is in a snapshot of sequences, or in a directory",
+		Long: `inspect reads a snapshot, as generate --save writes it, from beginning to end, and shows
+what is in it. It needs no model. It fails if a byte of the file was changed or is missing.
+Tokens and salts are not shown. A sealed snapshot or directory needs its --secret.
 
-Of a directory it says which states a program keeps there (with --verify also whether all
-are whole), or what --disk left. It changes nothing, and the directory may be open.`,
+For a directory it shows the states that a program keeps there, and with --verify checks that
+all of them are whole; or it shows what --disk left there. It changes nothing, and a program
+may have the directory open.`,
 		Example: `  ferrumkv generate --max-tokens 150 --save story.snap
   ferrumkv inspect story.snap
 
-  # the states of a directory, every chunk of them read
+  # show the states of a directory, and read and verify every chunk
   ferrumkv inspect DIR --verify`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("name one FILE, a snapshot that generate --save wrote, or a DIR; see '%s --help'", cmd.CommandPath())
+				return fmt.Errorf("need exactly one FILE, a snapshot that generate --save wrote, or one DIR; see '%s --help'", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				if content {
-					return fmt.Errorf("--content is of a snapshot, and %s is a directory", args[0])
+					return fmt.Errorf("--content is for snapshots, and %s is a directory", args[0])
 				}
 				return inspectDir(cmd, args[0], &key, verify, asJSON)
 			}
@@ -76,9 +77,9 @@ are whole), or what --disk left. It changes nothing, and the directory may be op
 			return err
 		},
 	}
-	key.register(cmd, "opens what is sealed")
-	cmd.Flags().BoolVar(&verify, "verify", false, "read all that a directory of states has, and verify it")
-	cmd.Flags().BoolVar(&content, "content", false, "print all that keys and values depend on, too")
+	key.register(cmd, "the secret that the snapshot or directory is sealed with")
+	cmd.Flags().BoolVar(&verify, "verify", false, "read and verify every chunk of a directory of states")
+	cmd.Flags().BoolVar(&content, "content", false, "also print everything that the keys and values of a snapshot depend on")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -1,4 +1,4 @@
-// inspect of a directory: what programs keep in it as states, or the blocks that --disk left. Nothing in it is changed.
+// inspect of a directory shows the states that programs keep in it, or the blocks that --disk left. It changes nothing.
 
 package main
 
@@ -18,7 +18,7 @@ import (
 
 const formatOfStates = "ferrumkv states"
 
-// inspectDir says what a directory has. verify is for states.
+// inspectDir shows what a directory has. verify applies to states only.
 func inspectDir(cmd *cobra.Command, dir string, key *secretFlag, verify, asJSON bool) error {
 	caches, err := diskCaches(dir)
 	if err != nil {
@@ -38,10 +38,10 @@ func inspectDir(cmd *cobra.Command, dir string, key *secretFlag, verify, asJSON 
 	case one != nil:
 		caches = []*diskCache{one}
 	case len(caches) == 0:
-		return fmt.Errorf("%s: is neither a directory of states nor one of --disk; name one of these, or a FILE that generate --save wrote", dir)
+		return fmt.Errorf("%s is neither a directory of states nor one of --disk; name one of these, or a FILE that generate --save wrote", dir)
 	}
 	if verify {
-		return fmt.Errorf("--verify: blocks of --disk are verified when they are read; leave it out for %s", dir)
+		return fmt.Errorf("--verify is for directories of states, and %s is one of --disk, whose blocks are verified when they are read; leave it out", dir)
 	}
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), map[string]any{"dir": dir, "bytes": bytesOf(caches), "caches": caches})
@@ -49,7 +49,7 @@ func inspectDir(cmd *cobra.Command, dir string, key *secretFlag, verify, asJSON 
 	return (&cacheDir{dir}).list(cmd, caches)
 }
 
-// formatOf is what a directory's meta.json says that it is; empty: there is none, or it says nothing.
+// formatOf returns the format that a directory's meta.json names, or "" if there is no such file or it names none.
 func formatOf(dir string) (string, error) {
 	text, err := readRegular(filepath.Join(dir, "meta.json"), metaMost)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoRegularFile) {
@@ -88,12 +88,12 @@ func inspectStates(cmd *cobra.Command, dir string, key *secretFlag, verify, asJS
 		_, err = fmt.Fprint(cmd.OutOrStdout(), textOfStates(&c, verify))
 	}
 	if err == nil && len(c.Damaged) > 0 {
-		err = fmt.Errorf("%s: %s damaged; the program that keeps them gives them up and computes again", dir, count(len(c.Damaged), "state"))
+		err = fmt.Errorf("%s: %s damaged; the program that keeps them will give them up and compute them again", dir, count(len(c.Damaged), "state"))
 	}
 	return err
 }
 
-// textOfStates is what a directory has, for people: its states by identity. Tokens and salts are not shown.
+// textOfStates describes the contents of a directory for people: its states by identity, without tokens and salts.
 func textOfStates(c *states.Contents, verify bool) string {
 	var b strings.Builder
 	sealed, open := "in the clear", ""
@@ -103,11 +103,11 @@ func textOfStates(c *states.Contents, verify bool) string {
 	if c.InUse {
 		open = ", open now"
 	}
-	fmt.Fprintf(&b, "%-12s version %d, %s, files of %s%s\n", "states", c.Version, sealed, byteSize(c.Bytes), open)
+	fmt.Fprintf(&b, "%-12s version %d, %s, %s of files%s\n", "states", c.Version, sealed, byteSize(c.Bytes), open)
 	if c.States == nil {
-		return b.String() + fmt.Sprintf("%-12s give the --secret that the directory is sealed with to see them\n", "")
+		return b.String() + fmt.Sprintf("%-12s to list the states, give the --secret that the directory is sealed with\n", "")
 	}
-	fmt.Fprintf(&b, "%-12s %s of %s, %s of it different\n", "content", byteSize(c.Content), count(len(c.States), "state"), byteSize(c.Unique))
+	fmt.Fprintf(&b, "%-12s %s in %s, %s without duplicates\n", "content", byteSize(c.Content), count(len(c.States), "state"), byteSize(c.Unique))
 	var order []states.Identity
 	of := map[states.Identity][]*states.Info{}
 	for i := range c.States {
@@ -127,7 +127,7 @@ func textOfStates(c *states.Contents, verify bool) string {
 		fmt.Fprintf(&b, "%-12s %-.12s %s\n", "damaged", d.ID, printable(d.What))
 	}
 	if verify && len(c.Damaged) == 0 {
-		fmt.Fprintf(&b, "%-12s every chunk is what was stored\n", "verified")
+		fmt.Fprintf(&b, "%-12s every chunk is as it was stored\n", "verified")
 	}
 	return b.String()
 }
@@ -159,7 +159,7 @@ func textOfState(s *states.Info) string {
 		out += ", pinned"
 	}
 	if !s.Expires.IsZero() {
-		out += ", until " + s.Expires.Format("2006-01-02 15:04")
+		out += ", expires " + s.Expires.Format("2006-01-02 15:04")
 	}
 	return out
 }

@@ -16,10 +16,10 @@ func TestInspectStates(t *testing.T) {
 	require.NoError(t, err)
 	r := succeeds(t, "inspect", dir, "--verify")
 	const state = `  [0-9a-f]{12} \d+ tokens?, target 9\.8 KiB, used 20\d\d-\d\d-\d\d \d\d:\d\d, named chat\?\[2J(, pinned)?\n`
-	require.Regexp(t, `^states       version 2, in the clear, files of [\d.]+ KiB, open now
-content      29\.3 KiB of 3 states, 19\.5 KiB of it different
+	require.Regexp(t, `^states       version 2, in the clear, [\d.]+ KiB of files, open now
+content      29\.3 KiB in 3 states, 19\.5 KiB without duplicates
 (identity     model 0123456789ab, engine llama\.cpp b5000, salted
-(`+state+`)+){2}verified     every chunk is what was stored
+(`+state+`)+){2}verified     every chunk is as it was stored
 $`, r.stdout)
 	require.NotContains(t, r.stdout, "hers")
 	require.NoError(t, s.Close())
@@ -43,7 +43,7 @@ $`, r.stdout)
 	require.NoError(t, os.WriteFile(file, make([]byte, secretBytes), 0o600))
 	dir = keep(t, make([]byte, secretBytes))
 	require.Contains(t, succeeds(t, "inspect", dir).stdout, "give the --secret")
-	require.Contains(t, succeeds(t, "inspect", dir, "--secret", file, "--verify").stdout, "of 3 states")
+	require.Contains(t, succeeds(t, "inspect", dir, "--secret", file, "--verify").stdout, "in 3 states")
 }
 
 // Other directories, and flags that are not for them, are errors that say what to do.
@@ -52,6 +52,6 @@ func TestInspectForeign(t *testing.T) {
 	fails(t, []string{"inspect", dir}, "neither a directory of states nor one of --disk")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta.json"), []byte(`{"format":"ferrumkv states","version":7}`), 0o600))
 	fails(t, []string{"inspect", dir}, "has version 7")
-	fails(t, []string{"inspect", dir, "--content"}, "--content is of a snapshot")
+	fails(t, []string{"inspect", dir, "--content"}, "--content is for snapshots")
 	fails(t, []string{"inspect", filepath.Join(dir, "meta.json"), "--verify"}, "--verify is for a directory")
 }

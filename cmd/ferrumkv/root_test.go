@@ -52,7 +52,7 @@ func TestUnknownCommand(t *testing.T) {
 	fails(t, []string{"generat"}, `unknown command "generat" (did you mean generate?); see`)
 	require.NotContains(t, fails(t, []string{"render-chat-templat"}, `unknown command`).stderr, "did you mean", "it is hidden")
 	fails(t, []string{"docter"}, `did you mean doctor?`)
-	fails(t, []string{"inspect"}, "name one FILE, a snapshot that generate --save wrote, or a DIR; see 'ferrumkv inspect --help'")
+	fails(t, []string{"inspect"}, "need exactly one FILE, a snapshot that generate --save wrote, or one DIR; see 'ferrumkv inspect --help'")
 	fails(t, []string{"version", "7"}, `unknown argument "7"`)
 }
 

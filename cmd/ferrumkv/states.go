@@ -18,13 +18,16 @@ import (
 func newStates() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "states",
-		Short: "List and clear a directory of states",
-		Long: `states shows what a directory of conversations has that a program keeps there by the
-package kvcache/states, and removes it. Nothing is lost but the time to compute it again.
-Tokens and salts are not shown. A program that has the directory open has to end first.`,
+		Short: "List or clear a directory of states",
+		Long: `states lists or removes the conversations that a program keeps in a directory with the
+package kvcache/states. Nothing is lost with a state but the time to compute it again. Tokens
+and salts are never shown.
+
+The directory must not be open in another program; 'ferrumkv inspect DIR' shows one that is.
+list and clear also remove states that have expired or are damaged.`,
 		Example: `  ferrumkv states list DIR
 
-  # what was not used for 30 days
+  # remove what was not used for 30 days
   ferrumkv states clear DIR --unused 720h`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -33,27 +36,27 @@ Tokens and salts are not shown. A program that has the directory open has to end
 	return cmd
 }
 
-// oneDirectory demands the argument DIR.
+// oneDirectory requires the argument DIR.
 func oneDirectory(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("name one DIR of states; see '%s --help'", cmd.CommandPath())
+		return fmt.Errorf("need exactly one DIR; see '%s --help'", cmd.CommandPath())
 	}
 	return nil
 }
 
-// openStates opens a directory that is there, without limits: looking at it makes nothing go but what is over or damaged.
+// openStates opens an existing directory without limits, so that it removes nothing but states that have expired or are damaged.
 func openStates(dir string, key *secretFlag) (*states.Store, error) {
 	secret, err := key.read()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "meta.json")); err != nil {
-		return nil, fmt.Errorf("%s is no directory of states: %w", dir, err)
+		return nil, fmt.Errorf("%s is not a directory of states: %w", dir, err)
 	}
 	return states.Open(dir, states.Options{Bytes: math.MaxInt64, Floor: 1, Secret: secret, Compressor: zstd.Compressor{}, Network: true})
 }
 
-// listedState is a state for --json.
+// listedState is a state as --json prints it.
 type listedState struct {
 	ID      string     `json:"id"`
 	Model   string     `json:"model"`
@@ -85,7 +88,7 @@ func newStatesList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list DIR",
-		Short: "Show what a directory has, the most recently used first",
+		Short: "List the states of a directory, the most recently used first",
 		Args:  oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			s, err := openStates(args[0], &key)
@@ -122,12 +125,12 @@ func newStatesList() *cobra.Command {
 			return err
 		},
 	}
-	key.register(cmd, "the directory is sealed with them")
+	key.register(cmd, "the secret that the directory is sealed with")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-// printable is a text that a program has stored, without what a terminal would obey.
+// printable returns a text that a program has stored, with the control characters replaced by question marks.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -143,9 +146,10 @@ func newStatesClear() *cobra.Command {
 	var salt string
 	cmd := &cobra.Command{
 		Use:   "clear DIR",
-		Short: "Remove what a directory has, all or a part",
-		Long: `clear removes all states of a directory, or with --unused those that were not used for
-a time, and with --salt those of one salt. Pinned ones go, too. Other files stay.`,
+		Short: "Remove all states of a directory, or some of them",
+		Long: `clear removes all states of a directory. With --unused it removes only those that were not
+used for a time, and with --salt only those of one salt; with both, those to which both apply.
+Pinned states are removed, too. Files that are not the store's stay. There is no prompt.`,
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if unused < 0 {
@@ -175,8 +179,8 @@ a time, and with --salt those of one salt. Pinned ones go, too. Other files stay
 			return err
 		},
 	}
-	key.register(cmd, "the directory is sealed with them")
-	cmd.Flags().DurationVar(&unused, "unused", 0, "what was not used for a `TIME` such as 720h")
-	cmd.Flags().StringVar(&salt, "salt", "", "what a `SALT` has")
+	key.register(cmd, "the secret that the directory is sealed with")
+	cmd.Flags().DurationVar(&unused, "unused", 0, "remove only states that were not used for a `TIME` such as 720h")
+	cmd.Flags().StringVar(&salt, "salt", "", "remove only the states of a `SALT`; an empty one is that of states without salt")
 	return cmd
 }
