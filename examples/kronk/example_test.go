@@ -15,19 +15,19 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
 
-// identity is all that the bytes of a state depend on; a snapshot checks its own, too.
+// identity is all that the bytes of a state depend on. A snapshot also checks the identity in its own head.
 var identity = states.Identity{Model: "digest of the weights", Engine: "ferrumkv", Version: "1"}
 
 const layers, heads, headDim = 4, 8, 128
 
-// A conversation outlives its process, and is stored again when it has grown.
+// A conversation outlives its process, and is stored again after it has grown.
 func Example() {
 	base := must(os.MkdirTemp("", "kronk"))
 	defer os.RemoveAll(base)
 	folder := filepath.Join(base, "states")
 	ctx := context.Background()
 
-	// A process computes a prompt, and stores what the cache has of it.
+	// A process computes a prompt and stores the cache's content.
 	disk := must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
 	store := must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv := open()
@@ -41,7 +41,7 @@ func Example() {
 	check(store.Close())
 	check(disk.Close())
 
-	// Another one goes on with it.
+	// Another process continues the conversation.
 	disk = must(states.Open(folder, states.Options{Bytes: 64 << 20, Floor: 1, Network: true}))
 	store = must(kronk.New(disk, identity).Open(ctx, "conversation 7"))
 	kv = open()
@@ -70,7 +70,7 @@ func open() *ferrumkv.Cache {
 	}))
 }
 
-// save stores a sequence. The first time it is written it is only measured.
+// save stores a sequence. It writes the sequence twice, the first time only to learn its size.
 func save(ctx context.Context, store *kronk.Session, seq *ferrumkv.Sequence) {
 	size := must(seq.WriteTo(new(length)))
 	snapshot := bytes.NewBuffer(must(store.Prepare(ctx, int(size)))[:0])
@@ -87,8 +87,8 @@ func report(disk *states.Store, store *kronk.Session, seq *ferrumkv.Sequence) {
 	fmt.Printf("%d tokens: %d MiB, of which %d are new\n", seq.Len(), (store.Len()+mib/2)/mib, (disk.Stats().Written+mib/2)/mib)
 }
 
-// compute appends tokens, as a model would, and returns what the last of them reads: token i has the value i, and without a query
-// attention is the mean of all.
+// compute appends tokens, as a model would, and returns what attention yields for the last of them. Token i has the value i, and with a query of
+// zeros attention is the mean of all values.
 func compute(kv *ferrumkv.Cache, seq *ferrumkv.Sequence, tokens int) float32 {
 	const row = heads * headDim
 	step := must(kv.NewStep())

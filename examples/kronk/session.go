@@ -10,7 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
 
-// Session is the state of one conversation, from Sessions.Open to Close. One goroutine uses it at a time.
+// Session is the state of one conversation, from Sessions.Open to Close. It must not be used by several goroutines at once.
 type Session struct {
 	of     *Sessions
 	key    states.Key
@@ -22,14 +22,14 @@ type Session struct {
 
 const part = "session"
 
-// Len is how many bytes Bytes returns: 0 from Prepare until Commit succeeds.
+// Len returns the number of bytes that Bytes would return. It is 0 from Prepare until Commit succeeds.
 func (s *Session) Len() int { return s.bytes }
 
-// Cap is how much memory the session holds for what is being prepared. One that is not written to holds none.
+// Cap returns the number of bytes of memory that the session holds between Prepare and Commit. At other times it is 0.
 func (s *Session) Cap() int { return cap(s.staged) }
 
-// Bytes reads the committed state and verifies it; nil is that there is none, or that it had to go for others' room, and then Len is 0. The
-// slice is the caller's. states.ErrDamaged is one that cannot be read any more as it was committed; then there is none.
+// Bytes reads the committed state and verifies it. It returns nil if there is none or if it was evicted; Len is then 0. The caller owns the slice.
+// Bytes returns states.ErrDamaged if the state cannot be read as it was committed; after that there is none.
 func (s *Session) Bytes(ctx context.Context) ([]byte, error) {
 	if err := s.usable(ctx); err != nil || s.bytes == 0 {
 		return nil, err
@@ -48,8 +48,8 @@ func (s *Session) Bytes(ctx context.Context) ([]byte, error) {
 	return parts[0].Bytes, nil
 }
 
-// Prepare begins to replace the state, and returns memory for the new one, which is the caller's until the next call. The old one is still
-// stored: whoever opens the session before a Commit has succeeded, such as after a crash, finds it.
+// Prepare begins to replace the state, and returns size bytes of memory for the new one, which the caller may use until the next call. The old
+// state remains stored until Commit succeeds: whoever opens the session before that, for example after a crash, finds it.
 func (s *Session) Prepare(ctx context.Context, size int) ([]byte, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
@@ -65,7 +65,8 @@ func (s *Session) Prepare(ctx context.Context, size int) ([]byte, error) {
 	return s.staged, nil
 }
 
-// Commit stores the first n bytes of what was prepared. After an error Len is 0, and Commit may be called again, such as when there is room.
+// Commit stores the first n bytes of the memory that Prepare returned; if n is 0, it resets the session. After an error Len is 0, and Commit may be
+// called again, for example when there is room.
 func (s *Session) Commit(ctx context.Context, n int) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -84,7 +85,8 @@ func (s *Session) Commit(ctx context.Context, n int) error {
 	return nil
 }
 
-// Reset forgets the state, also on the disk. If that fails Len is 0, and the session may have it again when it is opened next: call Reset again.
+// Reset removes the state from the session and from the disk. After an error Len is 0, but the state may be there when the session is next opened;
+// call Reset again.
 func (s *Session) Reset(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -101,7 +103,8 @@ func (s *Session) Reset(ctx context.Context) error {
 	return err
 }
 
-// Close keeps what is committed, for the next who opens the name. Other calls fail after it with states.ErrClosed; Close does nothing.
+// Close ends the session, and keeps what is committed for the next Open of its name. Later calls return states.ErrClosed, but a later Close does
+// nothing.
 func (s *Session) Close() error {
 	if s.closed || s.of == nil {
 		return nil

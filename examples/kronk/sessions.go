@@ -9,7 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
 
-// Sessions are the conversations of one model, each of which has a name. They may be used by as many goroutines as there are sessions.
+// Sessions opens the conversations of one model, each of which has a name. Its methods may be called concurrently.
 type Sessions struct {
 	store    *states.Store
 	identity states.Identity
@@ -18,19 +18,20 @@ type Sessions struct {
 	open map[string]bool
 }
 
-// New returns the sessions of an identity in a store, which the caller closes after them.
+// New returns the sessions of an identity in a store. The caller closes the store, after all sessions.
 func New(store *states.Store, identity states.Identity) *Sessions {
 	return &Sessions{store: store, identity: identity, open: map[string]bool{}}
 }
 
-// ErrOpen is a session that is open: close it first.
+// ErrOpen reports a session that is already open; close it first.
 type ErrOpen struct{ Name string }
 
 func (e ErrOpen) Error() string {
 	return fmt.Sprintf("kronk: session %q is open; close it first", e.Name)
 }
 
-// Open opens the session of a name, which has what was last committed there for this identity, or nothing. ErrOpen is one that is open.
+// Open opens the session of a name. The session has what was last committed under that name and this identity, or nothing. Open returns ErrOpen if the
+// session is already open.
 func (s *Sessions) Open(ctx context.Context, name string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -50,9 +51,9 @@ func (s *Sessions) Open(ctx context.Context, name string) (*Session, error) {
 	return out, nil
 }
 
-// Factory makes sessions for an engine that has one conversation of that name and several stores for it, and says of none which it is: the first
-// is the session of the name, the others have "/2", "/3" after it, each the first that is not open. An engine that asks in the same order
-// finds in them what it committed; one that takes new stores for empty replaces that.
+// Factory returns a factory for an engine that has several stores for one conversation and does not say which is which. The first store is the session
+// of the name; for the others "/2", "/3" and so on is appended. The factory opens the first of these sessions that is not open. An engine that asks in
+// the same order after a restart finds what it committed; an engine that takes new stores to be empty replaces it.
 func (s *Sessions) Factory(name string) func(context.Context) (*Session, error) {
 	return func(ctx context.Context) (*Session, error) {
 		out, err := s.Open(ctx, name)

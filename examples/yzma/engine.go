@@ -15,21 +15,21 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 )
 
-// engine is a model of llama.cpp with a cache of one sequence, 0, in a process that loads the library once.
+// engine is a model of llama.cpp with a cache of one sequence, number 0. The process loads the library once.
 type engine struct {
 	model    llama.Model
 	ctx      llama.Context
 	memory   llama.Memory
 	vocab    llama.Vocab
 	greedy   llama.Sampler
-	identity states.Identity // all that the bytes of its states depend on, but whose they are
+	identity states.Identity // all that the bytes of its states depend on, without a salt
 }
 
-// settings are what a person chooses of an engine.
+// settings are the choices of the user for an engine.
 type settings struct {
 	library, model   string
 	context, threads int
-	kv               string // type of keys and values
+	kv               string // type of keys and values, such as "f16"
 	flash            bool
 }
 
@@ -43,7 +43,7 @@ func newEngine(s settings) (_ *engine, err error) {
 	if s.library == "" {
 		return nil, errors.New("-lib: name the folder of llama.cpp's library, or set YZMA_LIB")
 	}
-	// Digests, since names of files stay when other weights or another build come to lie there. A program that starts often keeps that of the model.
+	// Digests, because a file can keep its name when its weights or its build change. A program that starts often should keep the model's digest.
 	e := &engine{identity: states.Identity{Engine: "llama.cpp", Settings: fmt.Sprintf("K %s, V %[1]s, flash attention %t", s.kv, s.flash)}}
 	if e.identity.Model, err = digest(s.model); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func newEngine(s settings) (_ *engine, err error) {
 	p := llama.ContextDefaultParams()
 	p.NCtx, p.NThreads, p.NThreadsBatch = uint32(s.context), int32(s.threads), int32(s.threads)
 	p.TypeK, p.TypeV, p.FlashAttentionType = kv, kv, llama.FlashAttentionTypeDisabled
-	if s.flash { // rows of V are as those of K then, and a turn moves none of what is stored already
+	if s.flash { // then rows of V are laid out like those of K, and a turn moves none of what is already stored
 		p.FlashAttentionType = llama.FlashAttentionTypeEnabled
 	}
 	if e.ctx, err = llama.InitFromModel(e.model, p); err != nil {
@@ -88,10 +88,10 @@ func digest(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// whole tells whether a state can only be gone on with as it is, since layers have summed up what came before.
+// whole reports whether a state can only be continued as it is, and not be cut, because layers have summed up what came before.
 func (e *engine) whole() bool { return llama.ModelIsRecurrent(e.model) || llama.ModelIsHybrid(e.model) }
 
-// restore takes a state and leaves its first n tokens in the cache, or says that it cannot, and then the cache is empty.
+// restore loads a state and leaves its first n tokens in the cache. If it cannot, it returns false, and the cache is empty.
 func (e *engine) restore(state []byte, n int) bool {
 	if llama.StateSeqSetData(e.ctx, state, 0) != 0 {
 		if cut, err := llama.MemorySeqRm(e.memory, 0, llama.Pos(n), -1); cut && err == nil {
@@ -102,9 +102,9 @@ func (e *engine) restore(state []byte, n int) bool {
 	return false
 }
 
-func (e *engine) clear() { _ = llama.MemoryClear(e.memory, true) } // whose error is a memory that is none
+func (e *engine) clear() { _ = llama.MemoryClear(e.memory, true) } // it fails only without a memory
 
-// state is what the cache has.
+// state returns the content of the cache.
 func (e *engine) state() ([]byte, error) {
 	b := make([]byte, llama.StateSeqGetSize(e.ctx, 0))
 	if n := llama.StateSeqGetData(e.ctx, b, 0); n == 0 || int(n) != len(b) {
@@ -113,11 +113,11 @@ func (e *engine) state() ([]byte, error) {
 	return b, nil
 }
 
-// compute appends tokens, and returns the likeliest one after them.
+// compute appends tokens to the cache, and returns the most likely next one.
 func (e *engine) compute(tokens []llama.Token) (llama.Token, error) {
 	for part := range slices.Chunk(tokens, int(llama.NBatch(e.ctx))) {
 		if r, err := llama.Decode(e.ctx, llama.BatchGetOne(part)); err != nil || r != 0 {
-			return 0, errors.Join(fmt.Errorf("llama.cpp does not compute %d tokens: status %d", len(part), r), err)
+			return 0, errors.Join(fmt.Errorf("llama.cpp cannot compute %d tokens: status %d", len(part), r), err)
 		}
 	}
 	return llama.SamplerSample(e.greedy, e.ctx, -1), nil

@@ -1,4 +1,4 @@
-// The example of an engine in C in this process: a module of its own, so that nobody else downloads what it imports.
+// An example that runs an engine in C in its process. It is a module of its own, so that nobody else downloads what it imports.
 module github.com/ferrumkv/ferrumkv/examples/yzma
 
 go 1.26.0

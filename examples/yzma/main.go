@@ -1,8 +1,9 @@
-// Yzma goes on with a text by llama.cpp, which runs in this process, without cgo (github.com/hybridgroup/yzma). What it has computed it keeps in a
-// directory of states (kvcache/states): the next run, whatever its prompt, restores the stored state that has most of it, and computes
-// only the rest.
+// Yzma continues a text with llama.cpp, which runs in this process without cgo (github.com/hybridgroup/yzma). It keeps what was computed in a
+// directory of states (kvcache/states). The next run, whatever its prompt, restores the stored state that has most of the prompt, and computes only
+// the rest.
 //
-// The library is that of an npm package, which this version of yzma fits; it looks for files without a version in their names:
+// llama.cpp's library comes from an npm package that fits this version of yzma, for linux/amd64. Yzma looks for files without a version in their
+// names, hence the links:
 //
 //	npm pack @node-llama-cpp/linux-x64@3.22.1
 //	tar -xzf node-llama-cpp-linux-x64-3.22.1.tgz
@@ -10,13 +11,13 @@
 //	ln -s libllama.v0.5.0.so $YZMA_LIB/libllama.so
 //	ln -s libggml.v0.5.0.so $YZMA_LIB/libggml.so
 //
-// In a checkout this module is not one of the workspace:
+// In a checkout this module is not part of the workspace, hence GOWORK:
 //
 //	export GOWORK=off CGO_ENABLED=0
 //	go run . -model model.gguf -states ~/.cache/states -prompt "Once upon a time"
 //
-// A prompt is a whole conversation, as the chat template of its model renders it. A program that serves conversations keeps their ids
-// of tokens and appends to them: a text that is tokenized anew may have others for what the model has said.
+// A prompt is a whole conversation, as the chat template of its model renders it. A program that serves conversations keeps their token ids and
+// appends to them: a text that is tokenized again may have other ids for what the model said.
 package main
 
 import (
@@ -46,18 +47,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var s settings
 	flags := flag.NewFlagSet("yzma", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.model, "model", "", "`file` of the model, GGUF")
+	flags.StringVar(&s.model, "model", "", "GGUF `file` of the model")
 	flags.StringVar(&s.library, "lib", os.Getenv("YZMA_LIB"), "`folder` of llama.cpp's library")
-	flags.IntVar(&s.context, "context", 4096, "most `tokens` of a prompt and its answer")
-	flags.IntVar(&s.threads, "threads", max(1, runtime.NumCPU()/2), "threads that compute")
-	flags.StringVar(&s.kv, "kv", "f16", "`type` of keys and values: f32, f16, q8_0")
-	flags.BoolVar(&s.flash, "flash", true, "flash attention; without, successive states share little")
-	dir := flags.String("states", "", "`directory` of states, private to one user and one process; empty: keep nothing")
-	budget := flags.Int64("budget", 10<<30, "most `bytes` that the directory takes")
-	salt := flags.String("salt", "", "`name` of whose conversations these are: nobody else's states are found")
-	system := flags.String("system", "", "system prompt, `text` before the prompt")
-	prompt := flags.String("prompt", "", "`text`; empty: standard input")
-	n := flags.Int("n", 64, "most `tokens` of the answer")
+	flags.IntVar(&s.context, "context", 4096, "maximum number of `tokens` of the prompt and the answer")
+	flags.IntVar(&s.threads, "threads", max(1, runtime.NumCPU()/2), "`number` of threads that compute")
+	flags.StringVar(&s.kv, "kv", "f16", "`type` of keys and values: f32, f16 or q8_0")
+	flags.BoolVar(&s.flash, "flash", true, "use flash attention; without it, successive states share little")
+	dir := flags.String("states", "", "`directory` of states, for one user and one process at a time; empty to keep nothing")
+	budget := flags.Int64("budget", 10<<30, "maximum number of `bytes` that the directory takes")
+	salt := flags.String("salt", "", "`name` of the owner of the conversations; states of other owners are not found")
+	system := flags.String("system", "", "system prompt: `text` that is put before the prompt")
+	prompt := flags.String("prompt", "", "`text` to continue; empty to read standard input")
+	n := flags.Int("n", 64, "maximum number of `tokens` of the answer")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	tokens := llama.Tokenize(e.vocab, *system+string(text), true, true)
 	if len(tokens) == 0 || len(tokens)+*n > s.context {
-		return fmt.Errorf("a prompt of %d tokens and an answer of %d: at least 1, and %d together at most; raise -context", len(tokens), *n, s.context)
+		return fmt.Errorf("a prompt of %d tokens and an answer of %d: need at least 1 and together at most %d; raise -context", len(tokens), *n, s.context)
 	}
 	a, err := answer(ctx, e, store, *salt, tokens, *n, stdout)
 	fmt.Fprintln(stdout)
@@ -89,12 +90,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return err
 }
 
-// answered is what an answer took.
+// answered says what an answer took.
 type answered struct {
 	prompt, restored, said                int // tokens
 	restoring, computing, saying, storing time.Duration
 	bytes                                 int64 // of the state that was stored
-	miss                                  error // why nothing was restored
+	miss                                  error // why nothing was restored, or nil
 }
 
 func (a answered) String() string {
@@ -111,7 +112,7 @@ func (a answered) String() string {
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
-// answer writes n tokens after a prompt, or fewer where the model ends, and stores what the cache has then.
+// answer writes n tokens that continue a prompt, or fewer if the model ends the text, and then stores the content of the cache.
 func answer(ctx context.Context, e *engine, store *states.Store, salt string, prompt []llama.Token, n int, out io.Writer) (a answered, err error) {
 	identity := e.identity
 	identity.Salt = salt
@@ -147,7 +148,8 @@ func answer(ctx context.Context, e *engine, store *states.Store, salt string, pr
 	return a, err
 }
 
-// restore brings as much of a prompt into the cache as a stored state has, and returns the number of tokens. An error is why it is 0.
+// restore loads the stored state that has most of a prompt into the cache, and returns how many tokens of the prompt the cache has then. If that is 0,
+// the error says why.
 func restore(ctx context.Context, e *engine, store *states.Store, identity states.Identity, prompt []llama.Token) (int, error) {
 	nearest := store.Nearest
 	if e.whole() {
@@ -162,7 +164,7 @@ func restore(ctx context.Context, e *engine, store *states.Store, identity state
 		return 0, err
 	}
 	if !e.restore(parts[0].Bytes, n) {
-		return 0, fmt.Errorf("llama.cpp does not take state %v of %d tokens: has the context room for it?", info.ID, len(info.Key.Tokens))
+		return 0, fmt.Errorf("llama.cpp cannot load state %v of %d tokens: is the context large enough for it?", info.ID, len(info.Key.Tokens))
 	}
 	return n, nil
 }

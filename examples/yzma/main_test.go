@@ -199,7 +199,7 @@ func TestStatesThatDoNotServe(t *testing.T) {
 	long := process(t, lib, model, prompt, 300, "-states", dir)
 	r := process(t, lib, model, prompt, 60, "-states", dir, "-context", "256")
 	require.Zero(t, r.restored)
-	require.Contains(t, r.report, "does not take state")
+	require.Contains(t, r.report, "cannot load state")
 	require.Equal(t, long.text[:60], r.text)
 
 	damaged := 0
@@ -226,7 +226,7 @@ func TestRefuses(t *testing.T) {
 		`-kv "q4": it is f32, f16 or q8_0`:             {"-lib", lib, "-model", model, "-kv", "q4"},
 		"name the folder of llama.cpp's library":       {"-lib", "", "-model", model},
 		"is it a GGUF file":                            {"-lib", lib, "-model", foreign},
-		"an answer of 64: at least 1, and 32 together": {"-lib", lib, "-model", model, "-context", "32"},
+		"an answer of 64: need at least 1 and together at most 32": {"-lib", lib, "-model", model, "-context", "32"},
 		"libllama.so: no such file":                    {"-lib", t.TempDir(), "-model", model},
 		"a budget of -1 bytes is negative":             {"-lib", lib, "-model", model, "-states", filepath.Join(t.TempDir(), "d"), "-budget", "-1"},
 		"flag provided but not defined: -temperature":  {"-temperature", "1"},
