@@ -223,14 +223,14 @@ func TestRefuses(t *testing.T) {
 	foreign := filepath.Join(t.TempDir(), "foreign.gguf")
 	require.NoError(t, os.WriteFile(foreign, []byte("GGUF"), 0o600))
 	for says, args := range map[string][]string{
-		`-kv "q4": it is f32, f16 or q8_0`:             {"-lib", lib, "-model", model, "-kv", "q4"},
-		"name the folder of llama.cpp's library":       {"-lib", "", "-model", model},
-		"is it a GGUF file":                            {"-lib", lib, "-model", foreign},
+		`-kv "q4": it is f32, f16 or q8_0`:                         {"-lib", lib, "-model", model, "-kv", "q4"},
+		"name the folder of llama.cpp's library":                   {"-lib", "", "-model", model},
+		"is it a GGUF file":                                        {"-lib", lib, "-model", foreign},
 		"an answer of 64: need at least 1 and together at most 32": {"-lib", lib, "-model", model, "-context", "32"},
-		"libllama.so: no such file":                    {"-lib", t.TempDir(), "-model", model},
-		"a budget of -1 bytes is negative":             {"-lib", lib, "-model", model, "-states", filepath.Join(t.TempDir(), "d"), "-budget", "-1"},
-		"flag provided but not defined: -temperature":  {"-temperature", "1"},
-		"no-such.gguf: no such file":                   {"-lib", lib, "-model", "no-such.gguf"},
+		"libllama.so: no such file":                                {"-lib", t.TempDir(), "-model", model},
+		"a budget of -1 bytes is negative":                         {"-lib", lib, "-model", model, "-states", filepath.Join(t.TempDir(), "d"), "-budget", "-1"},
+		"flag provided but not defined: -temperature":              {"-temperature", "1"},
+		"no-such.gguf: no such file":                               {"-lib", lib, "-model", "no-such.gguf"},
 	} {
 		err := run(context.Background(), args, strings.NewReader(prompt), io.Discard, io.Discard)
 		require.ErrorContains(t, err, says)

@@ -17,12 +17,12 @@ import (
 type Contents struct {
 	Version int
 	Sealed  bool
-	InUse   bool   // a process has the directory open
-	Bytes   int64  // bytes that all files take, in blocks of 4 KiB
-	States  []Info // the most recently used first; nil if the directory is sealed and no secret was given
-	Content int64  // bytes of all states, as if nothing were shared
-	Unique  int64  // bytes of their chunks, each counted once
-	Damaged []ErrDamaged
+	InUse   bool         // a process has the directory open
+	Bytes   int64        // bytes that all files take, in blocks of 4 KiB
+	States  []Info       // the most recently used first; nil if the directory is sealed and no secret was given
+	Content int64        // bytes of all states, as if nothing were shared
+	Unique  int64        // bytes of their chunks, each counted once
+	Damaged []ErrDamaged // states that cannot be read as they were put; also in States, unless it is the manifest that is damaged
 }
 
 // Look reports what a directory of states contains, even if a process has it open, and changes nothing in it. It uses only the options Secret and
