@@ -47,11 +47,17 @@ func (e ErrDamaged) Is(target error) bool {
 	return ok && (t == e || t == ErrDamaged{})
 }
 
-// ErrInUse reports a directory that this process or another one already has open. Match it with errors.As.
+// ErrInUse reports a directory that this process or another one already has open. errors.Is(err, ErrInUse{}) matches any ErrInUse.
 type ErrInUse struct{ Dir string }
 
 func (e ErrInUse) Error() string {
 	return fmt.Sprintf("states: %s is in use; close the other store, or give each process a directory of its own", e.Dir)
+}
+
+// Is reports whether target is the same error or the zero ErrInUse.
+func (e ErrInUse) Is(target error) bool {
+	t, ok := target.(ErrInUse)
+	return ok && (t == e || t == ErrInUse{})
 }
 
 // ErrFull reports that there is no room for a state, even after everything was evicted that may be. errors.Is(err, ErrFull{}) matches any ErrFull.

@@ -82,6 +82,7 @@ func TestWishesOfKronk807(t *testing.T) {
 	t.Run("locks", func(t *testing.T) { // TestKilled, TestTogether
 		_, err := Open(s.dir, Options{disk: &quick, Network: true})
 		require.Equal(t, ErrInUse{s.dir}, err)
+		require.ErrorIs(t, err, ErrInUse{})
 	})
 	t.Run("schema version", func(t *testing.T) { // TestRefusesOthers
 		require.NoError(t, s.Close())

@@ -30,6 +30,7 @@ func TestReopen(t *testing.T) {
 	require.NoError(t, d.Put(ctx, chainOf(1, 5)))
 	_, err = Open(o)
 	require.ErrorIs(t, err, ErrInUse{dir})
+	require.ErrorIs(t, err, ErrInUse{})
 	require.NoError(t, d.Close())
 	d, err = Open(o)
 	require.NoError(t, err)
