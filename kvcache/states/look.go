@@ -88,12 +88,19 @@ func (s *Store) lookMeta() (m meta, err error) {
 
 // lookLock reports whether somebody has the lock.
 func (s *Store) lookLock() (bool, error) {
-	f, err := files.Open(filepath.Join(s.dir, "lock"), os.O_RDWR)
+	path := filepath.Join(s.dir, "lock")
+	f, err := files.Open(path, os.O_RDWR) // which the lock of a network file system needs
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, refused("lock", err)
+		f, err = files.Open(path, os.O_RDONLY) // as where the file system is read-only
+	}
+	if why := (files.ErrRefused{}); errors.As(err, &why) {
+		return false, ErrConfig{"lock", why.What}
+	}
+	if err != nil {
+		return false, err
 	}
 	defer f.Close()
 	if err := files.Lock(f); errors.Is(err, files.ErrLocked) {
@@ -104,8 +111,11 @@ func (s *Store) lookLock() (bool, error) {
 	return false, nil
 }
 
-// bytesBelow is what the files of a directory take.
+// bytesBelow is what the files of a directory take, which may be named by a link.
 func bytesBelow(dir string) (n int64, err error) {
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return 0, err
+	}
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			var info fs.FileInfo

@@ -99,6 +99,23 @@ func TestLook(t *testing.T) {
 	})
 }
 
+// A directory that is named by a link has the same bytes.
+func TestLookByLink(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir+"/d", Options{})
+	put(t, s, numbered(1), noise(1, 5000))
+	require.NoError(t, s.Close())
+	if err := os.Symlink(dir+"/d", dir+"/link"); err != nil {
+		t.Skip(err)
+	}
+	want, err := Look(ctx, dir+"/d", Options{sizes: &small}, true)
+	require.NoError(t, err)
+	got, err := Look(ctx, dir+"/link", Options{sizes: &small}, true)
+	require.NoError(t, err)
+	require.Positive(t, got.Bytes)
+	require.Equal(t, want, got)
+}
+
 // What is no directory of states, or one of another version, is an error that says what to do.
 func TestLookRefuses(t *testing.T) {
 	dir := t.TempDir()
