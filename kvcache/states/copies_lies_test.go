@@ -118,6 +118,13 @@ func TestCopiesForged(t *testing.T) {
 		require.ErrorIs(t, err, ErrCopies{})
 		requireTidy(t, s)
 	}
+	tiny := &state{Info: Info{ID: s.names.id(&k), Key: k, Parts: []PartInfo{{Name: "target"}}}, chunks: [][]chunk{{{sum{1}, small.min - 1}, {sum{2}, 1}}}}
+	manifest, err := tiny.encode(nil)
+	require.NoError(t, err)
+	require.NoError(t, s.copies.publish(ctx, tiny, manifest))
+	_, err = s.Fetch(ctx, k)
+	require.ErrorIs(t, err, ErrMiss{})
+	require.ErrorContains(t, err, "of 127 bytes, of 128 at least")
 }
 
 // A state that is larger than the budget here is not fetched, says so, and stays where it is.

@@ -102,11 +102,26 @@ func (c *copies) manifest(ctx context.Context, key tier.Key, look func(ID) bool)
 		manifest = append(manifest, got[0]...)
 	}
 	st, err := decodeManifest(manifest, id, nil, c.s.names, math.MaxInt64, c.s.o.sizes.max)
+	if err == nil {
+		err = st.checkCuts(c.s.o.sizes.min)
+	}
 	if err != nil {
 		_ = c.mover.Delete(ctx, keys)
 		return nil, ErrCopies{"fetch", fmt.Errorf("the manifest of state %v: %w", id, err)}
 	}
 	return st, nil
+}
+
+// checkCuts refuses chunks that are smaller than Put makes them, of which a manifest could have so many that they take much memory.
+func (s *state) checkCuts(smallest int) error {
+	for _, part := range s.chunks {
+		for i, c := range part {
+			if c.Bytes < smallest && i < len(part)-1 {
+				return fmt.Errorf("a chunk of %d bytes, of %d at least", c.Bytes, smallest)
+			}
+		}
+	}
+	return nil
 }
 
 // missOr is a block that was not there, or why it could not be read.
