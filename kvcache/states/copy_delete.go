@@ -77,16 +77,20 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 func (s *Store) sharedChunks(st *state) map[sum]bool {
 	out := map[sum]bool{}
 	st.each(func(c chunk) { out[c.Sum] = false })
+	var others []*state
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for id, other := range s.states {
 		if id != st.ID && other.Key.Salt == st.Key.Salt {
-			other.each(func(c chunk) {
-				if _, has := out[c.Sum]; has {
-					out[c.Sum] = true
-				}
-			})
+			others = append(others, other)
 		}
+	}
+	s.mu.Unlock()
+	for _, other := range others { // whose chunks are the same always, so that nobody waits for this
+		other.each(func(c chunk) {
+			if _, has := out[c.Sum]; has {
+				out[c.Sum] = true
+			}
+		})
 	}
 	return out
 }
