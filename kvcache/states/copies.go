@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -18,6 +19,7 @@ type copies struct {
 	base  context.Context // of copying
 	stop  context.CancelFunc
 	ended chan struct{} // run has returned
+	reads time.Duration // the most that Delete takes for what it reads
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -57,7 +59,7 @@ func (s *Store) openCopies() error {
 	if err != nil {
 		return err
 	}
-	c := &copies{s: s, mover: mover, ended: make(chan struct{})}
+	c := &copies{s: s, mover: mover, ended: make(chan struct{}), reads: deleteReads}
 	c.changed.L = &c.mu
 	c.base, c.stop = context.WithCancel(context.Background())
 	s.copies = c

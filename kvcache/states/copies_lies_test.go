@@ -193,6 +193,40 @@ func TestCopiesHang(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// Delete does not read all that a tier has which takes long for each answer: it deletes what a state is found by, and says that something may be left.
+func TestCopiesSlowly(t *testing.T) {
+	for _, here := range []bool{true, false} {
+		c := openShared(t)
+		a, b := over(t, c, Options{}), over(t, c, Options{})
+		k := long(60 * stride) // a manifest of 61 pieces
+		id := put(t, a, k, noise(1, 3000)).ID
+		a.settled()
+		keys := a.names.recordKeys(a.names.copyKey(k.Salt), a.states[id])
+		for i := 1; i < len(keys); i += 2 { // so that each of the others is asked for by itself
+			require.NoError(t, c.Delete(ctx, keys[i:i+1]))
+		}
+		s := a
+		if !here {
+			s = b
+		}
+		s.copies.reads = 100 * time.Millisecond
+		c.before = func(op string) {
+			if op == "get" {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		begin := time.Now()
+		require.ErrorIs(t, s.Delete(id), ErrCopies{})
+		require.Less(t, time.Since(begin), time.Second, "30 reads or 61 take 1.5 seconds or more")
+		c.before = nil
+		require.Zero(t, s.Stats().States)
+		_, err := over(t, c, Options{}).Fetch(ctx, k)
+		require.Equal(t, ErrMiss{}, err)
+		_, _, err = over(t, c, Options{}).FetchNearest(ctx, llama, k.Tokens)
+		require.Equal(t, ErrMiss{}, err)
+	}
+}
+
 // What is deleted while it is being copied, or on its way here, does not come back; what is put meanwhile stays; what is evicted while it is
 // copied is no error.
 func TestCopiesMeanwhile(t *testing.T) {

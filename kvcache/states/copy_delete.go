@@ -5,9 +5,13 @@ package states
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
+
+// deleteReads is what Delete may take to read what it has to delete, one record or piece of a manifest after the other.
+const deleteReads = 15 * time.Second
 
 // withCopies calls a function that deletes states here, after one that deletes their copies. Both are done whatever the other returns. there is that
 // there was a copy.
@@ -44,13 +48,19 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 		st = &state{Info: st.Info, chunks: st.chunks}
 	}
 	c.s.mu.Unlock()
+	reading, cancel := context.WithTimeout(ctx, c.reads)
+	defer cancel()
 	if st == nil {
-		st, err = c.manifest(ctx, c.s.names.stateKey(id), func(named ID) bool { return named == id })
+		st, err = c.manifest(reading, c.s.names.stateKey(id), func(named ID) bool { return named == id })
 		if errors.Is(err, ErrMiss{}) { // others of its blocks may be there: without the first of the manifest nothing is found by them
 			return false, c.mover.Delete(ctx, append(c.s.names.manifestKeys(id, 1, 1), c.s.names.stateKey(id)))
 		}
 		if err != nil {
-			return false, errors.Unwrap(err)
+			err = errors.Unwrap(err)
+			if reading.Err() != nil { // as above: the next call would take as long
+				err = errors.Join(err, c.mover.Delete(ctx, append(c.s.names.manifestKeys(id, 1, 1), c.s.names.stateKey(id))))
+			}
+			return false, err
 		}
 		there = true
 	}
@@ -69,7 +79,7 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 	if next, ok := c.s.nextTo(st); ok {
 		c.offer(next)
 	}
-	records, err := c.naming(ctx, id, c.s.names.recordKeys(name, st)[1:])
+	records, err := c.naming(reading, id, c.s.names.recordKeys(name, st)[1:])
 	return there, errors.Join(err, c.mover.Delete(ctx, append(keys, records...)))
 }
 
