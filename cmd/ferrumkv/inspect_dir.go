@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/snapshot/zstd"
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/spf13/cobra"
 )
@@ -65,30 +64,25 @@ func formatOf(dir string) (string, error) {
 }
 
 func inspectStates(cmd *cobra.Command, dir string, key *secretFlag, verify, asJSON bool) error {
-	secret, err := key.read()
+	c, err := lookAtStates(cmd, dir, key, verify)
 	if err != nil {
 		return err
 	}
-	c, err := states.Look(cmd.Context(), dir, states.Options{Secret: secret, Compressor: zstd.Compressor{}}, verify)
-	if err != nil {
-		return err
+	if verify && c.States == nil {
+		return fmt.Errorf("--verify: %s is sealed; give the --secret that it is sealed with", dir)
 	}
 	if asJSON {
-		list := make([]listedState, len(c.States))
-		for i := range c.States {
-			list[i] = listed(&c.States[i])
-		}
 		damaged := map[string]string{}
 		for _, d := range c.Damaged {
 			damaged[d.ID.String()] = d.What
 		}
 		err = writeJSON(cmd.OutOrStdout(), map[string]any{"dir": dir, "version": c.Version, "sealed": c.Sealed, "open": c.InUse, "bytes": c.Bytes,
-			"content": c.Content, "unique": c.Unique, "verified": verify, "states": list, "damaged": damaged})
+			"content": c.Content, "unique": c.Unique, "verified": verify, "states": listedStates(&c), "damaged": damaged})
 	} else {
 		_, err = fmt.Fprint(cmd.OutOrStdout(), textOfStates(&c, verify))
 	}
-	if err == nil && len(c.Damaged) > 0 {
-		err = fmt.Errorf("%s: %s damaged; the program that keeps them will give them up and compute them again", dir, count(len(c.Damaged), "state"))
+	if err == nil {
+		err = damageOf(dir, &c)
 	}
 	return err
 }

@@ -43,6 +43,9 @@ $`, r.stdout)
 	require.NoError(t, os.WriteFile(file, make([]byte, secretBytes), 0o600))
 	dir = keep(t, make([]byte, secretBytes))
 	require.Contains(t, succeeds(t, "inspect", dir).stdout, "give the --secret")
+	require.Nil(t, jsonLines(t, succeeds(t, "inspect", dir, "--json").stdout)[0]["states"])
+	fails(t, []string{"inspect", dir, "--verify"}, "is sealed; give the --secret") // nothing was verified
+	require.Equal(t, exitError, inProcess("inspect", dir, "--verify", "--json").code)
 	require.Contains(t, succeeds(t, "inspect", dir, "--secret", file, "--verify").stdout, "in 3 states")
 }
 

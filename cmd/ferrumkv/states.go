@@ -23,12 +23,12 @@ func newStates() *cobra.Command {
 package kvcache/states. Nothing is lost with a state but the time to compute it again. Tokens
 and salts are never shown.
 
-The directory must not be open in another program; 'ferrumkv inspect DIR' shows one that is.
-list and clear also remove states that have expired or are damaged.`,
+list changes nothing, and a program may have the directory open. clear needs it to be closed,
+and also removes states that have expired or are damaged.`,
 		Example: `  ferrumkv states list DIR
 
   # remove what was not used for 30 days
-  ferrumkv states clear DIR --unused 720h`,
+  ferrumkv states clear DIR --unused 30d`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,26 +53,51 @@ func openStates(dir string, key *secretFlag) (*states.Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, "meta.json")); err != nil {
 		return nil, fmt.Errorf("%s is not a directory of states: %w", dir, err)
 	}
-	return states.Open(dir, states.Options{Bytes: math.MaxInt64, Floor: 1, Secret: secret, Compressor: zstd.Compressor{}, Network: true})
+	s, err := states.Open(dir, states.Options{Bytes: math.MaxInt64, Floor: 1, Secret: secret, Compressor: zstd.Compressor{}, Network: true})
+	if errors.As(err, new(states.ErrInUse)) {
+		return nil, fmt.Errorf("%s is open in a program, which has to end first", dir)
+	}
+	return s, err
+}
+
+// lookAtStates says what a directory has, which a program may have open.
+func lookAtStates(cmd *cobra.Command, dir string, key *secretFlag, verify bool) (states.Contents, error) {
+	secret, err := key.read()
+	if err != nil {
+		return states.Contents{}, err
+	}
+	return states.Look(cmd.Context(), dir, states.Options{Secret: secret, Compressor: zstd.Compressor{}}, verify)
+}
+
+// damageOf is an error where states are damaged.
+func damageOf(dir string, c *states.Contents) error {
+	if len(c.Damaged) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s damaged; the program that keeps them will give them up and compute them again", dir, count(len(c.Damaged), "state"))
 }
 
 // listedState is a state as --json prints it.
 type listedState struct {
-	ID      string     `json:"id"`
-	Model   string     `json:"model"`
-	Engine  string     `json:"engine"`
-	Version string     `json:"version"`
-	Name    string     `json:"name,omitempty"`
-	Tokens  int        `json:"tokens"`
-	Bytes   int64      `json:"bytes"`
-	Parts   []string   `json:"parts"`
-	LastUse time.Time  `json:"last_use"`
-	Expires *time.Time `json:"expires,omitempty"`
-	Pinned  bool       `json:"pinned"`
+	ID       string     `json:"id"`
+	Model    string     `json:"model"`
+	Engine   string     `json:"engine"`
+	Version  string     `json:"version"`
+	Settings string     `json:"settings,omitempty"`
+	Adapter  string     `json:"adapter,omitempty"`
+	Salted   bool       `json:"salted,omitempty"`
+	Name     string     `json:"name,omitempty"`
+	Tokens   int        `json:"tokens"`
+	Bytes    int64      `json:"bytes"`
+	Parts    []string   `json:"parts"`
+	LastUse  time.Time  `json:"last_use"`
+	Expires  *time.Time `json:"expires,omitempty"`
+	Pinned   bool       `json:"pinned"`
 }
 
 func listed(i *states.Info) listedState {
-	l := listedState{ID: i.ID.String(), Model: i.Key.Model, Engine: i.Key.Engine, Version: i.Key.Version, Name: i.Key.Name, Tokens: len(i.Key.Tokens),
+	l := listedState{ID: i.ID.String(), Model: i.Key.Model, Engine: i.Key.Engine, Version: i.Key.Version,
+		Settings: i.Key.Settings, Adapter: i.Key.Adapter, Salted: i.Key.Salt != "", Name: i.Key.Name, Tokens: len(i.Key.Tokens),
 		Bytes: i.Bytes, LastUse: i.Used, Pinned: i.Pinned}
 	for _, p := range i.Parts {
 		l.Parts = append(l.Parts, p.Name)
@@ -83,6 +108,18 @@ func listed(i *states.Info) listedState {
 	return l
 }
 
+// listedStates are those of a directory; nil: they are not known, since it is sealed.
+func listedStates(c *states.Contents) []listedState {
+	if c.States == nil {
+		return nil
+	}
+	list := make([]listedState, len(c.States))
+	for i := range c.States {
+		list[i] = listed(&c.States[i])
+	}
+	return list
+}
+
 func newStatesList() *cobra.Command {
 	var key secretFlag
 	var asJSON bool
@@ -91,22 +128,17 @@ func newStatesList() *cobra.Command {
 		Short: "List the states of a directory, the most recently used first",
 		Args:  oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := openStates(args[0], &key)
+			c, err := lookAtStates(cmd, args[0], &key, false)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			infos, err := s.List()
-			if err != nil {
-				return err
+			if c.States == nil {
+				return fmt.Errorf("%s is sealed; give the --secret that it is sealed with", args[0])
 			}
-			list := make([]listedState, len(infos))
-			for i := range infos {
-				list[i] = listed(&infos[i])
-			}
-			stats := s.Stats()
+			defer func() { err = errors.Join(err, damageOf(args[0], &c)) }()
+			list := listedStates(&c)
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"dir": args[0], "bytes": stats.Bytes, "content": stats.Content, "states": list})
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"dir": args[0], "open": c.InUse, "bytes": c.Bytes, "content": c.Content, "states": list})
 			}
 			var w strings.Builder
 			if len(list) > 0 {
@@ -121,7 +153,11 @@ func newStatesList() *cobra.Command {
 				fmt.Fprintf(&w, "%-12.12s %-12.12s %-20.20s %-20.20s %7d %10s  %s\n",
 					l.ID, cmp.Or(printable(l.Model), "-"), cmp.Or(engine, "-"), cmp.Or(printable(l.Name), "-"), l.Tokens, byteSize(l.Bytes), use)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s%s of %s in %s\n", w.String(), byteSize(stats.Content), count(len(list), "state"), byteSize(stats.Bytes))
+			open := ""
+			if c.InUse {
+				open = ", open now"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s%s of %s in %s%s\n", w.String(), byteSize(c.Content), count(len(list), "state"), byteSize(c.Bytes), open)
 			return err
 		},
 	}
@@ -165,22 +201,26 @@ Pinned states are removed, too. Files that are not the store's stay. There is no
 				return err
 			}
 			before, n := s.Stats().Bytes, 0
+			var failed error
 			for _, i := range infos {
-				if time.Since(i.Used) < unused || cmd.Flags().Changed("salt") && i.Key.Salt != salt {
+				old := !cmd.Flags().Changed("unused") || time.Since(i.Used) >= unused
+				if !old || cmd.Flags().Changed("salt") && i.Key.Salt != salt {
 					continue
 				}
-				if err := s.Delete(i.ID); err != nil {
-					return err
+				switch err := s.Delete(i.ID); {
+				case err == nil:
+					n++
+				case !errors.Is(err, states.ErrMiss{}): // its lifetime is over
+					failed = errors.Join(failed, err)
 				}
-				n++
 			}
 			left := s.Stats().Bytes
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed %s, %s; %s left\n", count(n, "state"), byteSize(before-left), byteSize(left))
-			return err
+			return errors.Join(failed, err)
 		},
 	}
 	key.register(cmd, "the secret that the directory is sealed with")
-	cmd.Flags().DurationVar(&unused, "unused", 0, "remove only states that were not used for a `TIME` such as 720h")
+	cmd.Flags().Var((*age)(&unused), "unused", "remove only states that were not used for a `TIME` such as 30d or 12h")
 	cmd.Flags().StringVar(&salt, "salt", "", "remove only the states of a `SALT`; an empty one is that of states without salt")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/states"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,44 @@ $`, r.stdout)
 		require.Contains(t, succeeds(t, append([]string{"states", "clear", dir, "--salt", "hers"}, given...)...).stdout, "removed 2 states")
 		require.Regexp(t, `removed 1 state, .*; 0 B left`, succeeds(t, append([]string{"states", "clear", dir}, given...)...).stdout)
 	}
+}
+
+// list changes nothing, also where states are damaged, of which it tells, and where a program has the directory open; clear does not while one has.
+func TestStatesLook(t *testing.T) {
+	dir := keep(t, nil)
+	s, err := states.Open(dir, states.Options{Bytes: 1 << 20, Floor: 1, Network: true})
+	require.NoError(t, err)
+	require.Regexp(t, `29\.3 KiB of 3 states in \d\d\.0 KiB, open now\n$`, succeeds(t, "states", "list", dir).stdout)
+	fails(t, []string{"states", "clear", dir}, "is open in a program, which has to end first")
+	require.NoError(t, s.Close())
+	manifests, err := filepath.Glob(filepath.Join(dir, "states", "*"))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(manifests[0], 100))
+	for range 2 {
+		fails(t, []string{"states", "list", dir}, "1 state damaged")
+		require.Equal(t, exitError, inProcess("states", "list", dir, "--json").code)
+	}
+	after, err := filepath.Glob(filepath.Join(dir, "states", "*"))
+	require.NoError(t, err)
+	require.Equal(t, manifests, after)
+	fails(t, []string{"states", "list", keep(t, make([]byte, secretBytes))}, "is sealed; give the --secret")
+}
+
+// clear without --unused removes all, also what a clock that was wrong says was used later than now; --unused is as that of cache clear.
+func TestStatesClearTimes(t *testing.T) {
+	dir := keep(t, nil)
+	manifests, err := filepath.Glob(filepath.Join(dir, "states", "*"))
+	require.NoError(t, err)
+	for i, path := range manifests {
+		at := time.Now().Add(time.Hour)
+		if i == 0 {
+			at = time.Now().Add(-31 * 24 * time.Hour)
+		}
+		require.NoError(t, os.Chtimes(path, at, at))
+	}
+	require.Contains(t, succeeds(t, "states", "clear", dir, "--unused", "32d").stdout, "removed 0 states")
+	require.Contains(t, succeeds(t, "states", "clear", dir, "--unused", "30d").stdout, "removed 1 state,")
+	require.Regexp(t, `removed 2 states, .*; 0 B left`, succeeds(t, "states", "clear", dir).stdout)
 }
 
 // What is no directory of states, is sealed, or is open, is refused, and is as it was.
