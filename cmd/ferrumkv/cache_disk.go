@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -133,8 +134,11 @@ func blocksOfTable(name string, slots int64) (n int) {
 }
 
 // isOpen reports whether a process has a cache open. It asks for a budget in which nothing has room, which package disk refuses after it
-// has tried the lock and before it has written anything.
+// has tried the lock and before it has written anything, but for a lock that is not there, which nobody has then.
 func isOpen(path string) bool {
+	if _, err := os.Lstat(filepath.Join(path, "lock")); errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
 	tier, err := disk.Open(disk.Options{Dir: path, Payload: 1, Bytes: 1, Network: true})
 	if err == nil {
 		_ = tier.Close()

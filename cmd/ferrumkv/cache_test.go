@@ -96,6 +96,12 @@ func TestCacheCountsBlocks(t *testing.T) {
 		c, _ = readDiskCache(disk.Path(dir, n))
 		require.False(t, c.Open)
 		require.Equal(t, []int{5, -1}[i], c.Blocks)
+
+		lock := filepath.Join(disk.Path(dir, n), "lock")
+		require.NoError(t, os.Remove(lock)) // as in a copy of the others
+		c, _ = readDiskCache(disk.Path(dir, n))
+		require.False(t, c.Open)
+		require.NoFileExists(t, lock, "it was looked at only")
 	}
 	require.Contains(t, succeeds(t, "cache", "list", "--disk", dir).stdout, " sealed ")
 }
