@@ -67,6 +67,10 @@ func Missing(dir string) (out []string) {
 			return out
 		}
 		out = append(out, dir)
-		dir = filepath.Dir(dir)
+		above := filepath.Dir(dir)
+		if above == dir { // a volume of Windows that is not there
+			return out
+		}
+		dir = above
 	}
 }
