@@ -121,6 +121,7 @@ func (c *crowd) remove(at int) {
 	}
 	id := c.stores[at].names.id(&k)
 	next, copied := c.stores[at].nextTo(&state{Info: Info{ID: id, Key: k}})
+	copied = copied && c.copies[next] != nil
 	if err := c.stores[at].Delete(id); errors.Is(err, ErrMiss{}) {
 		copied = false
 	} else {

@@ -243,6 +243,27 @@ func TestCopiesDeleted(t *testing.T) {
 	}
 }
 
+// What one store has deleted does not come back by what another one, which has it still, deletes.
+func TestCopiesDeletedElsewhere(t *testing.T) {
+	c := openShared(t)
+	a, b := over(t, c, Options{}), over(t, c, Options{})
+	id := put(t, a, long(600), noise(1, 5000)).ID
+	a.settled()
+	_, err := b.Fetch(ctx, long(600))
+	require.NoError(t, err)
+	other := put(t, b, long(700), noise(2, 5000)).ID
+	b.settled()
+	require.NoError(t, a.Delete(id))
+	require.NoError(t, b.Delete(other))
+	b.settled()
+	_, err = over(t, c, Options{}).Fetch(ctx, long(600))
+	require.Equal(t, ErrMiss{}, err)
+	_, _, err = over(t, c, Options{}).FetchNearest(ctx, llama, long(600).Tokens)
+	require.Equal(t, ErrMiss{}, err)
+	require.Zero(t, c.Stats().Blocks)
+	requireState(t, b, id, noise(1, 5000))
+}
+
 // A lifetime goes on where the copy is, and a pin does not.
 func TestCopiesExpire(t *testing.T) {
 	c := openShared(t)

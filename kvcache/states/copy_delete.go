@@ -77,7 +77,9 @@ func (c *copies) delete(ctx context.Context, id ID) (there bool, err error) {
 		}
 	})
 	if next, ok := c.s.nextTo(st); ok {
-		c.offer(next)
+		if n, _ := c.has(reading, []tier.Key{c.s.names.stateKey(next)}); n > 0 { // else another store may have deleted it
+			c.offer(next)
+		}
 	}
 	records, err := c.naming(reading, id, c.s.names.recordKeys(name, st)[1:])
 	return there, errors.Join(err, c.mover.Delete(ctx, append(keys, records...)))
