@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/internal/bytesize"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -53,7 +52,7 @@ func (s *Store) openCopies() error {
 		return nil
 	}
 	if most, info := int64(filledSize(s.o.sizes.max)+sealedBytes), s.o.Copies.Info(); info.Largest > 0 && info.Largest < most {
-		return badConfig("Copies", "tier %s has payloads of %s at most, and copies have %s; give it larger ones", info.Name, bytesize.String(info.Largest), bytesize.String(most))
+		return badConfig("Copies", "tier %s has payloads of %d bytes at most, and copies have up to %d; give it larger ones", info.Name, info.Largest, most)
 	}
 	mover, err := tier.NewMover([]tier.Tier{s.o.Copies}, s.o.mover)
 	if err != nil {
