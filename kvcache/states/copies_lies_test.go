@@ -145,6 +145,53 @@ func TestCopiesLarge(t *testing.T) {
 	require.ErrorContains(t, err, "65535 bytes at most, and copies have up to 65576") // in KiB they are the same
 }
 
+// A fetch that is under way brings what it finds, whatever else is deleted meanwhile, and not what is deleted itself.
+func TestCopiesDeleteOthers(t *testing.T) {
+	for _, what := range []string{"another", "another's", "it", "all"} {
+		c := openShared(t)
+		a, b := over(t, c, Options{}), over(t, c, Options{})
+		id := put(t, a, long(600), noise(1, 3000)).ID
+		his := long(300)
+		his.Salt = "his"
+		other := put(t, b, his, noise(2, 3000)).ID
+		a.settled()
+		b.settled()
+		var once sync.Once
+		inside, going := make(chan struct{}), make(chan struct{})
+		c.before = func(op string) {
+			if op == "get" {
+				once.Do(func() { close(inside); <-going })
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Fetch(ctx, long(600))
+			done <- err
+		}()
+		<-inside
+		var err error
+		switch what {
+		case "another":
+			_, err = b.deleteAll(func(st *state) bool { return st.ID == other })
+		case "another's":
+			_, err = b.deleteAll(func(st *state) bool { return st.Key.Salt == "his" })
+		case "it":
+			_, err = b.deleteAll(func(st *state) bool { return st.ID == id })
+		case "all":
+			_, err = b.deleteAll(func(st *state) bool { return st.Key.Salt == "a" })
+		}
+		require.NoError(t, err)
+		close(going)
+		if what == "it" || what == "all" {
+			require.Equal(t, ErrMiss{}, <-done, what)
+			continue
+		}
+		require.NoError(t, <-done, what)
+		requireState(t, b, id, noise(1, 3000))
+		requireTidy(t, b)
+	}
+}
+
 type tierWith struct {
 	tier.Tier
 	info tier.Info

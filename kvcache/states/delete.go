@@ -32,9 +32,8 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 	}
 	defer s.leave()
 	s.mu.Lock()
-	s.deletions++
-	for st := range s.fetching {
-		st.gone = st.gone || which(st)
+	for a := range s.fetching {
+		a.deleted(which)
 	}
 	for _, st := range s.states {
 		if err == nil && which(st) {

@@ -70,28 +70,51 @@ func (s *Store) fetch(ctx context.Context, find func() (*state, int, error)) (In
 		return Info{}, 0, err
 	}
 	defer s.leave()
+	a := &arrival{}
 	s.mu.Lock()
-	epoch := s.deletions
+	if s.fetching == nil {
+		s.fetching = map[*arrival]struct{}{}
+	}
+	s.fetching[a] = struct{}{}
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.fetching, a)
+	}()
 	st, n, err := find()
 	if err != nil {
 		return Info{}, 0, err
 	}
 	s.mu.Lock()
-	if epoch != s.deletions { // it may be what was deleted
-		s.mu.Unlock()
+	a.found(st)
+	gone := st.gone
+	s.mu.Unlock()
+	if gone {
 		return Info{}, 0, ErrMiss{}
 	}
-	if s.fetching == nil {
-		s.fetching = map[*state]struct{}{}
-	}
-	s.fetching[st] = struct{}{}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.fetching, st)
-	}()
 	info, err := s.takeIn(ctx, st)
 	return info, n, err
+}
+
+// arrival is a copy on its way here. It is gone where it is deleted meanwhile. The store's lock guards it.
+type arrival struct {
+	st      *state              // nil: it has not been found yet
+	without []func(*state) bool // what was deleted until then
+}
+
+func (a *arrival) found(st *state) {
+	a.st = st
+	for _, which := range a.without {
+		a.deleted(which)
+	}
+	a.without = nil
+}
+
+func (a *arrival) deleted(which func(*state) bool) {
+	if a.st == nil {
+		a.without = append(a.without, which)
+	} else if which(a.st) {
+		a.st.gone = true
+	}
 }

@@ -38,8 +38,7 @@ type Store struct {
 
 	making sync.Mutex // held, without the lock, by what makes room
 
-	deletions uint64              // calls of Delete and Clear
-	fetching  map[*state]struct{} // copies on their way here
+	fetching map[*arrival]struct{}
 }
 
 // Open opens a directory for this process alone, and creates it if it does not exist. The caller closes the store. Open removes what a crash left
