@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/ferrumkv/ferrumkv/internal/files"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
@@ -66,7 +67,7 @@ func (s *Store) lookMeta() (m meta, err error) {
 	b, err := readFile(path, metaLargest)
 	var why files.ErrRefused
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return m, badConfig("dir", "%s has no %s, and is no directory of states; name one that a program keeps states in", s.dir, metaName)
 	case errors.Is(err, errLength):
 		return m, badConfig(metaName, "%s has more than %d bytes, and is not that of states; name another directory", path, metaLargest)

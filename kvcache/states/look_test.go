@@ -127,7 +127,9 @@ func TestLookRefuses(t *testing.T) {
 		require.ErrorIs(t, err, ErrConfig{})
 		require.Regexp(t, "name (one|another)|choose another", err.Error())
 	}
-	_, err := Look(ctx, filepath.Join(dir, "none"), Options{}, false)
+	_, err := Look(ctx, filepath.Join(dir, metaName), Options{}, false)
+	require.ErrorIs(t, err, ErrConfig{}, "a file")
+	_, err = Look(ctx, filepath.Join(dir, "none"), Options{}, false)
 	require.ErrorIs(t, err, ErrConfig{})
 	_, err = os.Stat(filepath.Join(dir, "none"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
