@@ -188,7 +188,48 @@ func TestCopiesDeleteOthers(t *testing.T) {
 		}
 		require.NoError(t, <-done, what)
 		requireState(t, b, id, noise(1, 3000))
+		b.clean() // as at the end of Delete
 		requireTidy(t, b)
+	}
+}
+
+// A Delete or Clear that waits for the tier when the store is closed is done to its end, and Close waits for it.
+func TestCopiesDeleteAndClose(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		c := openShared(t)
+		s := over(t, c, Options{})
+		id := put(t, s, long(600), noise(1, 3000)).ID
+		s.settled()
+		var once sync.Once
+		inside, going := make(chan struct{}), make(chan struct{})
+		c.before = func(op string) {
+			if op == "delete" || op == "clear" {
+				once.Do(func() { close(inside); <-going })
+			}
+		}
+		deleted, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			var err error
+			if all {
+				_, err = s.Clear("a")
+			} else {
+				err = s.Delete(id)
+			}
+			deleted <- err
+		}()
+		<-inside
+		go func() { closed <- s.Close() }()
+		for closing := false; !closing; time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			closing = !s.opened
+			s.mu.Unlock()
+		}
+		close(going)
+		require.NoError(t, <-deleted)
+		require.NoError(t, <-closed)
+		s = open(t, s.dir, Options{})
+		require.Zero(t, s.Stats().States)
+		require.NoError(t, s.Close())
 	}
 }
 

@@ -13,17 +13,17 @@ import (
 // deleteReads is what Delete may take to read what it has to delete, one record or piece of a manifest after the other.
 const deleteReads = 15 * time.Second
 
-// withCopies calls a function that deletes states here, after one that deletes their copies. Both are done whatever the other returns. there is that
-// there was a copy.
+// withCopies calls a function that deletes states here, after one that deletes their copies, if there may be any. Both are done whatever the other
+// returns. there is that there was a copy.
 func (s *Store) withCopies(op string, copied func(context.Context) (bool, error), here func() (int, error)) (n int, there bool, err error) {
-	if s.copies == nil {
-		n, err = here()
-		return n, false, err
-	}
 	if err := s.enter(op); err != nil {
 		return 0, false, err
 	}
 	defer s.leave()
+	if s.copies == nil {
+		n, err = here()
+		return n, false, err
+	}
 	s.copies.alone(func() {
 		var e error
 		if there, e = copied(context.Background()); e != nil {

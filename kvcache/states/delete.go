@@ -26,11 +26,8 @@ func (s *Store) Clear(salt string) (int, error) {
 	return n, err
 }
 
+// deleteAll removes states. The caller has entered.
 func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
-	if err := s.enter("delete"); err != nil {
-		return 0, err
-	}
-	defer s.leave()
 	s.mu.Lock()
 	for a := range s.fetching {
 		a.deleted(which)
