@@ -149,6 +149,9 @@ func newStatesList() *cobra.Command {
 				if l.Pinned {
 					use += ", pinned"
 				}
+				if l.Expires != nil {
+					use += ", until " + l.Expires.Format("2006-01-02 15:04")
+				}
 				engine := strings.TrimSpace(printable(l.Engine) + " " + printable(l.Version))
 				fmt.Fprintf(&w, "%-12.12s %-12.12s %-20.20s %-20.20s %7d %10s  %s\n",
 					l.ID, cmp.Or(printable(l.Model), "-"), cmp.Or(engine, "-"), cmp.Or(printable(l.Name), "-"), l.Tokens, byteSize(l.Bytes), use)
