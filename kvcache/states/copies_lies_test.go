@@ -82,6 +82,38 @@ func TestCopiesLie(t *testing.T) {
 	}
 }
 
+// What a tier writes to the memory of a call that has returned is not stored.
+func TestCopiesWrittenLater(t *testing.T) {
+	for _, o := range []Options{{}, {Secret: secret}} {
+		c := openShared(t)
+		var mu sync.Mutex
+		var lent [][]byte
+		on := quick
+		on.create = func(path string) (*os.File, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, b := range lent {
+				b[len(b)/3] ^= 1
+			}
+			return quick.create(path)
+		}
+		a := over(t, c, o)
+		o.disk = &on
+		b := over(t, c, o)
+		content := noise(1, 60_000) // one call of the tier
+		id := put(t, a, long(600), content).ID
+		a.settled()
+		c.got = func(b *tier.Block) {
+			mu.Lock()
+			defer mu.Unlock()
+			lent = append(lent, b.Bytes)
+		}
+		_, err := b.Fetch(ctx, long(600))
+		require.NoError(t, err)
+		requireState(t, b, id, content)
+	}
+}
+
 // Records and manifests with large numbers take no memory, and others' do not pass.
 func TestCopiesForged(t *testing.T) {
 	k := long(300)

@@ -3,6 +3,7 @@
 package states
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -129,16 +130,18 @@ func (r *copyReader) here(c chunk) *held {
 
 // load reads chunks from the tier, and returns the first one.
 func (r *copyReader) load(list []chunk) ([]byte, error) {
-	keys, bytes := make([]tier.Key, len(list)), make([]int, len(list))
+	keys, sizes := make([]tier.Key, len(list)), make([]int, len(list))
 	for i, c := range list {
-		keys[i], bytes[i] = r.name.chunk(c.Sum), c.Bytes
+		keys[i], sizes[i] = r.name.chunk(c.Sum), c.Bytes
 	}
 	r.w.close() // as in copyChunks
-	got, err := r.s.copies.load(r.ctx, keys, bytes)
+	got, err := r.s.copies.load(r.ctx, keys, sizes)
 	if r.have == nil {
 		r.have = map[sum][]byte{}
 	}
 	for i, plain := range got {
+		plain = bytes.Clone(plain) // the tier may write to what it was lent
+		got[i] = plain
 		if sum := r.w.sum(plain); subtle.ConstantTimeCompare(sum[:], list[i].Sum[:]) == 0 {
 			if e := r.s.copies.wrong(r.ctx, keys[i], "has other bytes"); i == 0 {
 				return nil, ErrCopies{"fetch", e}
