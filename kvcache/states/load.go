@@ -63,7 +63,7 @@ func (s *Store) load() error {
 	if err := s.reserve(0); err != nil && !errors.Is(err, ErrFull{}) {
 		return err
 	}
-	s.tidy(resting)
+	s.tidy(resting, map[*pack]bool{})
 	return nil
 }
 

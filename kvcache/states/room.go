@@ -51,6 +51,7 @@ func (s *Store) reserve(n int64) error {
 	s.mu.Lock()
 	before := s.used
 	s.mu.Unlock()
+	tried := map[*pack]bool{} // since the last state went: one that cannot be rewritten must not keep the next from going
 	for share := int64(pressing); ; {
 		s.mu.Lock()
 		full := s.claim(n, s.packBytes, free+before-s.used) // which some file systems give back later
@@ -58,18 +59,18 @@ func (s *Store) reserve(n int64) error {
 		if full == nil {
 			return nil
 		}
-		if s.tidy(share) {
+		if s.tidy(share, tried) {
 			continue
 		}
 		if gone, err := s.evict(); err != nil {
 			return err
-		} else if gone {
-			continue
+		} else if !gone {
+			if share == every {
+				return full
+			}
+			share = every
 		}
-		if share == every {
-			return full
-		}
-		share = every
+		clear(tried)
 	}
 }
 

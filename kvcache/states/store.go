@@ -169,7 +169,7 @@ func (s *Store) leave() {
 // clean is tidy of what has become dead.
 func (s *Store) clean() {
 	for s.isUntidy() && s.making.TryLock() { // else who has it does it
-		s.tidy(resting)
+		s.tidy(resting, map[*pack]bool{})
 		s.making.Unlock()
 	}
 }

@@ -13,10 +13,9 @@ type dead struct {
 	bytes int64
 }
 
-// tidy removes what is dead, and rewrites packs of which a share is. It reports whether it got any bytes back. The caller has s.making and not the
-// lock: others find and read meanwhile.
-func (s *Store) tidy(share int64) bool {
-	tried := map[*pack]bool{}
+// tidy removes what is dead, and rewrites packs of which a share is, but for those that were tried, to which it adds. It reports whether it got any
+// bytes back, if only those of a rewriting that failed. The caller has s.making and not the lock: others find and read meanwhile.
+func (s *Store) tidy(share int64, tried map[*pack]bool) bool {
 	for got := false; ; {
 		if s.sweep() {
 			got = true

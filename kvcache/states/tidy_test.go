@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -137,5 +138,36 @@ func TestTwice(t *testing.T) {
 	require.Len(t, s.packs, 1)
 	for p := range packsOf(s, put(t, s, numbered(2), noise(2, 100)).ID) {
 		require.Equal(t, was.number+2, p.number, "no name is used twice")
+	}
+}
+
+// Where packs cannot be rewritten, as on a file system that syncs no files, a Put that needs room has states go instead, and ends.
+func TestRoomWithoutRewriting(t *testing.T) {
+	on, fails := quick, false
+	on.flush = func(*os.File) error {
+		if fails {
+			return errDisk
+		}
+		return nil
+	}
+	s := open(t, t.TempDir()+"/d", Options{Bytes: 64 * blockBytes, disk: &on})
+	whole, other := noise(1, 20*blockBytes), noise(3, 40*blockBytes)
+	put(t, s, numbered(1), whole)
+	put(t, s, numbered(2), whole[:13*blockBytes])
+	fails = true
+	require.NoError(t, s.Delete(namer{}.id(ptr(numbered(1)))))
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Put(ctx, numbered(3), PutOptions{}, sources([][]byte{other})...)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+		requireState(t, s, namer{}.id(ptr(numbered(3))), other)
+		require.False(t, has(t, s, 2))
+		requireTidy(t, s)
+	case <-time.After(20 * time.Second):
+		t.Fatal("it rewrites without end")
 	}
 }
