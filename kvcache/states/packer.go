@@ -18,6 +18,7 @@ type packer struct {
 	known   map[sum]bool        // likewise
 	bytes   int64               // likewise, of chunks and entries
 	counted int64               // that were reserved for it
+	failure error               // of a write, of which a part may be in it
 }
 
 // atOnce is the most bytes that are reserved at once, where there is much room: to look takes time.
@@ -51,6 +52,7 @@ func (p *packer) append(e entry, b []byte) (written bool, err error) {
 		}
 	}
 	if err := p.s.o.disk.write(p.draft.file, b); err != nil {
+		p.failure = err
 		return false, err
 	}
 	p.entries, p.known[e.Sum], p.bytes = append(p.entries, e), true, p.bytes+more
@@ -76,8 +78,8 @@ func (p *packer) close() error {
 
 // finish makes the draft a pack, and the places in it those of its chunks, where they have none or this one takes theirs. The caller has p.mu.
 func (p *packer) finish() error {
-	if p.draft == nil {
-		return nil
+	if p.draft == nil || p.failure != nil {
+		return p.failure
 	}
 	s := p.s
 	b, err := encodeIndex(p.entries, p.draft.path, s.sealer)
