@@ -103,7 +103,7 @@ func (p *packer) finish() error {
 	s.packs[to] = true
 	for at, i := int64(0), 0; i < len(p.entries) && err == nil; i++ {
 		e := p.entries[i]
-		if h := s.chunks[e.Sum]; h != nil && (h.pack == nil || e.heals || h.pack == p.from) {
+		if h := s.chunks[e.Sum]; h != nil && (h.pack == p.from || e.heals) {
 			s.move(h, place{to, at, e.stored})
 		}
 		at += int64(e.stored)

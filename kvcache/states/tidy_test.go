@@ -1,6 +1,7 @@
 package states
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -170,4 +171,32 @@ func TestRoomWithoutRewriting(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it rewrites without end")
 	}
+}
+
+// A chunk that is put again while a pack is rewritten is the one that was put, and not the one that was copied there, which nobody has verified.
+func TestPutWhileRewritten(t *testing.T) {
+	on, meanwhile := quick, func() {}
+	on.flush = func(*os.File) error { meanwhile(); return nil }
+	s := open(t, t.TempDir()+"/d", Options{disk: &on})
+	whole := noise(1, 60_000)
+	all, part := put(t, s, numbered(1), whole), put(t, s, numbered(2), whole[:8000])
+	first := s.states[part.ID].chunks[0][0]
+	flip(t, s, first.Sum)
+	goes, done := make(chan struct{}), make(chan error, 1)
+	meanwhile = func() {
+		meanwhile = func() {}
+		require.NoError(t, s.Delete(part.ID))
+		written := s.Stats().Written
+		go func() {
+			ends := readerFunc(func([]byte) (int, error) { <-goes; return 0, io.EOF })
+			_, err := s.Put(ctx, numbered(2), PutOptions{}, Source{names[0], bytes.NewReader(whole[:first.Bytes])}, Source{names[1], ends})
+			done <- err
+		}()
+		require.Eventually(t, func() bool { return s.Stats().Written > written }, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, s.Delete(all.ID))
+	close(goes)
+	require.NoError(t, <-done)
+	requireState(t, s, part.ID, whole[:first.Bytes], nil)
+	requireTidy(t, s)
 }
