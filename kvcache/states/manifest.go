@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/seal"
@@ -18,6 +19,9 @@ const (
 	chunkEntry    = sha256.Size + 4
 	mostParts     = 1 << 10
 )
+
+// lastTime is the last that a manifest can say: in the year 2262.
+var lastTime = time.Unix(0, math.MaxInt64)
 
 // append appends the key as manifests have it.
 func (k *Key) append(b []byte) []byte {

@@ -114,7 +114,9 @@ func (s *Store) commit(st *state, o PutOptions) (_ Info, before *state, _ error)
 	s.mu.Unlock()
 	st.Used = st.Stored
 	if o.TTL > 0 {
-		st.Expires = st.Stored.Add(o.TTL)
+		if st.Expires = st.Stored.Add(o.TTL); st.Expires.After(lastTime) {
+			st.Expires = lastTime
+		}
 	} else if o.fetched != nil {
 		st.Expires = o.fetched.Expires
 	}

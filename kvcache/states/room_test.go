@@ -1,6 +1,7 @@
 package states
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -104,6 +105,17 @@ func TestLifetime(t *testing.T) {
 	require.True(t, has(t, s, 2))
 	require.Equal(t, uint64(1), s.Stats().Expired)
 	requireTidy(t, s)
+}
+
+// The longest lifetime that can be asked for has not ended when the directory is opened again.
+func TestLongLifetime(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	info, err := s.Put(ctx, numbered(1), PutOptions{TTL: math.MaxInt64}, sources([][]byte{noise(1, 1000)})...)
+	require.NoError(t, err)
+	s = reopen(t, s, Options{})
+	found, err := s.Find(numbered(1))
+	require.NoError(t, err)
+	require.True(t, info.Expires.Equal(found.Expires))
 }
 
 // What is being read stays until it is read, whatever becomes of it.
