@@ -162,6 +162,7 @@ func (s *state) whole(stored map[sum]there) bool {
 func (s *Store) admit(st *state, stored map[sum]there) {
 	s.states[st.ID] = st
 	s.index.add(st)
+	s.willExpire(st)
 	s.used += st.size
 	st.each(func(c chunk) {
 		if h := s.take(c.Sum); h.pack == nil {

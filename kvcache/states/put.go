@@ -141,6 +141,7 @@ func (s *Store) commit(st *state, o PutOptions) (_ Info, before *state, _ error)
 	}
 	s.states[st.ID] = st
 	s.index.add(st)
+	s.willExpire(st)
 	s.stats.Put++
 	return st.Info, before, nil
 }

@@ -1,6 +1,9 @@
 package states
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // claim counts bytes that are about to be written, if there is room for them beside what is to be left. The caller has the lock.
 func (s *Store) claim(n, leave, free int64) error {
@@ -97,15 +100,30 @@ func (s *Store) evict() (bool, error) {
 // expire forgets the states whose lifetime is over. The caller has the lock.
 func (s *Store) expire() error {
 	now := s.o.now()
+	if s.expires.IsZero() || now.Before(s.expires) {
+		return nil // without a look at each: every call comes here
+	}
+	was := s.expires
+	s.expires = time.Time{}
 	for _, st := range s.states {
-		if !st.Expires.IsZero() && !now.Before(st.Expires) {
-			if err := s.forget(st); err != nil {
-				return err
-			}
-			s.stats.Expired++
+		if st.Expires.IsZero() || now.Before(st.Expires) {
+			s.willExpire(st)
+			continue
 		}
+		if err := s.forget(st); err != nil {
+			s.expires = was
+			return err
+		}
+		s.stats.Expired++
 	}
 	return nil
+}
+
+// willExpire notes when expire has to look at a state. The caller has the lock.
+func (s *Store) willExpire(st *state) {
+	if !st.Expires.IsZero() && (s.expires.IsZero() || st.Expires.Before(s.expires)) {
+		s.expires = st.Expires
+	}
 }
 
 // forget removes a state: its manifest, and the chunks that no other has, once nobody reads it. After an error it is as before. The caller

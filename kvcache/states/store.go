@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/files"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
@@ -26,6 +27,7 @@ type Store struct {
 	calls      int        // that run
 	idle       *sync.Cond // calls is 0
 	states     map[ID]*state
+	expires    time.Time // no state does before; zero: none does
 	index      index
 	chunks     map[sum]*held
 	packs      map[*pack]bool
