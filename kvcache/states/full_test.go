@@ -104,25 +104,31 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A pack of which a chunk was written by half is never finished, whoever goes on with it: places in it are not where they would be said to be.
-func TestHalfWritten(t *testing.T) {
-	f := &faults{on: quick, happen: fails}
-	s := open(t, t.TempDir()+"/d", Options{disk: f.disk(), Bytes: 64 * blockBytes})
-	to, w := &packer{s: s, reserve: s.reserve}, s.work("a")
-	defer s.release(w)
-	keep := func(n uint64) error {
-		_, err := s.keep(w, to, noise(n, 1000), make([]byte, 1000))
-		return err
+// A pack of which a chunk was written by half, or that could not be finished, is never finished, whoever goes on with it: places in it are not where
+// they would be said to be. All are told the same reason.
+func TestFailedPack(t *testing.T) {
+	for at := 2; ; at++ {
+		f := &faults{on: quick, happen: fails}
+		s := open(t, t.TempDir()+"/d", Options{disk: f.disk(), Bytes: 64 * blockBytes})
+		to, w := &packer{s: s, reserve: s.reserve}, s.work("a")
+		f.done, f.at = 0, at
+		failed := false
+		for n := range uint64(12) { // of which two packs are made
+			_, err := s.keep(w, to, noise(n, 1000), make([]byte, 1000))
+			if failed = failed || err != nil; failed {
+				require.ErrorIs(t, err, errDisk)
+			}
+		}
+		s.release(w)
+		if !failed {
+			require.Greater(t, at, 12)
+			return
+		}
+		packs := len(s.packs)
+		require.ErrorIs(t, to.close(), errDisk)
+		to.abandon()
+		require.Len(t, s.packs, packs)
 	}
-	require.NoError(t, keep(1))
-	f.at = f.done + 1
-	require.ErrorIs(t, keep(2), errDisk)
-	for n := uint64(3); n < 10; n++ { // as another goroutine of the same Put, until there would be a new pack
-		_ = keep(n)
-	}
-	require.ErrorIs(t, to.close(), errDisk)
-	to.abandon()
-	require.Empty(t, s.packs)
 }
 
 // A Delete that fails leaves the state, and can be called again; likewise Pin.

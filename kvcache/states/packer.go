@@ -18,45 +18,50 @@ type packer struct {
 	known   map[sum]bool        // likewise
 	bytes   int64               // likewise, of chunks and entries
 	counted int64               // that were reserved for it
-	failure error               // of a write, of which a part may be in it
+	failure error               // of append
 }
 
 // atOnce is the most bytes that are reserved at once, where there is much room: to look takes time.
 const atOnce = 1 << 20
 
-// append stores what a pack has of a chunk that the caller has taken, but where the draft has it.
+// append stores what a pack has of a chunk that the caller has taken, but where the draft has it. After an error all calls have that error: the draft may
+// have a part of a chunk, or be closed.
 func (p *packer) append(e entry, b []byte) (written bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known[e.Sum] {
-		return false, nil
+	if p.failure != nil || p.known[e.Sum] {
+		return false, p.failure
 	}
+	p.failure = p.add(e, b)
+	return p.failure == nil, p.failure
+}
+
+func (p *packer) add(e entry, b []byte) error {
 	e.stored = len(b)
 	more := place{stored: e.stored}.cost()
 	if p.draft != nil && p.s.whole(p.bytes+more) > p.s.packBytes {
 		if err := p.finish(); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if n := p.s.whole(p.bytes+more) - p.counted; n > 0 {
 		if more := min(p.bytes, atOnce) / blockBytes * blockBytes; more > n && p.s.ahead(more) {
 			n = more
 		} else if err := p.reserve(n); err != nil {
-			return false, err
+			return err
 		}
 		p.counted += n
 	}
 	if p.draft == nil {
 		if err := p.begin(); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := p.s.o.disk.write(p.draft.file, b); err != nil {
-		p.failure = err
-		return false, err
+		return err
 	}
 	p.entries, p.known[e.Sum], p.bytes = append(p.entries, e), true, p.bytes+more
-	return true, nil
+	return nil
 }
 
 func (p *packer) begin() (err error) {
