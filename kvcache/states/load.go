@@ -29,11 +29,11 @@ func (s *Store) load() error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(s.dir, "states", e.Name())
-		if isUnfinished(e.Name(), isSum) {
+		if e.Type().IsRegular() && isUnfinished(e.Name(), isSum) {
 			s.dead = append(s.dead, dead{path, 0})
 			continue
 		}
-		if !isSum(e.Name()) {
+		if e.IsDir() || !isSum(e.Name()) {
 			continue
 		}
 		st, err := s.readManifest(path, e)
