@@ -93,6 +93,9 @@ func (o *Options) measured(dir string) error {
 	if o.Floor == 0 {
 		o.Floor = min(total/20, 4<<30)
 	}
+	if o.Floor > 0 && o.Floor >= total { // else all states would go for it
+		return badConfig("Floor", "a floor of %s is all of the file system, which has %s; lower it", bytesize.String(o.Floor), bytesize.String(total))
+	}
 	if o.Bytes < 4*blockBytes {
 		return badConfig("Bytes", "a budget of %s has no room for a state; raise it", bytesize.String(o.Bytes))
 	}

@@ -85,6 +85,19 @@ func TestFloor(t *testing.T) {
 	requireTidy(t, s)
 }
 
+// A floor that no file system of this size can have is refused, and nothing goes for it.
+func TestFloorOfAll(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	info := put(t, s, numbered(1), noise(1, 1000))
+	require.NoError(t, s.Close())
+	for _, floor := range []int64{1 << 51, math.MaxInt64} {
+		_, err := Open(s.dir, Options{Floor: floor, disk: &quick, Network: true})
+		require.ErrorIs(t, err, ErrConfig{})
+		require.Equal(t, "Floor", err.(ErrConfig).Field)
+	}
+	requireState(t, open(t, s.dir, Options{}), info.ID, noise(1, 1000))
+}
+
 // A lifetime ends, also while nobody has the directory open, and pinned or not.
 func TestLifetime(t *testing.T) {
 	c := newClock()
