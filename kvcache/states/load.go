@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,6 +43,11 @@ func (s *Store) load() error {
 		}
 		if st == nil || !st.whole(found.stored) {
 			s.stats.Damaged++
+			s.dead = append(s.dead, dead{path, 0})
+			continue
+		}
+		if st.Bytes > s.o.Bytes && !st.Pinned { // of another budget
+			s.stats.Evicted++
 			s.dead = append(s.dead, dead{path, 0})
 			continue
 		}
@@ -139,7 +145,7 @@ func (s *Store) readManifest(path string, e os.DirEntry) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := decodeManifest(b, ID(parseSum(e.Name())), s.sealer, s.names, s.o.Bytes, s.o.sizes.max)
+	st, err := decodeManifest(b, ID(parseSum(e.Name())), s.sealer, s.names, math.MaxInt64, s.o.sizes.max)
 	if err != nil {
 		return nil, nil
 	}

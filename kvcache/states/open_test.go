@@ -161,7 +161,7 @@ func TestForgedManifest(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, forged(manifestMagic, body), 0o600))
 	s = reopen(t, s, Options{Bytes: 1 << 20})
 	require.Equal(t, 1, s.Stats().States)
-	require.Equal(t, uint64(1), s.Stats().Damaged)
+	require.Equal(t, uint64(1), s.Stats().Evicted)
 	require.NoFileExists(t, path)
 }
 

@@ -20,8 +20,8 @@ type Compressor interface {
 // Options configures Open and Look. The zero value selects the defaults.
 type Options struct {
 	// Bytes is the budget: the most bytes that the files take, and that the parts of one state may have together. 0 means a tenth of the file
-	// system. It may change from one Open to the next; states that do not fit into a smaller budget are evicted. A thirty-second of it, at most
-	// 64 MiB, is reserved for rewriting packs.
+	// system. It may change from one Open to the next; states that do not fit into a smaller budget are evicted, unless they are pinned. A
+	// thirty-second of it, at most 64 MiB, is reserved for rewriting packs.
 	Bytes int64
 	// Floor is the number of bytes of the file system that are left free. 0 means a twentieth of the file system, at most 4 GiB.
 	Floor int64

@@ -65,6 +65,21 @@ func TestBudget(t *testing.T) {
 	requireTidy(t, s)
 }
 
+// A state that has more bytes than a smaller budget goes when the directory is opened, and was not damaged; one that is pinned stays.
+func TestLargerThanTheBudget(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	content := make([]byte, 300_000)
+	put(t, s, numbered(1), content)
+	pinned, err := s.Put(ctx, numbered(2), PutOptions{Pin: true}, sources([][]byte{content})...)
+	require.NoError(t, err)
+	s = reopen(t, s, Options{Bytes: 200_000})
+	require.False(t, has(t, s, 1))
+	requireState(t, s, pinned.ID, content)
+	require.Equal(t, uint64(1), s.Stats().Evicted)
+	require.Zero(t, s.Stats().Damaged)
+	requireTidy(t, s)
+}
+
 // The floor stays free, whoever takes the room.
 func TestFloor(t *testing.T) {
 	c, free := newClock(), int64(100*blockBytes)
