@@ -151,6 +151,19 @@ func TestFailures(t *testing.T) {
 	requireTidy(t, s)
 }
 
+// A pack that cannot be removed goes with a later call, whichever it is.
+func TestRemovedLater(t *testing.T) {
+	f := &faults{on: quick, happen: func(change) error { return errDisk }}
+	s := open(t, t.TempDir()+"/d", Options{disk: f.disk()})
+	info := put(t, s, numbered(1), noise(1, 1000))
+	f.at = f.done + 2 // after the manifest
+	require.NoError(t, s.Delete(info.ID))
+	require.Len(t, s.dead, 1)
+	require.False(t, has(t, s, 1))
+	requireTidy(t, s)
+	require.Zero(t, s.Stats().Bytes)
+}
+
 // A context that ends between two chunks ends a call there, as any other failure does.
 func TestCancelled(t *testing.T) {
 	f := &faults{on: quick}

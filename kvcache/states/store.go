@@ -168,9 +168,9 @@ func (s *Store) leave() {
 	}
 }
 
-// clean is tidy of what has become dead.
+// clean is tidy of what has become dead, or could not be removed before.
 func (s *Store) clean() {
-	for s.isUntidy() && s.making.TryLock() { // else who has it does it
+	for again := false; s.isUntidy(again) && s.making.TryLock(); again = true { // else who has it does it
 		s.tidy(resting, map[*pack]bool{})
 		s.making.Unlock()
 	}

@@ -29,10 +29,11 @@ func (s *Store) tidy(share int64, tried map[*pack]bool) bool {
 	}
 }
 
-func (s *Store) isUntidy() bool {
+// isUntidy reports whether there is something for tidy; again: since the last time.
+func (s *Store) isUntidy(again bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.untidy
+	return s.untidy || !again && len(s.dead) > 0
 }
 
 // sweep removes what is dead. What cannot be removed is tried the next time, and counted until then.
