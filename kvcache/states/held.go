@@ -106,8 +106,8 @@ func (s *Store) read(w *coder, c chunk, h *held, dst []byte, compared bool) erro
 			why = "is missing"
 		case errors.Is(err, errLength):
 			why = "is behind the end of its pack"
-		case errors.As(err, &refused):
-			why = "is in no file of the store: " + refused.What
+		case errors.As(err, &refused): // such as by its mode, which was changed and can be changed back
+			return ErrConfig{"packs", refused.What}
 		case err != nil:
 			return err
 		case why == "":

@@ -12,7 +12,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A pipe or a link in the place of a file is refused by name, or has no chunk: it is neither waited for, nor followed, nor written through.
+// A pack that a backup has linked, or whose mode was changed, is refused by name, and nothing is given up for it.
+func TestRefusedPack(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	info := put(t, s, numbered(1), noise(1, 200))
+	path := s.chunks[s.states[info.ID].chunks[0][0].Sum].pack.path
+	refused := func() {
+		_, err := s.Get(ctx, info.ID, nil)
+		require.ErrorIs(t, err, ErrConfig{})
+		require.ErrorContains(t, err, path)
+	}
+	require.NoError(t, os.Link(path, path+".backup"))
+	refused()
+	require.NoError(t, os.Remove(path+".backup"))
+	require.NoError(t, os.Chmod(path, 0o644))
+	refused()
+	require.NoError(t, os.Chmod(path, 0o600))
+	requireState(t, s, info.ID, noise(1, 200))
+}
+
+// A pipe or a link in the place of a file is refused by name: it is neither waited for, nor followed, nor written through.
 func TestPlanted(t *testing.T) {
 	for what, plant := range map[string]func(path, other string) error{
 		"named pipe":    func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
