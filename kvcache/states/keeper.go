@@ -124,7 +124,7 @@ func (k *keeper) keep(ctx context.Context, b *batch, g *kept) {
 // wait ends it, and gives the state the chunks that were stored, in their order: all or, after an error, some.
 func (k *keeper) wait() error {
 	k.all.Wait()
-	for range k.made {
+	for len(k.free) > 0 { // all that were made, but for that of a reader that panics
 		b := <-k.free
 		k.s.release(b.w)
 		k.s.batches.Put(b)

@@ -2,6 +2,7 @@ package states
 
 import (
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -81,14 +82,27 @@ func checkPut(k *Key, o PutOptions, parts []Source) error {
 // putParts stores the chunks of the parts.
 func (s *Store) putParts(ctx context.Context, st *state, parts []Source) error {
 	k := newKeeper(s, st)
+	read := false
+	defer func() {
+		if !read { // a reader panics, and whoever recovers finds the store as it was
+			_ = k.fail(errPanic)
+			_ = k.wait()
+			s.mu.Lock()
+			s.drop(st)
+			s.mu.Unlock()
+		}
+	}()
 	for i, p := range parts {
 		st.Parts = append(st.Parts, PartInfo{Name: p.Name})
 		if err := k.put(ctx, i, p.Content); err != nil {
 			break // which wait returns
 		}
 	}
+	read = true
 	return k.wait()
 }
+
+var errPanic = errors.New("a reader panics")
 
 // fill reads until the room is full. The error is the reader's, io.EOF among them.
 func fill(r io.Reader, room []byte) (n int, err error) {

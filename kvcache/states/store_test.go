@@ -80,6 +80,29 @@ func TestReaders(t *testing.T) {
 	requireState(t, s, before.ID, content)
 }
 
+// A reader that panics leaves nothing behind, for whoever recovers, as servers do.
+func TestReaderPanics(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	before := put(t, s, numbered(1), noise(1, 3000))
+	used := s.Stats().Bytes
+	for at := range 4 {
+		calls := 0
+		r := readerFunc(func(b []byte) (int, error) {
+			if calls++; calls > at {
+				panic("reader")
+			}
+			return copy(b, noise(uint64(calls), len(b))), nil
+		})
+		require.PanicsWithValue(t, "reader", func() {
+			_, _ = s.Put(ctx, numbered(1), PutOptions{}, Source{names[0], bytes.NewReader(noise(2, 5000))}, Source{names[1], r})
+		})
+		requireTidy(t, s)
+		require.Equal(t, used, s.Stats().Bytes)
+	}
+	requireState(t, s, before.ID, noise(1, 3000))
+	require.NoError(t, s.Close())
+}
+
 // Successive states of a conversation have their beginning once, and those of other salts have nothing in common with them.
 func TestShared(t *testing.T) {
 	s := open(t, t.TempDir()+"/d", Options{})
