@@ -78,7 +78,12 @@ func (s *Store) pin(st *state, pinned bool) error {
 		return nil
 	}
 	other.Pinned = pinned
-	f, err := s.draftManifest(&other)
+	f, err := s.draftManifest(&other, func(n int64) error {
+		if s.spare(n) == nil { // of what Put leaves, until it has replaced the other: else a store that is full of pinned states would stay so
+			return nil
+		}
+		return s.reserve(n)
+	})
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (s *Store) commit(st *state, o PutOptions) (_ Info, before *state, _ error)
 	} else if o.fetched != nil {
 		st.Expires = o.fetched.Expires
 	}
-	f, err := s.draftManifest(st)
+	f, err := s.draftManifest(st, s.reserve)
 	if err != nil {
 		return Info{}, nil, err
 	}
@@ -160,8 +160,9 @@ func (s *Store) commit(st *state, o PutOptions) (_ Info, before *state, _ error)
 	return st.Info, before, nil
 }
 
-// draftManifest writes what a state is now. The draft has its name when the caller, who has the lock then, finishes it, or is scrapped.
-func (s *Store) draftManifest(st *state) (*draft, error) {
+// draftManifest writes what a state is now, in room that a function counts. The draft has its name when the caller, who has the lock then, finishes it, or
+// is scrapped.
+func (s *Store) draftManifest(st *state, reserve func(n int64) error) (*draft, error) {
 	b, err := st.encode(s.sealer)
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (s *Store) draftManifest(st *state) (*draft, error) {
 		return nil, argument("put", "a manifest of %d bytes, at most %d", len(b), largestRecord)
 	}
 	st.size = onDisk(int64(len(b)))
-	if err := s.reserve(st.size); err != nil {
+	if err := reserve(st.size); err != nil {
 		return nil, err
 	}
 	f, err := s.o.disk.draft(s.manifestPath(st.ID))

@@ -65,6 +65,27 @@ func TestBudget(t *testing.T) {
 	requireTidy(t, s)
 }
 
+// Where pinned states take all there is, one can be unpinned, and goes for the next.
+func TestUnpinWhereItIsFull(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{Bytes: 64 * blockBytes})
+	var last Info
+	var err error
+	for n := 1; err == nil; n++ {
+		var info Info
+		if info, err = s.Put(ctx, numbered(n), PutOptions{Pin: true}, sources([][]byte{noise(uint64(n), 1000)})...); err == nil {
+			last = info
+		}
+	}
+	require.ErrorIs(t, err, ErrFull{})
+	_, err = s.Put(ctx, numbered(1000), PutOptions{Pin: true}, sources([][]byte{nil})...)
+	require.ErrorIs(t, err, ErrFull{}, "not even a block is left")
+	require.NoError(t, s.Pin(last.ID, false))
+	put(t, s, numbered(0), noise(0, 1000))
+	_, err = s.Find(last.Key)
+	require.ErrorIs(t, err, ErrMiss{})
+	requireTidy(t, s)
+}
+
 // A state that has more bytes than a smaller budget goes when the directory is opened, and was not damaged; one that is pinned stays.
 func TestLargerThanTheBudget(t *testing.T) {
 	s := open(t, t.TempDir()+"/d", Options{})
