@@ -74,9 +74,13 @@ func TestRefusesOtherFolders(t *testing.T) {
 	for name, text := range map[string]string{"thesis.txt": "my", metaName: "{", "states": ""} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-		_, err := Open(dir, Options{disk: &quick, Network: true})
-		require.ErrorIs(t, err, ErrConfig{}, name)
-		require.FileExists(t, filepath.Join(dir, name))
+		before := contents(t, dir)
+		for _, o := range []Options{{}, {Bytes: 1}, {Secret: secret}} {
+			o.disk, o.Network = &quick, true
+			_, err := Open(dir, o)
+			require.ErrorIs(t, err, ErrConfig{}, name)
+			require.Equal(t, before, contents(t, dir), "not even a lock")
+		}
 	}
 	long := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(long, metaName), make([]byte, metaLargest+1), 0o600))

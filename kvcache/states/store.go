@@ -2,6 +2,7 @@ package states
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -86,7 +87,9 @@ func (s *Store) openFiles() (err error) {
 			return badConfig("Network", "%s is on %s, which may be a network; choose a local directory, or set Network", s.dir, kind)
 		}
 	}
-	if s.lock, err = files.Open(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE); err != nil {
+	path := filepath.Join(s.dir, "lock")
+	_, missing := os.Lstat(path)
+	if s.lock, err = files.Open(path, os.O_RDWR|os.O_CREATE); err != nil {
 		return refused("lock", err)
 	}
 	if err := files.Lock(s.lock); errors.Is(err, files.ErrLocked) || err == nil && !files.There(s.lock) {
@@ -94,6 +97,11 @@ func (s *Store) openFiles() (err error) {
 	} else if err != nil {
 		return refused("lock", err)
 	}
+	defer func() {
+		if err != nil && errors.Is(missing, fs.ErrNotExist) { // it is no store's, and stays as it was
+			_ = os.Remove(path)
+		}
+	}()
 	if err := s.o.measured(s.dir); err != nil {
 		return refused("dir", err)
 	}
