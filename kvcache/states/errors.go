@@ -123,4 +123,11 @@ func argument(op, format string, args ...any) error {
 	return ErrArgument{op, fmt.Sprintf(format, args...)}
 }
 
-func failed(op string, err error) error { return fmt.Errorf("states: %s: %w", op, err) }
+// failed says in what an error came, where it does not say so itself.
+func failed(op string, err error) error {
+	switch err.(type) {
+	case ErrFull, ErrArgument:
+		return err
+	}
+	return fmt.Errorf("states: %s: %w", op, err)
+}

@@ -9,9 +9,10 @@ func (s *Store) Find(k Key) (Info, error) {
 		return Info{}, err
 	}
 	defer s.leave()
+	id := s.names.id(&k) // which takes time by the tokens
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st := s.states[s.names.id(&k)]; st != nil {
+	if st := s.states[id]; st != nil {
 		return st.Info, nil
 	}
 	return Info{}, s.miss(k.Identity, func(root *node) bool { return root.has(k.Name, k.Tokens) })

@@ -11,8 +11,8 @@ import (
 )
 
 // Get reads a state, and verifies all of it before it returns any of it. The parts are stored one after the other in room if its capacity is at
-// least Info.Bytes, and in newly allocated memory otherwise. The caller owns them; the store keeps no reference. After an error room contains zeros.
-// Get returns ErrMiss if the state is not there any more, and ErrDamaged if it cannot be read as it was put; the store has then given it up.
+// least Info.Bytes, and in newly allocated memory otherwise. The caller owns them; the store keeps no reference. After an error nothing of the state is
+// in room. Get returns ErrMiss if the state is not there any more, and ErrDamaged if it cannot be read as it was put; the store has then given it up.
 func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
 	if err := s.enter("get"); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package states
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,7 @@ func TestBudget(t *testing.T) {
 	require.ErrorIs(t, err, ErrFull{}, "it would not fit as it is")
 	require.ErrorContains(t, err, "raise Bytes")
 	require.NotContains(t, err.Error(), "unpin")
+	require.Equal(t, 1, strings.Count(err.Error(), "states: "))
 
 	// A smaller budget is in force when the directory is opened, and pinned states go when they are deleted.
 	require.NoError(t, s.Pin(infos[1].ID, false))
