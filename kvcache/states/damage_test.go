@@ -1,10 +1,13 @@
 package states
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -89,6 +92,30 @@ func TestDamagedChunk(t *testing.T) {
 		s = reopen(t, s, o)
 		requireState(t, s, b.ID, content)
 	})
+}
+
+// What a Put mends is mended when the directory is opened again, also where it was begun before what is damaged was put.
+func TestMendedByAnEarlierPut(t *testing.T) {
+	s := open(t, t.TempDir()+"/d", Options{})
+	content, other := noise(1, 3000), noise(2, 40_000)
+	var later Info
+	rest := content
+	_, err := s.Put(ctx, numbered(1), PutOptions{}, Source{names[0], bytes.NewReader(other)}, Source{names[1], readerFunc(func(b []byte) (int, error) {
+		if later.Bytes == 0 {
+			require.Eventually(t, func() bool { return s.Stats().Written > 0 }, time.Minute, time.Millisecond)
+			later = put(t, s, numbered(2), content)
+			flip(t, s, s.states[later.ID].chunks[0][0].Sum)
+		}
+		n := copy(b, rest)
+		if rest = rest[n:]; n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	})})
+	require.NoError(t, err)
+	requireState(t, s, later.ID, content)
+	s = reopen(t, s, Options{})
+	requireState(t, s, later.ID, content)
 }
 
 // A state whose pack is lost while nobody has the directory open is whole, or a miss, or given up when it is read.

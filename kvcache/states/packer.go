@@ -13,7 +13,6 @@ type packer struct {
 	reserve func(n int64) error // counts bytes that are about to be written
 	mu      sync.Mutex          // what is below
 	draft   *draft              // nil: none was begun
-	number  uint64              // of it
 	entries []entry             // of it
 	known   map[sum]bool        // likewise
 	bytes   int64               // likewise, of chunks and entries
@@ -65,11 +64,7 @@ func (p *packer) add(e entry, b []byte) error {
 }
 
 func (p *packer) begin() (err error) {
-	p.s.mu.Lock()
-	p.s.packNumber++
-	p.number = p.s.packNumber
-	p.s.mu.Unlock()
-	p.draft, err = p.s.o.disk.draft(p.s.packPath(p.number))
+	p.draft, err = p.s.o.disk.draft(p.s.packPath(0)) // it has a number when it is finished
 	p.known = map[sum]bool{}
 	return err
 }
@@ -87,6 +82,11 @@ func (p *packer) finish() error {
 		return p.failure
 	}
 	s := p.s
+	s.mu.Lock()
+	s.packNumber++ // now: of two packs that have a chunk the later one counts, whichever was begun first
+	number := s.packNumber
+	s.mu.Unlock()
+	p.draft.path = s.packPath(number)
 	b, err := encodeIndex(p.entries, p.draft.path, s.sealer)
 	if err == nil {
 		err = p.draft.end(b, p.sync)
@@ -97,7 +97,7 @@ func (p *packer) finish() error {
 	if err != nil {
 		return err
 	}
-	to, most := &pack{path: p.draft.path, number: p.number, size: p.s.whole(p.bytes)}, p.counted
+	to, most := &pack{path: p.draft.path, number: number, size: p.s.whole(p.bytes)}, p.counted
 	p.draft, p.counted, p.bytes = nil, 0, 0
 	if p.sync {
 		err = s.o.disk.sync(filepath.Dir(to.path))
