@@ -54,11 +54,20 @@ func (s *Store) move(h *held, to place) {
 // retire has a pack removed of which nothing is used, and looked at again where something is not used any more. The caller has the lock.
 func (s *Store) retire(p *pack) {
 	s.untidy = true
-	if p.live == 0 && s.packs[p] {
+	if !s.packs[p] {
+		return
+	}
+	if p.live == 0 {
 		delete(s.packs, p)
+		delete(s.worn, p)
 		s.dead = append(s.dead, dead{p.path, p.size})
+	} else if s.gain(p) > 0 {
+		s.worn[p] = true
 	}
 }
+
+// gain is what would be got back of a pack.
+func (s *Store) gain(p *pack) int64 { return p.size - s.whole(p.live) }
 
 // keep takes a chunk, and stores it if it is not there whole. After an error it has not taken it.
 func (s *Store) keep(w *coder, to *packer, plain, room []byte) (c chunk, err error) {

@@ -141,8 +141,12 @@ func requireTidy(t testingT, s *Store) {
 	for p, n := range live {
 		require.True(t, s.packs[p])
 		require.Equal(t, n, p.live)
+		require.Equal(t, s.gain(p) > 0, s.worn[p])
 		want[filepath.Join("packs", filepath.Base(p.path))] = true
 		used += p.size
+	}
+	for p := range s.worn {
+		require.True(t, s.packs[p])
 	}
 	require.Equal(t, used, s.used)
 	files := int64(0)

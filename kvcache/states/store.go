@@ -32,8 +32,9 @@ type Store struct {
 	index      index
 	chunks     map[sum]*held
 	packs      map[*pack]bool
-	packNumber uint64 // of the last one
-	packBytes  int64  // the most that one has, and what Put leaves of the budget
+	worn       map[*pack]bool // those of which blocks would be got back
+	packNumber uint64         // of the last one
+	packBytes  int64          // the most that one has, and what Put leaves of the budget
 	dead       []dead
 	untidy     bool  // something is dead that was not
 	used       int64 // bytes that files take, in blocks, with those that are about to be written
@@ -52,7 +53,8 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if o, err = o.filled(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: filepath.Clean(dir), o: o, states: map[ID]*state{}, index: index{}, chunks: map[sum]*held{}, packs: map[*pack]bool{}}
+	s := &Store{dir: filepath.Clean(dir), o: o, states: map[ID]*state{}, index: index{}, chunks: map[sum]*held{}}
+	s.packs, s.worn = map[*pack]bool{}, map[*pack]bool{}
 	s.idle = sync.NewCond(&s.mu)
 	if o.Secret != nil {
 		s.names.secret = append([]byte(nil), o.Secret...)
@@ -149,7 +151,7 @@ func (s *Store) Close() error {
 		err = s.copies.close()
 		s.mu.Lock()
 	}
-	s.states, s.index, s.chunks, s.packs, s.dead, s.used = nil, nil, nil, nil, nil, 0
+	s.states, s.index, s.chunks, s.packs, s.worn, s.dead, s.used = nil, nil, nil, nil, nil, nil, 0
 	return errors.Join(s.lock.Close(), err)
 }
 

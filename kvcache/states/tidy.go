@@ -71,8 +71,8 @@ func (s *Store) wasteful(share int64, but map[*pack]bool) (out *pack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := int64(0)
-	for p := range s.packs {
-		if gain := p.size - s.whole(p.live); gain > most && gain >= p.size/share && !p.stuck && !but[p] {
+	for p := range s.worn {
+		if gain := s.gain(p); gain > most && gain >= p.size/share && !p.stuck && !but[p] {
 			out, most = p, gain
 		}
 	}
