@@ -118,6 +118,28 @@ func TestMendedByAnEarlierPut(t *testing.T) {
 	requireState(t, s, later.ID, content)
 }
 
+// Likewise where it mends what is copied meanwhile, as it was, into a pack that is finished later.
+func TestMendedWhileRewritten(t *testing.T) {
+	on, meanwhile := quick, func() {}
+	on.write = func(f *os.File, b []byte) error { meanwhile(); return quick.write(f, b) }
+	s := open(t, t.TempDir()+"/d", Options{disk: &on})
+	whole := noise(1, 60_000)
+	all, part := put(t, s, numbered(1), whole), put(t, s, numbered(2), whole[:8000])
+	flip(t, s, s.states[part.ID].chunks[0][0].Sum)
+	writes := 0
+	meanwhile = func() {
+		if writes++; writes == 5 { // the first chunk was copied
+			meanwhile = func() {}
+			put(t, s, numbered(2), whole[:8000])
+		}
+	}
+	require.NoError(t, s.Delete(all.ID))
+	require.Equal(t, 5, writes)
+	requireState(t, s, part.ID, whole[:8000])
+	s = reopen(t, s, Options{})
+	requireState(t, s, part.ID, whole[:8000])
+}
+
 // A state whose pack is lost while nobody has the directory open is whole, or a miss, or given up when it is read.
 func TestDamagedBetween(t *testing.T) {
 	for what, damage := range damages {

@@ -13,6 +13,7 @@ type packer struct {
 	reserve func(n int64) error // counts bytes that are about to be written
 	mu      sync.Mutex          // what is below
 	draft   *draft              // nil: none was begun
+	number  uint64              // of it, once it has one
 	entries []entry             // of it
 	known   map[sum]bool        // likewise
 	bytes   int64               // likewise, of chunks and entries
@@ -64,9 +65,21 @@ func (p *packer) add(e entry, b []byte) error {
 }
 
 func (p *packer) begin() (err error) {
-	p.draft, err = p.s.o.disk.draft(p.s.packPath(0)) // it has a number when it is finished
+	p.draft, err = p.s.o.disk.draft(p.s.packPath(0)) // until it has a number
 	p.known = map[sum]bool{}
+	if p.from != nil {
+		p.number = p.s.nextPack()
+	}
 	return err
+}
+
+// nextPack is a number for a pack. Of two packs that have a chunk that of the higher number counts, so that one with what was verified has its number
+// last, when it is finished, and one with copies of what may be damaged, and mended meanwhile, first.
+func (s *Store) nextPack() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.packNumber++
+	return s.packNumber
 }
 
 // close finishes what was begun.
@@ -82,11 +95,10 @@ func (p *packer) finish() error {
 		return p.failure
 	}
 	s := p.s
-	s.mu.Lock()
-	s.packNumber++ // now: of two packs that have a chunk the later one counts, whichever was begun first
-	number := s.packNumber
-	s.mu.Unlock()
-	p.draft.path = s.packPath(number)
+	if p.from == nil {
+		p.number = s.nextPack()
+	}
+	p.draft.path = s.packPath(p.number)
 	b, err := encodeIndex(p.entries, p.draft.path, s.sealer)
 	if err == nil {
 		err = p.draft.end(b, p.sync)
@@ -97,7 +109,7 @@ func (p *packer) finish() error {
 	if err != nil {
 		return err
 	}
-	to, most := &pack{path: p.draft.path, number: number, size: p.s.whole(p.bytes)}, p.counted
+	to, most := &pack{path: p.draft.path, number: p.number, size: p.s.whole(p.bytes)}, p.counted
 	p.draft, p.counted, p.bytes = nil, 0, 0
 	if p.sync {
 		err = s.o.disk.sync(filepath.Dir(to.path))
