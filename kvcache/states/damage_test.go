@@ -205,7 +205,7 @@ func TestForeignFiles(t *testing.T) {
 	a := put(t, s, numbered(1), noise(1, 3000))
 	digits := strings.Repeat("ab", 32)
 	foreign := []string{
-		"notes.txt", "packs/notes.txt", "packs/a/notes", "packs/0123456789abcdef", "packs/.0123456789abcdef.pack", "packs/0123456789ABCDEF.pack", "packs/123.pack",
+		"notes.txt", "packs/notes.txt", "packs/a/notes", "packs/0123456789abcdef", "packs/.0123456789abcdef.pack", "packs/0123456789ABCDEF.pack", "packs/123.pack", "packs/ffffffffffffffff.pack",
 		"packs/0123456789abcdef.pack.old", "packs/" + digits, "states/notes", "states/" + digits + ".bak", "states/x.1.new", "packs/0123456789abcdef.pack.x.new",
 		"meta.json.old", "packs/fedcba9876543210.pack/inside", "chunks/a/" + digits,
 		"packs/fedcba9876543210.pack.1.new/inside", "states/" + strings.Repeat("cd", 32) + "/inside", "states/" + digits + ".1.new/inside",

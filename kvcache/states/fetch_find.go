@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -101,7 +100,7 @@ func (c *copies) manifest(ctx context.Context, key tier.Key, look func(ID) bool)
 		}
 		manifest = append(manifest, got[0]...)
 	}
-	st, err := decodeManifest(manifest, id, nil, c.s.names, math.MaxInt64, c.s.o.sizes.max)
+	st, err := decodeManifest(manifest, id, nil, c.s.names, c.s.o.sizes.max)
 	if err == nil {
 		err = st.checkCuts(c.s.o.sizes.min)
 	}

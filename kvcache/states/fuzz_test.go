@@ -30,7 +30,7 @@ func FuzzManifest(f *testing.F) {
 		for range r.count(4) {
 			k.Tokens = append(k.Tokens, le.Uint32(r.take(4)))
 		}
-		st, err := decodeManifest(bytes.Clone(b), namer{}.id(&k), nil, namer{}, 1<<30, usual.max)
+		st, err := decodeManifest(bytes.Clone(b), namer{}.id(&k), nil, namer{}, usual.max)
 		if err != nil {
 			return
 		}
@@ -42,7 +42,7 @@ func FuzzManifest(f *testing.F) {
 		require.Equal(t, st.Bytes, total)
 		again, err := st.encode(nil)
 		require.NoError(t, err)
-		other, err := decodeManifest(again, st.ID, nil, namer{}, 1<<30, usual.max)
+		other, err := decodeManifest(again, st.ID, nil, namer{}, usual.max)
 		require.NoError(t, err)
 		other.size = st.size // numbers may be written in more bytes than they need
 		require.Equal(t, st, other)

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -145,7 +144,7 @@ func (s *Store) readManifest(path string, e os.DirEntry) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := decodeManifest(b, ID(parseSum(e.Name())), s.sealer, s.names, math.MaxInt64, s.o.sizes.max)
+	st, err := decodeManifest(b, ID(parseSum(e.Name())), s.sealer, s.names, s.o.sizes.max)
 	if err != nil {
 		return nil, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +28,6 @@ func (s *Store) lookStates(ctx context.Context, out *Contents, verify bool) erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	s.o.Bytes = math.MaxInt64 // whatever it was made with
 	l := &looking{Store: s, verify: verify, known: map[sum]string{}}
 	if _, err := l.again(); err != nil {
 		return err

@@ -65,9 +65,9 @@ func (s *state) encode(sealer *seal.Sealer) ([]byte, error) {
 	})
 }
 
-// decodeManifest reads the manifest in the file of an ID, whose parts may have so many bytes, and the chunks so many each. It overwrites b.
+// decodeManifest reads the manifest in the file of an ID, whose chunks have at most largest bytes. It overwrites b.
 // It takes memory for what the file really has.
-func decodeManifest(b []byte, id ID, sealer *seal.Sealer, names namer, most int64, largest int) (*state, error) {
+func decodeManifest(b []byte, id ID, sealer *seal.Sealer, names namer, largest int) (*state, error) {
 	body, err := openRecord(manifestMagic, b, sealer, about("manifest", id[:]))
 	if err != nil {
 		return nil, err
@@ -102,8 +102,8 @@ func decodeManifest(b []byte, id ID, sealer *seal.Sealer, names namer, most int6
 			}
 			p.Bytes += int64(chunks[i].Bytes)
 		}
-		if s.Bytes += p.Bytes; s.Bytes > most || len(s.Parts) == mostParts {
-			return nil, fmt.Errorf("%d parts of %d bytes, of %d and %d at most", len(s.Parts)+1, s.Bytes, mostParts, most)
+		if s.Bytes += p.Bytes; len(s.Parts) == mostParts {
+			return nil, fmt.Errorf("more than %d parts", mostParts)
 		}
 		s.Parts, s.chunks = append(s.Parts, p), append(s.chunks, chunks)
 	}

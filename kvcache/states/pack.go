@@ -50,10 +50,11 @@ func (s *Store) packPath(number uint64) string {
 	return filepath.Join(s.dir, "packs", fmt.Sprintf(packName, number))
 }
 
-// isPack reports whether a name is that of a pack: 16 hexadecimal digits in lower case and an ending.
+// isPack reports whether a name is that of a pack: 16 hexadecimal digits in lower case and an ending. Numbers from 2⁶³ on are nobody's: no next one
+// would follow the last.
 func isPack(name string) bool {
 	digits, is := strings.CutSuffix(name, ".pack")
-	return is && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+	return is && len(digits) == 16 && digits[0] < '8' && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // whole is what a pack takes with so many bytes of chunks and entries.
