@@ -62,11 +62,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	switch {
-	case s.model == "":
+	if s.model == "" {
 		return errors.New("no model: name a GGUF file by -model")
-	case s.library == "":
-		return errors.New("no llama.cpp: name the folder of its library by -lib or YZMA_LIB")
 	}
 	text := []byte(*prompt)
 	if *prompt == "" {
