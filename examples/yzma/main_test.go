@@ -231,7 +231,7 @@ func TestRefuses(t *testing.T) {
 		"a budget of -1 bytes is negative":                         {"-lib", lib, "-model", model, "-states", filepath.Join(t.TempDir(), "d"), "-budget", "-1"},
 		"flag provided but not defined: -temperature":              {"-temperature", "1"},
 		"no-such.gguf: no such file":                               {"-lib", lib, "-model", "no-such.gguf"},
-		"name a GGUF file by -model":                             {"-lib", lib},
+		"name a GGUF file by -model":                               {"-lib", lib},
 	} {
 		err := run(context.Background(), args, strings.NewReader(prompt), io.Discard, io.Discard)
 		require.ErrorContains(t, err, says)
