@@ -1,0 +1,204 @@
+package kvevents
+
+import "math"
+
+// Decoder decodes batches of all forms: maps with their fields in any order, and arrays; hashes that are integers with or without sign, or bytes; tokens
+// and pairs of tokens. The zero value is ready. A Decoder keeps its memory from batch to batch, and is used by one goroutine at a time.
+type Decoder struct {
+	r       reader
+	stored  Stored
+	removed Removed
+	cleared Cleared
+	keys    [][]Key           // of stored.ExtraKeys, with the memory of earlier events
+	names   map[string]string // strings that come again and again
+	skipped int
+}
+
+// Skipped returns the number of events so far that had a tag that this package does not know.
+func (d *Decoder) Skipped() int { return d.skipped }
+
+// Decode decodes a payload, and calls f with each event in the order of the batch. Events of unknown tags are skipped. It returns what the events have
+// in common, which f receives, too. An error of f ends the call and is returned. ErrPayload is a payload that is damaged anywhere: f was not called
+// for any of its events.
+//
+// The event, and all that it refers to but strings, is valid until f returns. Hash.Bytes, Key.Raw and Field.Value are parts of the payload.
+// A payload makes the decoder take up to 60 times its own bytes of memory: bound what you receive.
+func (d *Decoder) Decode(payload []byte, f func(Batch, Event) error) (Batch, error) {
+	d.r = reader{b: payload}
+	b, from, n, e, err := d.check()
+	if err != nil {
+		return Batch{}, err
+	}
+	d.r.i = from
+	for range n {
+		if n > 1 { // else check has it
+			if e, err = d.event(); err != nil {
+				return b, err
+			}
+		}
+		if e == nil {
+			d.skipped++
+		} else if err := f(b, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// check reads a whole payload: the batch, where its events begin, the number of them, and the last one.
+func (d *Decoder) check() (b Batch, from int, n uint64, last Event, err error) {
+	fields, err := d.array("the payload")
+	if err != nil {
+		return b, 0, 0, nil, err
+	}
+	if fields < 2 {
+		return b, 0, 0, nil, d.bad("the payload", "it is an array of %d elements; a batch has a time, events and a rank", fields)
+	}
+	switch v, err := d.head("the time"); {
+	case err != nil:
+		return b, 0, 0, nil, err
+	case v.kind == isFloat:
+		b.Time = math.Float64frombits(v.n)
+	case v.kind == isUint:
+		b.Time = float64(v.n)
+	case v.kind == isInt:
+		b.Time = float64(int64(v.n))
+	default:
+		return b, 0, 0, nil, d.bad("the time", "it is %s", kindNames[v.kind])
+	}
+	if n, err = d.array("the events"); err != nil {
+		return b, 0, 0, nil, err
+	}
+	from = d.r.i
+	for range n {
+		if last, err = d.event(); err != nil {
+			return b, 0, 0, nil, err
+		}
+	}
+	if fields > 2 {
+		if b.Rank, _, err = d.integer("the rank"); err != nil {
+			return b, 0, 0, nil, err
+		}
+	}
+	for range fields - min(fields, 3) {
+		if err := d.skip("the batch"); err != nil {
+			return b, 0, 0, nil, err
+		}
+	}
+	if left := len(d.r.b) - d.r.i; left > 0 {
+		return b, 0, 0, nil, d.bad("the payload", "%d bytes follow it", left)
+	}
+	return b, from, n, last, nil
+}
+
+// event reads an event; nil is one of an unknown tag.
+func (d *Decoder) event() (Event, error) {
+	v, err := d.head("an event")
+	if err != nil {
+		return nil, err
+	}
+	from := d.r.i
+	switch v.kind {
+	case isArray:
+		if v.n == 0 {
+			return nil, d.bad("an event", "an empty array has no tag")
+		}
+		tag, err := d.tag()
+		if err != nil {
+			return nil, err
+		}
+		return d.known(tag, from, v, true)
+	case isMap:
+		tag, err := d.findTag(v.n)
+		if err != nil {
+			return nil, err
+		}
+		return d.known(tag, from, v, false)
+	}
+	return nil, d.bad("an event", "it is %s; events are maps or arrays", kindNames[v.kind])
+}
+
+// known reads the fields of an event, which has the head v and begins at from.
+func (d *Decoder) known(tag []byte, from int, v value, array bool) (Event, error) {
+	switch string(tag) {
+	case tagStored:
+		e := &d.stored
+		*e = Stored{Hashes: e.Hashes[:0], Tokens: e.Tokens[:0], Unknown: e.Unknown[:0]}
+		return e, readFields(d, e, storedFields, &e.Unknown, from, v, array)
+	case tagRemoved:
+		e := &d.removed
+		*e = Removed{Hashes: e.Hashes[:0], Unknown: e.Unknown[:0]}
+		return e, readFields(d, e, removedFields, &e.Unknown, from, v, array)
+	case tagCleared:
+		e := &d.cleared
+		*e = Cleared{Unknown: e.Unknown[:0]}
+		return e, readFields(d, e, nil, &e.Unknown, from, v, array)
+	}
+	d.r.i = from
+	return nil, d.skipValue(v, "an event")
+}
+
+// readFields reads the fields of an event e.
+func readFields[E any](d *Decoder, e *E, fields []field[E], unknown *[]Field, from int, v value, array bool) error {
+	d.r.i = from
+	if array {
+		return readArray(d, e, fields, unknown, v.n)
+	}
+	next := 0 // the field that probably follows
+	for range v.n {
+		name, err := d.name()
+		if err != nil {
+			return err
+		}
+		at := -1
+		for i := range fields {
+			if j := (next + i) % len(fields); fields[j].name == string(name) {
+				at, next = j, j+1
+				break
+			}
+		}
+		switch {
+		case at >= 0:
+			err = fields[at].get(d, e)
+		case string(name) == "type":
+			err = d.skip("type")
+		default:
+			err = d.unknown(unknown, d.intern(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readArray[E any](d *Decoder, e *E, fields []field[E], unknown *[]Field, n uint64) error {
+	if err := d.skip("type"); err != nil {
+		return err
+	}
+	n--
+	for i := range fields {
+		if n > 0 && !fields[i].never.has(VLLMArrays) {
+			if err := fields[i].get(d, e); err != nil {
+				return err
+			}
+			n--
+		}
+	}
+	for range n {
+		if err := d.unknown(unknown, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unknown keeps the next value as a field of this name.
+func (d *Decoder) unknown(to *[]Field, name string) error {
+	raw, err := d.r.raw()
+	if err != nil {
+		return d.bad(name, "%v", err)
+	}
+	*to = append(*to, Field{name, raw})
+	return nil
+}

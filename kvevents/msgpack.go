@@ -1,0 +1,245 @@
+// MessagePack as engines write it (msgspec, which takes the smallest form of everything), and a reader of all forms that others may take.
+
+package kvevents
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+var be = binary.BigEndian
+
+const (
+	codeNil     = 0xc0
+	codeFloat64 = 0xcb
+	deepest     = 32 // that values may be nested
+)
+
+func appendNil(dst []byte) []byte { return append(dst, codeNil) }
+
+func appendFloat(dst []byte, x float64) []byte {
+	return be.AppendUint64(append(dst, codeFloat64), math.Float64bits(x))
+}
+
+func appendUint(dst []byte, n uint64) []byte {
+	switch {
+	case n < 1<<7:
+		return append(dst, byte(n))
+	case n < 1<<8:
+		return append(dst, 0xcc, byte(n))
+	case n < 1<<16:
+		return be.AppendUint16(append(dst, 0xcd), uint16(n))
+	case n < 1<<32:
+		return be.AppendUint32(append(dst, 0xce), uint32(n))
+	}
+	return be.AppendUint64(append(dst, 0xcf), n)
+}
+
+func appendInt(dst []byte, n int64) []byte {
+	switch {
+	case n >= 0:
+		return appendUint(dst, uint64(n))
+	case n >= -32:
+		return append(dst, byte(n))
+	case n >= math.MinInt8:
+		return append(dst, 0xd0, byte(n))
+	case n >= math.MinInt16:
+		return be.AppendUint16(append(dst, 0xd1), uint16(n))
+	case n >= math.MinInt32:
+		return be.AppendUint32(append(dst, 0xd2), uint32(n))
+	}
+	return be.AppendUint64(append(dst, 0xd3), uint64(n))
+}
+
+// appendLength appends the code of a thing of n elements: the short one, where the thing has one, and those with lengths of 8, 16 and 32 bits; a 0 is none.
+func appendLength(dst []byte, n int, short byte, most int, codes [3]byte) []byte {
+	switch {
+	case n < most:
+		return append(dst, short|byte(n))
+	case n < 1<<8 && codes[0] != 0:
+		return append(dst, codes[0], byte(n))
+	case n < 1<<16:
+		return be.AppendUint16(append(dst, codes[1]), uint16(n))
+	}
+	return be.AppendUint32(append(dst, codes[2]), uint32(n))
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(appendLength(dst, len(s), 0xa0, 32, [3]byte{0xd9, 0xda, 0xdb}), s...)
+}
+
+func appendBytes(dst, b []byte) []byte {
+	return append(appendLength(dst, len(b), 0, 0, [3]byte{0xc4, 0xc5, 0xc6}), b...)
+}
+
+func appendArray(dst []byte, n int) []byte {
+	return appendLength(dst, n, 0x90, 16, [3]byte{0, 0xdc, 0xdd})
+}
+
+func appendMap(dst []byte, n int) []byte {
+	return appendLength(dst, n, 0x80, 16, [3]byte{0, 0xde, 0xdf})
+}
+
+var (
+	errShort = errors.New("it ends too early")
+	errDeep  = errors.New("values are nested too deeply")
+	errCode  = errors.New("a byte begins no value of MessagePack")
+)
+
+// kind is what a value is.
+type kind byte
+
+const (
+	isNil kind = iota
+	isBool
+	isUint
+	isInt // negative
+	isFloat
+	isString
+	isBytes
+	isArray
+	isMap
+	isExtension
+)
+
+var kindNames = [...]string{"nil", "a bool", "an integer", "a negative integer", "a float", "a string", "bytes", "an array", "a map", "an extension"}
+
+// value is the head of a value: what it is, and its number, or the number of its bytes or elements.
+type value struct {
+	kind kind
+	n    uint64 // an integer in two's complement, the bits of a float64
+}
+
+// reader reads values one after another. A length that is longer than the bytes that are there is an error before anything is done with it.
+type reader struct {
+	b []byte
+	i int
+}
+
+// take is the next n bytes.
+func (r *reader) take(n uint64) ([]byte, error) {
+	if n > uint64(len(r.b)-r.i) {
+		return nil, errShort
+	}
+	b := r.b[r.i : r.i+int(n)]
+	r.i += int(n)
+	return b, nil
+}
+
+// number is the next n bytes as a number.
+func (r *reader) number(n uint64) (x uint64, err error) {
+	b, err := r.take(n)
+	for _, c := range b {
+		x = x<<8 | uint64(c)
+	}
+	return x, err
+}
+
+// wide has what codes from 0xc4 on are, and the bytes of their number or length.
+var wide = [...]struct {
+	kind  kind
+	bytes uint64
+}{
+	0xc4 - 0xc4: {isBytes, 1}, {isBytes, 2}, {isBytes, 4}, {isExtension, 1}, {isExtension, 2}, {isExtension, 4}, {isFloat, 4}, {isFloat, 8},
+	0xcc - 0xc4: {isUint, 1}, {isUint, 2}, {isUint, 4}, {isUint, 8}, {isInt, 1}, {isInt, 2}, {isInt, 4}, {isInt, 8},
+	0xd9 - 0xc4: {isString, 1}, {isString, 2}, {isString, 4}, {isArray, 2}, {isArray, 4}, {isMap, 2}, {isMap, 4},
+}
+
+// head reads the head of the next value.
+func (r *reader) head() (v value, err error) {
+	b, err := r.take(1)
+	if err != nil {
+		return v, err
+	}
+	switch c := b[0]; {
+	case c < 0x80:
+		return value{isUint, uint64(c)}, nil
+	case c < 0x90:
+		v = value{isMap, uint64(c & 15)}
+	case c < 0xa0:
+		v = value{isArray, uint64(c & 15)}
+	case c < 0xc0:
+		v = value{isString, uint64(c & 31)}
+	case c >= 0xe0:
+		return value{isInt, uint64(int64(int8(c)))}, nil
+	case c == codeNil:
+		return value{isNil, 0}, nil
+	case c == 0xc1:
+		return v, errCode
+	case c < 0xc4:
+		return value{isBool, uint64(c & 1)}, nil
+	case c >= 0xd4 && c < 0xd9: // extensions of 1, 2, 4, 8 and 16 bytes
+		v = value{isExtension, 1 << (c - 0xd4)}
+	default:
+		w := wide[c-0xc4]
+		if v.n, err = r.number(w.bytes); err != nil {
+			return v, err
+		}
+		v.kind = w.kind
+		switch {
+		case v.kind == isInt:
+			shift := 64 - 8*w.bytes
+			if v.n = uint64(int64(v.n<<shift) >> shift); int64(v.n) >= 0 {
+				v.kind = isUint
+			}
+		case v.kind == isFloat && w.bytes == 4:
+			v.n = math.Float64bits(float64(math.Float32frombits(uint32(v.n))))
+		}
+	}
+	left, need := uint64(len(r.b)-r.i), v.n
+	switch v.kind {
+	case isMap:
+		need *= 2
+	case isExtension:
+		need++
+	case isString, isBytes, isArray:
+	default:
+		return v, nil
+	}
+	if need > left {
+		return v, errShort
+	}
+	return v, nil
+}
+
+// skip reads what follows the head of a value, to its end.
+func (r *reader) skip(v value, depth int) error {
+	n := v.n
+	switch v.kind {
+	case isString, isBytes, isExtension:
+		if v.kind == isExtension {
+			n++ // its type
+		}
+		_, err := r.take(n)
+		return err
+	case isMap:
+		n *= 2
+	case isArray:
+	default:
+		return nil
+	}
+	if depth >= deepest {
+		return errDeep
+	}
+	for ; n > 0; n-- {
+		v, err := r.head()
+		if err == nil {
+			err = r.skip(v, depth+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raw is the next value as it was sent.
+func (r *reader) raw() ([]byte, error) {
+	from := r.i
+	v, err := r.head()
+	if err == nil {
+		err = r.skip(v, 0)
+	}
+	return r.b[from:r.i], err
+}
