@@ -1,0 +1,180 @@
+package index
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/kvevents"
+)
+
+// Index knows which owners have which blocks. It is safe for concurrent use.
+type Index struct {
+	o    Options
+	seed maphash.Seed
+
+	mu     sync.RWMutex
+	owners map[string]*owner
+	media  []medium         // that were named so far
+	holds  map[key][]holder // of each block of tokens the owners that have it
+	stats  Stats
+}
+
+// key is the hash of a block of tokens and of all before it. It is 64 bits under a seed that nobody knows: two prompts that collide send a
+// request to the wrong engine, which computes it.
+type key uint64
+
+// medium is a kind of memory, by its name in lower case.
+type medium struct {
+	name   string
+	weight float64
+}
+
+// holder is an owner that has a block on a medium, n times.
+type holder struct {
+	owner  *owner
+	medium uint16
+	n      uint32
+}
+
+// mostMedia bounds the media and groups that somebody may name.
+const mostMedia = 1 << 8
+
+// Stats are what an Index has and has seen.
+type Stats struct {
+	Owners  int
+	Blocks  int // of engines
+	Keys    int // blocks of tokens that are different
+	Stored  uint64
+	Removed uint64
+	Orphans uint64 // stored blocks whose parent was not known
+	Skipped uint64 // blocks of groups that do not count, of events that are not dense, and beyond the limits
+}
+
+// New returns an empty Index. The error is ErrConfig.
+func New(o Options) (*Index, error) {
+	o, err := o.filled()
+	if err != nil {
+		return nil, err
+	}
+	return &Index{o: o, seed: maphash.MakeSeed(), owners: map[string]*owner{}, media: []medium{{"other", 1}}, holds: map[key][]holder{}}, nil
+}
+
+// Apply takes in an event of an owner, such as "10.0.0.7:8000"; it keeps nothing of the event's memory. An error is ErrFull or ErrBlockSize: blocks
+// of the event were skipped, and are counted in Stats.
+func (x *Index) Apply(name string, e kvevents.Event) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch e := e.(type) {
+	case *kvevents.Stored:
+		if e == nil {
+			return nil
+		}
+		o := x.owners[name]
+		if o == nil {
+			if len(x.owners) >= x.o.Owners {
+				x.stats.Skipped += uint64(len(e.Hashes))
+				return ErrFull{name, "owners", x.o.Owners}
+			}
+			o = &owner{name: strings.Clone(name), blocks: map[uint64]*block{}}
+			x.owners[o.name] = o
+		}
+		return x.store(o, e)
+	case *kvevents.Removed:
+		if o := x.owners[name]; o != nil && e != nil {
+			x.remove(o, e)
+		}
+	case *kvevents.Cleared:
+		x.forget(name)
+	}
+	return nil
+}
+
+// Forget removes an owner and all its blocks, such as when it does not answer, or when a subscription says that events were lost.
+func (x *Index) Forget(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.forget(name)
+}
+
+func (x *Index) forget(name string) {
+	o := x.owners[name]
+	if o == nil {
+		return
+	}
+	delete(x.owners, name)
+	for _, b := range o.blocks {
+		for _, p := range b.places {
+			x.drop(o, b, p.medium)
+		}
+	}
+	x.stats.Blocks -= len(o.blocks)
+}
+
+// Stats returns what the Index has and has seen.
+func (x *Index) Stats() Stats {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s := x.stats
+	s.Owners, s.Keys = len(x.owners), len(x.holds)
+	return s
+}
+
+// medium is the number of a medium; "" is the device. Beyond the bound all are the first one.
+func (x *Index) medium(name string) uint16 {
+	if name == "" {
+		name = "gpu"
+	}
+	for i := range x.media {
+		if strings.EqualFold(x.media[i].name, name) {
+			return uint16(i)
+		}
+	}
+	if len(x.media) >= mostMedia || len(name) > 64 {
+		return 0
+	}
+	m := medium{name: strings.ToLower(name), weight: 1}
+	if w, ok := x.o.Weights[m.name]; ok {
+		m.weight = w
+	}
+	x.media = append(x.media, m)
+	return uint16(len(x.media) - 1)
+}
+
+// hold notes that an owner has the tokens of a block on one more place of a medium; drop that it has them on one fewer.
+func (x *Index) hold(o *owner, b *block, medium uint16) {
+	for _, k := range b.keys {
+		x.holds[k] = add(x.holds[k], o, medium)
+	}
+}
+
+func add(hs []holder, o *owner, medium uint16) []holder {
+	for i := range hs {
+		if hs[i].owner == o && hs[i].medium == medium {
+			hs[i].n++
+			return hs
+		}
+	}
+	return append(hs, holder{o, medium, 1})
+}
+
+func (x *Index) drop(o *owner, b *block, medium uint16) {
+	for _, k := range b.keys {
+		hs := x.holds[k]
+		for i := range hs {
+			if hs[i].owner == o && hs[i].medium == medium {
+				if hs[i].n--; hs[i].n == 0 {
+					hs[i] = hs[len(hs)-1]
+					hs[len(hs)-1] = holder{}
+					hs = hs[:len(hs)-1]
+				}
+				break
+			}
+		}
+		if len(hs) == 0 {
+			delete(x.holds, k)
+		} else {
+			x.holds[k] = hs
+		}
+	}
+}
