@@ -1,4 +1,4 @@
-package router_test
+package watch_test
 
 import (
 	"fmt"
