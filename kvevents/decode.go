@@ -193,8 +193,14 @@ func readArray[E any](d *Decoder, e *E, fields []field[E], unknown *[]Field, n u
 	return nil
 }
 
+// mostUnknown is how many fields of an event are kept that are not known.
+const mostUnknown = 256
+
 // unknown keeps the next value as a field of this name.
 func (d *Decoder) unknown(to *[]Field, name string) error {
+	if len(*to) >= mostUnknown {
+		return d.bad(name, "an event has more than %d fields that are not known", mostUnknown)
+	}
 	raw, err := d.r.raw()
 	if err != nil {
 		return d.bad(name, "%v", err)

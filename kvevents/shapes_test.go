@@ -1,9 +1,11 @@
 package kvevents_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvevents"
@@ -184,6 +186,46 @@ func nested(depth int) any {
 		v = list{v}
 	}
 	return v
+}
+
+// A payload takes no more memory than its bytes allow.
+func TestMemoryOfPayloads(t *testing.T) {
+	many := func(n int, x any) (l list) {
+		for range n {
+			l = append(l, x)
+		}
+		return l
+	}
+	short := func(l list, elem byte) []byte { // an array of as many elements of a byte
+		b := pack(list{})[:1]
+		b = binary.BigEndian.AppendUint32(b, uint32(len(l)))
+		return append(b, bytes.Repeat([]byte{elem}, len(l))...)
+	}
+	const n = 200_000
+	for name, field := range map[string][]byte{
+		"hashes": append(pack("block_hashes"), short(many(n, nil), 1)...), "tokens": append(pack("token_ids"), short(many(n, nil), 1)...),
+		"extra keys of no block": append(pack("extra_keys"), short(many(n, nil), 0xc0)...), "empty lists of extra keys": append(pack("extra_keys"), short(many(n, nil), 0x90)...),
+		"extra keys of one block": append(append(pack("extra_keys"), 0x91), short(many(n, nil), 0xa0)...), "lists of one key": append(pack("extra_keys"), append(pack(list{})[:1], append(binary.BigEndian.AppendUint32(nil, n), bytes.Repeat([]byte{0x91, 0xa0}, n)...)...)...),
+		"unknown fields": nil,
+	} {
+		event := append([]byte{0x82}, append(append(pack("type"), pack("BlockStored")...), field...)...)
+		if field == nil {
+			event = append(append(binary.BigEndian.AppendUint32([]byte{0xdf}, n+1), append(pack("type"), pack("BlockStored")...)...), bytes.Repeat([]byte{0xa0, 0xc0}, n)...)
+		}
+		payload := append(append([]byte{0x93, 0, 0x91}, event...), 0)
+		var d kvevents.Decoder
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := d.Decode(payload, func(kvevents.Batch, kvevents.Event) error { return nil })
+		runtime.ReadMemStats(&after)
+		if name == "unknown fields" {
+			require.ErrorContains(t, err, "more than 256 fields")
+		} else {
+			require.NoError(t, err, name)
+		}
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(60*len(payload)+1<<16), name)
+		t.Logf("%s: %.1f bytes a byte", name, float64(after.TotalAlloc-before.TotalAlloc)/float64(len(payload)))
+	}
 }
 
 // An error of the caller ends the call.

@@ -5,6 +5,7 @@ package kvevents
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrPayload is a payload that is no batch of events.
@@ -171,6 +172,7 @@ func (d *Decoder) hashes(to []Hash) ([]Hash, error) {
 	if err != nil {
 		return to, err
 	}
+	to = slices.Grow(to, int(n)) // there are as many bytes at least
 	for range n {
 		h, ok, err := d.hash("block_hashes")
 		if err == nil && !ok {
@@ -190,6 +192,7 @@ func (d *Decoder) tokens(to []uint32) (_ []uint32, pairs bool, err error) {
 	if err != nil {
 		return to, false, err
 	}
+	to = slices.Grow(to, int(n))
 	for i := range n {
 		v, err := d.head("token_ids")
 		if err != nil {
@@ -233,7 +236,7 @@ func (d *Decoder) extraKeys() ([][]Key, error) {
 	if v.kind != isArray {
 		return nil, d.bad("extra_keys", "it is %s; want an array", kindNames[v.kind])
 	}
-	blocks := d.keys[:0]
+	blocks := slices.Grow(d.keys[:0], int(v.n))
 	for range v.n {
 		n, err := d.array("extra_keys")
 		if err != nil {
@@ -243,6 +246,7 @@ func (d *Decoder) extraKeys() ([][]Key, error) {
 		if len(blocks) < cap(blocks) {
 			keys = blocks[:len(blocks)+1][len(blocks)][:0] // the memory of an earlier event
 		}
+		keys = slices.Grow(keys, int(n))
 		for range n {
 			k, err := d.key()
 			if err != nil {
