@@ -88,3 +88,9 @@ func Dial(ctx context.Context, endpoint string, o Options) (*Conn, error) {
 	}
 	return c, nil
 }
+
+// Check returns what is wrong with an endpoint to connect to.
+func Check(endpoint string) error {
+	_, _, err := address(endpoint, false)
+	return err
+}

@@ -1,0 +1,162 @@
+package pubsub
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvevents"
+	"github.com/ferrumkv/ferrumkv/kvevents/internal/zmtp"
+)
+
+// PublisherOptions is how a Publisher is opened. The zero value has defaults for all.
+type PublisherOptions struct {
+	// Events is where subscribers connect: tcp://host:port or ipc:///path. "": tcp://*:5557, which is all addresses of the machine.
+	Events string
+	// Replay is where they ask for what they have missed. "": tcp://*:5558.
+	Replay string
+	// Topic is sent with all batches: see the function Topic. Subscribers may ask for topics by prefixes.
+	Topic string
+	// Form is how batches are written. With forms other than kvevents.VLLM, replays are without the topic, as those of the engines are.
+	Form kvevents.Form
+	// Rank is the data-parallel rank of the engine.
+	Rank int
+
+	// LogBatches and LogBytes are what an epoch has at most, unless twice the state that it began with is more. 0: 10,000 batches, and 64 MiB.
+	LogBatches int
+	LogBytes   int64
+	// Blocks is how many blocks can be stored at once. 0: 1<<20. A block on two media counts twice.
+	Blocks int
+	// Subscribers and Replays are how many connections there can be to Events and to Replay; more are closed. 0: 64 each.
+	Subscribers, Replays int
+
+	handshake, stall, replay time.Duration // most time for a handshake, a write without progress, and the answer to a replay
+}
+
+func (o PublisherOptions) filled() (PublisherOptions, error) {
+	for name, n := range map[string]int64{"LogBatches": int64(o.LogBatches), "LogBytes": o.LogBytes, "Blocks": int64(o.Blocks),
+		"Subscribers": int64(o.Subscribers), "Replays": int64(o.Replays)} {
+		if n < 0 {
+			return o, argument(name, "it is %d; it must not be negative", n)
+		}
+	}
+	if len(o.Topic) > mostTopic {
+		return o, argument("Topic", "it has %d bytes, and may have %d", len(o.Topic), mostTopic)
+	}
+	or(&o.Events, "tcp://*:5557")
+	or(&o.Replay, "tcp://*:5558")
+	or(&o.LogBatches, 10_000)
+	or(&o.LogBytes, 64<<20)
+	or(&o.Blocks, 1<<20)
+	or(&o.Subscribers, 64)
+	or(&o.Replays, 64)
+	or(&o.handshake, 5*time.Second)
+	or(&o.stall, 30*time.Second)
+	or(&o.replay, time.Minute)
+	return o, nil
+}
+
+func or[T comparable](v *T, usual T) {
+	var zero T
+	if *v == zero {
+		*v = usual
+	}
+}
+
+const (
+	mostTopic   = 1024
+	mostPayload = 32 << 20
+)
+
+// Publisher publishes events to any number of subscribers. Its methods may be called by several goroutines at once.
+type Publisher struct {
+	o              PublisherOptions
+	events, replay net.Listener
+	log            log
+	done           chan struct{}
+	running        sync.WaitGroup
+
+	publishing sync.Mutex // one batch after another
+	ledger     *ledger
+	scratch    []byte
+	time       float64 // of the last batch
+	mostCount  int     // of this epoch's log
+	mostBytes  int64
+
+	mu    sync.Mutex // never held for long
+	peers map[*peer]struct{}
+	count Stats // without what the log and the ledger know
+	stop  bool
+}
+
+// Listen opens a Publisher. Its first batch is AllBlocksCleared.
+func Listen(o PublisherOptions) (*Publisher, error) {
+	o, err := o.filled()
+	if err != nil {
+		return nil, err
+	}
+	p := &Publisher{o: o, ledger: newLedger(), done: make(chan struct{}), peers: map[*peer]struct{}{}}
+	p.begin()
+	if p.events, err = zmtp.Listen(o.Events); err != nil {
+		return nil, err
+	}
+	if p.replay, err = zmtp.Listen(o.Replay); err != nil {
+		p.events.Close()
+		return nil, err
+	}
+	p.running.Add(2)
+	go p.accept(p.events, o.Subscribers, &p.count.Subscribers, zmtp.Pub, (*peer).subscriber)
+	go p.accept(p.replay, o.Replays, &p.count.Replays, zmtp.Router, (*peer).replays)
+	return p, nil
+}
+
+// Endpoints returns where the Publisher listens, with the ports that the system chose where the options had port 0.
+func (p *Publisher) Endpoints() (events, replay string) {
+	return zmtp.Endpoint(p.events), zmtp.Endpoint(p.replay)
+}
+
+// Close ends all connections and waits for the goroutines. What has not been sent is not sent.
+func (p *Publisher) Close() error {
+	p.mu.Lock()
+	if p.stop {
+		p.mu.Unlock()
+		p.running.Wait()
+		return nil
+	}
+	p.stop = true
+	close(p.done)
+	for peer := range p.peers {
+		peer.raw.Close()
+	}
+	p.mu.Unlock()
+	p.events.Close()
+	p.replay.Close()
+	p.running.Wait()
+	return nil
+}
+
+// Stats is what a Publisher has now, and what has happened.
+type Stats struct {
+	Epoch       uint64 // counts from 1
+	Sequence    uint64 // of the next batch
+	Blocks      int    // stored now
+	LogBytes    int64  // of the batches of this epoch
+	Subscribers int    // connections
+	Replays     int    // connections
+	Refused     uint64 // connections that were too many
+	CutOff      uint64 // connections that took nothing for 30 seconds
+}
+
+// Stats returns what the Publisher has and did.
+func (p *Publisher) Stats() Stats {
+	p.publishing.Lock()
+	blocks := p.ledger.n
+	p.publishing.Unlock()
+	p.mu.Lock()
+	s := p.count
+	p.mu.Unlock()
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	s.Blocks, s.Epoch, s.Sequence, s.LogBytes = blocks, p.log.epoch, uint64(len(p.log.payloads)), p.log.bytes
+	return s
+}

@@ -1,0 +1,84 @@
+// The present state as events: what a new epoch begins with.
+
+package pubsub
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvevents"
+)
+
+const (
+	mostEvents = 64      // of a batch
+	mostSaid   = 1 << 14 // tokens of a batch, about
+)
+
+// batches are the events that say the ledger's state, in batches of limited size. They are valid until the next one.
+func (l *ledger) batches() iter.Seq[[]kvevents.Event] {
+	return func(yield func([]kvevents.Event) bool) {
+		var events []kvevents.Event
+		var e *kvevents.Stored // the last of events
+		var last *stored
+		said := 0
+		for b := range l.inOrder() {
+			follows := last != nil && b.has == last.has && b.hasParent && sameHash(b.parent, last.hash)
+			if said > mostSaid || !follows && len(events) == mostEvents {
+				if !yield(events) {
+					return
+				}
+				events, follows, said = events[:0], false, 0
+			}
+			if !follows {
+				e = new(kvevents.Stored)
+				*e = b.has.event
+				e.Parent, e.HasParent = b.parent, b.hasParent
+				events = append(events, e)
+			}
+			e.Hashes = append(e.Hashes, b.hash)
+			e.Tokens = append(e.Tokens, b.tokens...)
+			if b.has.extra {
+				e.ExtraKeys = append(e.ExtraKeys, b.extra)
+			}
+			said += len(b.tokens) + 8*(1+len(b.extra))
+			last = b
+		}
+		if len(events) > 0 {
+			yield(events)
+		}
+	}
+}
+
+// traitsOf are those of an event, shared with the event before where they are the same.
+func (l *ledger) traitsOf(e *kvevents.Stored) *traits {
+	has := traits{event: *e, extra: e.ExtraKeys != nil, place: placeOf(e.Medium, e.Group, e.HasGroup)}
+	has.event.Hashes, has.event.Parent, has.event.HasParent, has.event.Tokens, has.event.ExtraKeys = nil, kvevents.Hash{}, false, nil, nil
+	if l.traits == nil || !sameTraits(l.traits, &has) {
+		kept := has
+		kept.event.Unknown = nil
+		for _, f := range e.Unknown {
+			kept.event.Unknown = append(kept.event.Unknown, kvevents.Field{Name: f.Name, Value: bytes.Clone(f.Value)})
+		}
+		l.traits = &kept
+	}
+	return l.traits
+}
+
+func sameTraits(a, b *traits) bool {
+	x, y := &a.event, &b.event
+	return a.place == b.place && a.extra == b.extra && x.Pairs == y.Pairs && x.BlockSize == y.BlockSize && x.LoRAID == y.LoRAID &&
+		x.LoRAName == y.LoRAName && x.Group == y.Group && x.Kind == y.Kind && x.Window == y.Window && x.Locality == y.Locality &&
+		x.Ownership == y.Ownership && x.SessionID == y.SessionID && x.CacheSalt == y.CacheSalt &&
+		slices.EqualFunc(x.Unknown, y.Unknown, func(a, b kvevents.Field) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) })
+}
+
+func sameHash(a, b kvevents.Hash) bool { return a.Number == b.Number && bytes.Equal(a.Bytes, b.Bytes) }
+
+// tokensEach is how many numbers of Tokens a block has.
+func tokensEach(e *kvevents.Stored) int {
+	if e.Pairs {
+		return 2 * e.BlockSize
+	}
+	return e.BlockSize
+}

@@ -1,0 +1,197 @@
+package pubsub
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvevents/internal/zmtp"
+)
+
+// Reset says that a message is not the one after the message before.
+type Reset int
+
+const (
+	// Joined is the first message, of a publisher whose state is known from its beginning.
+	Joined Reset = iota + 1
+	// Restarted is the first message of a publisher that has begun again: another process, or another epoch.
+	Restarted
+	// Lost is a message after a gap that no replay could fill. What is known from here on is a part of the publisher's state.
+	Lost
+)
+
+func (r Reset) String() string {
+	switch r {
+	case 0:
+		return "none"
+	case Joined:
+		return "joined"
+	case Restarted:
+		return "restarted"
+	case Lost:
+		return "lost"
+	}
+	return "unknown"
+}
+
+// Message is a batch of a publisher.
+type Message struct {
+	Topic    string // "" where a replay of an older engine does not say it, and nothing live has come
+	Sequence uint64
+	Payload  []byte // for a kvevents.Decoder; valid until the next call of Next
+	// Reset, where it is not 0, says: forget all that this publisher said before this message.
+	Reset Reset
+}
+
+// SubscriberOptions says which publisher a Subscriber follows.
+type SubscriberOptions struct {
+	// Events is where the publisher sends batches: tcp://host:port or ipc:///path. "": tcp://127.0.0.1:5557.
+	Events string
+	// Replay is where it sends them again, port 5558 by default. "": it does not, and each gap is a loss.
+	Replay string
+	// Topic is what topics begin with. "": any.
+	Topic string
+	// MessageBytes is the most bytes of a message; a publisher that sends more is disconnected. 0: 64 MiB.
+	MessageBytes int
+
+	times times
+}
+
+// times are how long things take; tests have short ones.
+type times struct {
+	handshake, pong   time.Duration // most time for either
+	idle, mostIdle    time.Duration // without a message, after which a replay is asked whether there is one
+	stall, replay     time.Duration // most time that a replay takes for a message, and for all
+	again, mostAgain  time.Duration // between connections to a publisher that is not there
+	retry, mostRetry  time.Duration // between replays that are not answered
+	replayMessages    int           // most of a replay
+	skips, replayMore int           // stale messages before a replay is asked; attempts before a replay counts as dead
+}
+
+var usualTimes = times{
+	handshake: 5 * time.Second, pong: time.Second, idle: time.Second, mostIdle: 16 * time.Second,
+	stall: 10 * time.Second, replay: 2 * time.Minute, again: 50 * time.Millisecond, mostAgain: 5 * time.Second,
+	retry: time.Second, mostRetry: 30 * time.Second, replayMessages: 1 << 20, skips: 16, replayMore: 3,
+}
+
+// Subscriber follows one publisher, through disconnections and restarts.
+//
+// What Next returns from one message with a Reset to the next is a sequence without gaps, of one epoch of the publisher. A Subscriber has no
+// goroutine and no queue: what Next does not read waits in the connection, then at the publisher, which drops it if that is too much; and then a
+// replay fills the gap.
+type Subscriber struct {
+	o       SubscriberOptions
+	base    context.Context // until Close
+	cancel  context.CancelFunc
+	busy    sync.Mutex // held by Next
+	reading atomic.Pointer[zmtp.Conn]
+	watched <-chan struct{} // of the context that interrupts reads
+	unwatch func() bool
+	wrong   error // of the options
+	last    error // why there is no connection, or no replay
+
+	// What has been returned.
+	again Reset  // of the next message; 0: it follows
+	next  uint64 // its sequence number
+	seen  seen
+	topic string
+	owed  bool // something is missing because no replay answered: ask again
+
+	live   live
+	asking asking
+}
+
+// Subscribe returns a Subscriber. It connects in Next.
+func Subscribe(o SubscriberOptions) *Subscriber {
+	or(&o.Events, "tcp://127.0.0.1:5557")
+	or(&o.MessageBytes, 64<<20)
+	or(&o.times, usualTimes)
+	s := &Subscriber{o: o, again: Joined, seen: newSeen()}
+	if err := zmtp.Check(o.Events); err != nil {
+		s.wrong = argument("Events", "%v", err)
+	} else if err := zmtp.Check(o.Replay); err != nil && o.Replay != "" {
+		s.wrong = argument("Replay", "%v", err)
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends a Next, and the connections.
+func (s *Subscriber) Close() error {
+	s.cancel()
+	s.interrupt()
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	s.watch(context.Background())
+	s.hangUp()
+	s.live.drop()
+	return nil
+}
+
+// Next returns the next batch. It connects, and connects again, until the context ends or the Subscriber is closed: the error is an ErrWaiting,
+// after which Next can be called again and nothing is lost, or ErrClosed; or an ErrArgument, which is a wrong option. It is called by one goroutine at a time.
+func (s *Subscriber) Next(ctx context.Context) (Message, error) {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	s.watch(ctx)
+	if s.wrong != nil {
+		return Message{}, s.wrong
+	}
+	for {
+		if err := s.ended(ctx); err != nil {
+			return Message{}, err
+		}
+		var m Message
+		var ok bool
+		switch {
+		case s.live.conn == nil:
+			s.connect(ctx)
+		case s.live.opening:
+			s.open(ctx)
+		case s.asking.conn != nil:
+			m, ok = s.answered(ctx)
+		case s.asking.want != nothing:
+			s.ask(ctx)
+		case s.owed && s.canAsk():
+			s.asking.want = all
+		case s.live.held:
+			m, ok = s.judge()
+		default:
+			s.listen(ctx)
+		}
+		if ok {
+			s.last = nil
+			return m, nil
+		}
+	}
+}
+
+// message makes what Next returns. dead says that what is missing before it, if something is, is so for want of a replay that answers.
+func (s *Subscriber) message(topic []byte, sequence uint64, payload []byte, lost, dead bool) Message {
+	if len(topic) > 0 && string(topic) != s.topic {
+		s.topic = string(topic)
+	}
+	m := Message{Topic: s.topic, Sequence: sequence, Payload: payload}
+	switch {
+	case s.again != 0 && sequence == 0:
+		m.Reset, s.owed = s.again, false
+	case s.again != 0 || lost || sequence != s.next:
+		m.Reset, s.owed = Lost, dead
+	}
+	if m.Reset != 0 {
+		s.seen.forget()
+	}
+	s.again, s.next = 0, sequence+1
+	s.seen.add(sequence, payload)
+	return m
+}
+
+// startOver forgets what was returned: the publisher has begun again.
+func (s *Subscriber) startOver() {
+	if s.again == 0 {
+		s.again = Restarted
+	}
+	s.seen.forget()
+	s.live.state = unknown
+}
