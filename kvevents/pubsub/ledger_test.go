@@ -1,7 +1,7 @@
 package pubsub
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -15,7 +15,7 @@ func randomEvent(random *rand.Rand, blocks uint64) kvevents.Event {
 	hash := func() kvevents.Hash {
 		h := kvevents.Hash{Number: 1 + random.Uint64N(blocks)}
 		if h.Number%3 == 0 {
-			h.Bytes = fmt.Appendf(nil, "%032d", h.Number)
+			h.Bytes = binary.BigEndian.AppendUint64(make([]byte, 24), h.Number)
 		}
 		return h
 	}

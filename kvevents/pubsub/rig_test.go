@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,5 +177,3 @@ func requireEnded(t testing.TB) {
 		return !strings.Contains(stacks, "pubsub.(*Publisher)") && !strings.Contains(stacks, "pubsub.(*peer)") && !strings.Contains(stacks, "pubsub.(*Subscriber)")
 	}, 30*time.Second, 10*time.Millisecond, "%s", &stacks)
 }
-
-var _ = cmp.Compare[int]
