@@ -22,6 +22,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+	"github.com/ferrumkv/ferrumkv/kvevents"
+	"github.com/ferrumkv/ferrumkv/kvevents/index"
+	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
 	"github.com/stretchr/testify/require"
 )
 
@@ -136,7 +139,17 @@ var makers = map[reflect.Type][]value{
 	of[*memory.Tier]():     {boxed("live", (*world).memory), zeroed[memory.Tier]()},
 	of[*disk.Tier]():       {boxed("live", (*world).disk), zeroed[disk.Tier]()},
 	of[*planner.Planner](): {boxed("live", (*world).planner), zeroed[planner.Planner]()},
-	of[evict.Policy]():     {boxed("window", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1, Window: 2} }), boxed("h2o", func(*world) evict.Policy { return evict.H2O{} }), boxed("snapkv", func(*world) evict.Policy { return evict.SnapKV{} }), boxed("pyramid", func(*world) evict.Policy { return evict.PyramidKV{} }), boxed("far", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1 << 62, Window: 1 << 62} }), boxed("negative", func(*world) evict.Policy { return evict.SnapKV{Window: -1, Sinks: -1 << 63, Kernel: -3} }), boxed("steep", func(*world) evict.Policy { return evict.PyramidKV{Beta: 1 << 62} }), null[evict.Policy]()},
+	of[kvevents.Event](): {boxed("stored", func(*world) kvevents.Event { return storedEvent() }), boxed("removed", func(*world) kvevents.Event { return &kvevents.Removed{Hashes: storedEvent().Hashes} }),
+		boxed("cleared", func(*world) kvevents.Event { return &kvevents.Cleared{} }), boxed("zero", func(*world) kvevents.Event { return &kvevents.Stored{} }),
+		boxed("no stored", func(*world) kvevents.Event { return (*kvevents.Stored)(nil) }), boxed("no removed", func(*world) kvevents.Event { return (*kvevents.Removed)(nil) }), null[kvevents.Event]()},
+	of[*index.Index](): {boxed("live", (*world).eventIndex), zeroed[index.Index]()},
+	of[*pubsub.Publisher](): {boxed("live", (*world).publisher), boxed("closed", func(w *world) *pubsub.Publisher {
+		p := w.publisher()
+		require.NoError(w.t, p.Close())
+		return p
+	}), zeroed[pubsub.Publisher]()},
+	of[*pubsub.Subscriber](): {boxed("live", func(w *world) *pubsub.Subscriber { return pubsub.Subscribe(pubsub.SubscriberOptions{}) }), zeroed[pubsub.Subscriber]()},
+	of[evict.Policy]():       {boxed("window", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1, Window: 2} }), boxed("h2o", func(*world) evict.Policy { return evict.H2O{} }), boxed("snapkv", func(*world) evict.Policy { return evict.SnapKV{} }), boxed("pyramid", func(*world) evict.Policy { return evict.PyramidKV{} }), boxed("far", func(*world) evict.Policy { return evict.SlidingWindow{Sinks: 1 << 62, Window: 1 << 62} }), boxed("negative", func(*world) evict.Policy { return evict.SnapKV{Window: -1, Sinks: -1 << 63, Kernel: -3} }), boxed("steep", func(*world) evict.Policy { return evict.PyramidKV{Beta: 1 << 62} }), null[evict.Policy]()},
 }
 
 // given are the test's values of a type, or nil.

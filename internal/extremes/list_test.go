@@ -27,6 +27,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+	"github.com/ferrumkv/ferrumkv/kvevents"
+	"github.com/ferrumkv/ferrumkv/kvevents/index"
+	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
 	"github.com/stretchr/testify/require"
 )
 
@@ -142,6 +145,14 @@ var functions = map[string]any{
 	"kvcache/tier/memory.DefaultBytes": memory.DefaultBytes,
 	"kvcache/tier/memory.Open":         memory.Open,
 	"kvcache/tier/planner.New":         planner.New,
+	"kvevents.AppendSGLang":            kvevents.AppendSGLang,
+	"kvevents.AppendVLLM":              kvevents.AppendVLLM,
+	"kvevents.HashOf":                  kvevents.HashOf,
+	"kvevents.VLLMRoot":                kvevents.VLLMRoot,
+	"kvevents/index.New":               index.New,
+	"kvevents/pubsub.ParseTopic":       pubsub.ParseTopic,
+	"kvevents/pubsub.Subscribe":        pubsub.Subscribe,
+	"kvevents/pubsub.Topic":            pubsub.Topic,
 }
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -168,6 +179,8 @@ var types = []reflect.Type{
 	of[states.Store](), of[states.ID](), of[states.ErrArgument](), of[states.ErrConfig](), of[states.ErrCopies](), of[states.ErrDamaged](), of[states.ErrFull](), of[states.ErrInUse](), of[states.ErrMiss](),
 	of[tier.Mover](), of[tier.Block](), of[tier.ErrBusy](), of[tier.ErrCorrupt](), of[tier.ErrClosed](), of[tier.ErrConfig](), of[tier.ErrFailed](), of[tier.ErrHung](), of[tier.ErrPanic](), of[tier.ErrRefused](),
 	of[disk.Tier](), of[disk.Simulation](), of[disk.ErrGone](), of[disk.ErrInUse](), of[memory.Tier](), of[planner.Planner](), of[planner.Choice](),
+	of[kvevents.Decoder](), of[kvevents.Digest](), of[kvevents.Form](), of[kvevents.ErrPayload](), of[index.Index](), of[index.ErrBlockSize](), of[index.ErrConfig](), of[index.ErrFull](),
+	of[pubsub.Publisher](), of[pubsub.Subscriber](), of[pubsub.Reset](), of[pubsub.ErrArgument](), of[pubsub.ErrFull](), of[pubsub.ErrWaiting](),
 }
 
 // sentinels are the exported errors that are variables.
@@ -178,12 +191,14 @@ var sentinels = map[string]error{
 	"kvcache/block.ErrNotCached": block.ErrNotCached, "kvcache/block.ErrNotHeld": block.ErrNotHeld, "kvcache/block.ErrOwners": block.ErrOwners,
 	"kvcache/block.ErrStale": block.ErrStale, "kvcache/block.ErrUnknown": block.ErrUnknown, "kvcache/prefix.ErrCorrupt": prefix.ErrCorrupt,
 	"kvcache/prefix.ErrDetached": prefix.ErrDetached, "kvcache/prefix.ErrLeaseEnded": prefix.ErrLeaseEnded, "kvcache/states.ErrClosed": states.ErrClosed,
+	"kvevents/pubsub.ErrClosed": pubsub.ErrClosed,
 }
 
 // without is what the test leaves out.
 var without = map[string]string{
 	"backend/backendtest": "for tests", "backend/backendtest/gputest": "for tests", "kvcache/tier/tiertest": "for tests",
 	"backend/cuda": "needs a device", "backend/cuda/driver": "needs a device", "backend/metal": "needs a device", "backend/metal/mtl": "needs a device",
+	"kvevents/pubsub.Listen": "takes ports that others may have",
 	"backend.Register": "for the init of a driver: a duplicate name is a mistake, and panics",
 }
 

@@ -23,6 +23,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/disk"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
+	"github.com/ferrumkv/ferrumkv/kvevents"
+	"github.com/ferrumkv/ferrumkv/kvevents/index"
+	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
 	"github.com/stretchr/testify/require"
 )
 
@@ -232,6 +235,23 @@ func (w *world) states() *states.Store {
 	info := must[states.Info](w)(s.Put(background, stateKey, states.PutOptions{}, states.Source{Name: "target", Content: strings.NewReader(w.saved)}))
 	w.stored = info.ID
 	return s
+}
+
+func storedEvent() *kvevents.Stored {
+	return &kvevents.Stored{Hashes: []kvevents.Hash{{Number: 7}}, Tokens: make([]uint32, 16), BlockSize: 16}
+}
+
+func (w *world) eventIndex() *index.Index {
+	x := must[*index.Index](w)(index.New(index.Options{}))
+	require.NoError(w.t, x.Apply("x", storedEvent()))
+	return x
+}
+
+func (w *world) publisher() *pubsub.Publisher {
+	p := must[*pubsub.Publisher](w)(pubsub.Listen(pubsub.PublisherOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0"}))
+	w.later(func() { p.Close() })
+	require.NoError(w.t, p.Publish(storedEvent()))
+	return p
 }
 
 func (w *world) planner() *planner.Planner {

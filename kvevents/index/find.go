@@ -25,10 +25,13 @@ type Match struct {
 // Find appends the owners that have at least the first block of a prompt to dst, those with the highest score first, and returns it. Owners with
 // equal scores are in the order of their names.
 func (x *Index) Find(dst []Match, q Query) []Match {
-	c := x.coder()
-	defer coders.Put(c)
 	x.mu.RLock()
 	defer x.mu.RUnlock()
+	if x.owners == nil {
+		return dst
+	}
+	c := x.coder()
+	defer coders.Put(c)
 	from := len(dst)
 	before := x.root(q.LoRAName)
 	size := x.o.BlockSize

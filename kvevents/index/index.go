@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 )
 
-// Index knows which owners have which blocks. It is safe for concurrent use.
+// Index knows which owners have which blocks. The zero value is an Index with the default Options. It is safe for concurrent use.
 type Index struct {
 	o    Options
 	seed maphash.Seed
@@ -57,7 +57,13 @@ func New(o Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{o: o, seed: maphash.MakeSeed(), owners: map[string]*owner{}, media: []medium{{"other", 1}}, holds: map[key][]holder{}}, nil
+	x := &Index{}
+	x.begin(o)
+	return x, nil
+}
+
+func (x *Index) begin(o Options) {
+	x.o, x.seed, x.owners, x.media, x.holds = o, maphash.MakeSeed(), map[string]*owner{}, []medium{{"other", 1}}, map[key][]holder{}
 }
 
 // Apply takes in an event of an owner, such as "10.0.0.7:8000"; it keeps nothing of the event's memory. An error is ErrFull or ErrBlockSize: blocks
@@ -65,6 +71,10 @@ func New(o Options) (*Index, error) {
 func (x *Index) Apply(name string, e kvevents.Event) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.owners == nil {
+		o, _ := Options{}.filled()
+		x.begin(o)
+	}
 	switch e := e.(type) {
 	case *kvevents.Stored:
 		if e == nil {

@@ -193,6 +193,10 @@ func TestLimits(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	var zero index.Index
+	require.Empty(t, zero.Find(nil, index.Query{Tokens: count(1, 16)}))
+	require.NoError(t, zero.Apply("a", &kvevents.Stored{Hashes: []kvevents.Hash{hash(1)}, Tokens: count(1, 16), BlockSize: 16}))
+	requireMatches(t, []index.Match{{"a", 16, 1}}, zero.Find(nil, index.Query{Tokens: count(1, 16)}))
 	for _, o := range []index.Options{{BlockSize: -1}, {Blocks: -1}, {Owners: -1}} {
 		_, err := index.New(o)
 		require.ErrorIs(t, err, index.ErrConfig{})
