@@ -17,7 +17,7 @@ import (
 
 // TestMain is the program itself where a test has started it.
 func TestMain(m *testing.M) {
-	if os.Getenv("FERRUM_TEST_ROUTER") != "" {
+	if os.Getenv("ROUTER_TEST_PROCESS") != "" {
 		main()
 		return
 	}
@@ -36,7 +36,7 @@ func start(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "FERRUM_TEST_ROUTER=1")
+	cmd.Env = append(os.Environ(), "ROUTER_TEST_PROCESS=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
