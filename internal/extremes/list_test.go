@@ -199,7 +199,7 @@ var without = map[string]string{
 	"backend/backendtest": "for tests", "backend/backendtest/gputest": "for tests", "kvcache/tier/tiertest": "for tests",
 	"backend/cuda": "needs a device", "backend/cuda/driver": "needs a device", "backend/metal": "needs a device", "backend/metal/mtl": "needs a device",
 	"kvevents/pubsub.Listen": "takes ports that others may have",
-	"backend.Register": "for the init of a driver: a duplicate name is a mistake, and panics",
+	"backend.Register":       "for the init of a driver: a duplicate name is a mistake, and panics",
 }
 
 // short is a type's name with its package, as in docs/api.txt: an alias of an internal package's type has the
