@@ -141,7 +141,7 @@ var wide = [...]struct {
 	kind  kind
 	bytes uint64
 }{
-	0xc4 - 0xc4: {isBytes, 1}, {isBytes, 2}, {isBytes, 4}, {isExtension, 1}, {isExtension, 2}, {isExtension, 4}, {isFloat, 4}, {isFloat, 8},
+	0: {isBytes, 1}, {isBytes, 2}, {isBytes, 4}, {isExtension, 1}, {isExtension, 2}, {isExtension, 4}, {isFloat, 4}, {isFloat, 8},
 	0xcc - 0xc4: {isUint, 1}, {isUint, 2}, {isUint, 4}, {isUint, 8}, {isInt, 1}, {isInt, 2}, {isInt, 4}, {isInt, 8},
 	0xd9 - 0xc4: {isString, 1}, {isString, 2}, {isString, 4}, {isArray, 2}, {isArray, 4}, {isMap, 2}, {isMap, 4},
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dict is a map in an order; list is an array; wide is an integer in the longest form.
+// dict is a map in an order; list is an array.
 type (
 	dict []any
 	list []any
-	wide int64
 )
 
 // pack is a value in MessagePack, in forms that engines do not write: all lengths have 32 bits.
