@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +17,9 @@ import (
 type fake struct {
 	t              testing.TB
 	events, replay net.Listener
-	topics         bool // in replays, as vLLM from 0.26 on
-	most           int  // batches for replays
+	topics         bool          // in replays, as vLLM from 0.26 on
+	most           int           // batches for replays
+	late           time.Duration // before a subscription is read
 
 	mu      sync.Mutex
 	next    uint64
@@ -84,6 +86,7 @@ func (f *fake) accept(l net.Listener, kind string, serve func(*zmtp.Conn)) {
 }
 
 func (f *fake) subscriber(c *zmtp.Conn) {
+	time.Sleep(f.late)
 	for {
 		m, err := c.ReadMessage()
 		if err != nil {
@@ -143,6 +146,16 @@ func (f *fake) say(number uint64, live bool) {
 			c.WriteMessage([]byte("kv@a@m"), sequence, payload)
 		}
 	}
+}
+
+// connect waits for a subscriber, which is the only one.
+func (f *fake) connect(s *Subscriber) {
+	f.t.Helper()
+	connect(f.t, s, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.subs) == 1
+	})
 }
 
 func (f *fake) lies(lie func(c *zmtp.Conn, start uint64) bool) {

@@ -63,8 +63,7 @@ func TestStalled(t *testing.T) {
 	o := of(p)
 	o.Replay = ""
 	s := follow(t, o)
-	_, err := s.Next(ended(t)) // which subscribes
-	require.Error(t, err)
+	connect(t, s, always)
 	f := follower{}
 	received := make(chan error, 1)
 	go func() {

@@ -16,8 +16,8 @@ import (
 
 // soon are times for tests, in which much fails.
 var soon = times{
-	handshake: 2 * time.Second, pong: time.Second, idle: 30 * time.Millisecond, mostIdle: 200 * time.Millisecond,
-	stall: 2 * time.Second, replay: 10 * time.Second, again: 5 * time.Millisecond, mostAgain: 50 * time.Millisecond,
+	handshake: 10 * time.Second, pong: 10 * time.Second, idle: 30 * time.Millisecond, mostIdle: 200 * time.Millisecond,
+	stall: 10 * time.Second, replay: time.Minute, again: 5 * time.Millisecond, mostAgain: 50 * time.Millisecond,
 	retry: 50 * time.Millisecond, mostRetry: 200 * time.Millisecond, replayMessages: 1 << 20, skips: 16, replayMore: 3,
 }
 
@@ -48,6 +48,20 @@ func long(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// connect has a subscriber connect, and read nothing yet.
+func connect(t testing.TB, s *Subscriber, there func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); s.live.conn == nil || s.live.opening || !there(); {
+		require.True(t, time.Now().Before(end), "no connection")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := s.Next(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+func always() bool { return true }
 
 // next is the next message in short: its reset, its number and its events.
 func next(t testing.TB, s *Subscriber) string {

@@ -130,7 +130,8 @@ func (s *Subscriber) Close() error {
 }
 
 // Next returns the next batch. It connects, and connects again, until the context ends or the Subscriber is closed: the error is an ErrWaiting,
-// after which Next can be called again and nothing is lost, or ErrClosed; or an ErrArgument, which is a wrong option. It is called by one goroutine at a time.
+// after which Next can be called again and nothing is lost, or ErrClosed; or an ErrArgument, which is a wrong option. A context must leave time for a
+// connection, which begins anew in each call. Next is called by one goroutine at a time.
 func (s *Subscriber) Next(ctx context.Context) (Message, error) {
 	s.busy.Lock()
 	defer s.busy.Unlock()
