@@ -51,6 +51,23 @@ func TestEngineGap(t *testing.T) {
 	})
 }
 
+// A replay may be far ahead of what is live.
+func TestEngineAhead(t *testing.T) {
+	engines(t, 5000, func(t *testing.T, f *fake) {
+		s := follow(t, quiet(f.options()))
+		f.connect(s)
+		for n := range uint64(2 * seenBatches) {
+			f.say(n+1, n == 0)
+		}
+		require.Equal(t, "joined 0 +1", next(t, s))
+		for n := 1; n < 2*seenBatches; n++ {
+			require.Equal(t, fmt.Sprintf("%d +%d", n, n+1), next(t, s))
+		}
+		f.say(7, true)
+		require.Equal(t, fmt.Sprintf("%d +7", 2*seenBatches), next(t, s))
+	})
+}
+
 // What was dropped last is asked for when nothing comes.
 func TestEngineIdle(t *testing.T) {
 	engines(t, 1000, func(t *testing.T, f *fake) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrClosed is a call after Close.
+// ErrClosed is a call after Close, or on what Listen or Subscribe did not return.
 var ErrClosed = errors.New("pubsub: closed")
 
 // ErrFull is events that would have more blocks stored than PublisherOptions.Blocks. They are not published.

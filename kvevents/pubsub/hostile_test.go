@@ -3,6 +3,7 @@
 package pubsub
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -135,6 +136,34 @@ func TestCutOff(t *testing.T) {
 	m, err := s.Next(long(t))
 	require.NoError(t, err)
 	require.Equal(t, Joined, m.Reset)
+}
+
+// A replay that is slow ends where its epoch ends, and begins no other one.
+func TestReplayOfAnOldEpoch(t *testing.T) {
+	p := listen(t, PublisherOptions{})
+	_, replay := p.Endpoints()
+	for i := range 6000 {
+		require.NoError(t, p.Publish(large(i)...))
+	}
+	raw, err := net.Dial("tcp", strings.TrimPrefix(replay, "tcp://"))
+	require.NoError(t, err)
+	defer raw.Close()
+	c, err := zmtp.Handshake(raw, zmtp.Options{Type: zmtp.Dealer})
+	require.NoError(t, err)
+	require.NoError(t, c.WriteMessage(nil, make([]byte, 8)))
+	m, err := c.ReadMessage()
+	require.NoError(t, err)
+	p.publishing.Lock()
+	p.begin()
+	p.publishing.Unlock()
+	n := uint64(0)
+	for ; binary.BigEndian.Uint64(m[2]) != endOfReplay; n++ {
+		require.Equal(t, n, binary.BigEndian.Uint64(m[2]))
+		m, err = c.ReadMessage()
+		require.NoError(t, err)
+	}
+	require.Less(t, n, uint64(6000))
+	require.Equal(t, [][]byte{{}, {}, {255, 255, 255, 255, 255, 255, 255, 255}, {}}, m)
 }
 
 // Peers that say anything, or vanish at any time, disturb nobody.

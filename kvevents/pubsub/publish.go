@@ -16,6 +16,9 @@ import (
 func (p *Publisher) Publish(events ...kvevents.Event) error {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
+	if p.done == nil { // Listen has not made it
+		return ErrClosed
+	}
 	select {
 	case <-p.done:
 		return ErrClosed

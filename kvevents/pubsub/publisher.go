@@ -40,6 +40,9 @@ func (o PublisherOptions) filled() (PublisherOptions, error) {
 			return o, argument(name, "it is %d; it must not be negative", n)
 		}
 	}
+	if o.Form < 0 || o.Form > kvevents.SGLangArrays {
+		return o, argument("Form", "%d is none", o.Form)
+	}
 	if len(o.Topic) > mostTopic {
 		return o, argument("Topic", "it has %d bytes, and may have %d", len(o.Topic), mostTopic)
 	}
@@ -112,11 +115,17 @@ func Listen(o PublisherOptions) (*Publisher, error) {
 
 // Endpoints returns where the Publisher listens, with the ports that the system chose where the options had port 0.
 func (p *Publisher) Endpoints() (events, replay string) {
+	if p.done == nil {
+		return "", ""
+	}
 	return zmtp.Endpoint(p.events), zmtp.Endpoint(p.replay)
 }
 
 // Close ends all connections and waits for the goroutines. What has not been sent is not sent.
 func (p *Publisher) Close() error {
+	if p.done == nil {
+		return ErrClosed
+	}
 	p.mu.Lock()
 	if p.stop {
 		p.mu.Unlock()
@@ -149,6 +158,9 @@ type Stats struct {
 
 // Stats returns what the Publisher has and did.
 func (p *Publisher) Stats() Stats {
+	if p.done == nil {
+		return Stats{}
+	}
 	p.publishing.Lock()
 	blocks := p.ledger.n
 	p.publishing.Unlock()

@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.Equal(t, ErrClosed, p.Publish(block(1, 0)))
 
-	for _, o := range []PublisherOptions{{LogBatches: -1}, {LogBytes: -1}, {Blocks: -1}, {Subscribers: -1}, {Replays: -1}, {Topic: string(make([]byte, 2000))}} {
+	for _, o := range []PublisherOptions{{LogBatches: -1}, {LogBytes: -1}, {Blocks: -1}, {Subscribers: -1}, {Replays: -1}, {Form: -1}, {Form: 4}, {Topic: string(make([]byte, 2000))}} {
 		_, err := Listen(o)
 		require.ErrorIs(t, err, ErrArgument{})
 	}
@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 	require.Error(t, err)
 	_, err = Listen(PublisherOptions{Events: "x"})
 	require.Error(t, err)
-	for _, o := range []SubscriberOptions{{Events: "tcp://*:1"}, {Replay: "udp://a:1"}} {
+	for _, o := range []SubscriberOptions{{Events: "tcp://*:1"}, {MessageBytes: -1}, {Replay: "udp://a:1"}} {
 		_, err = follow(t, o).Next(t.Context())
 		require.ErrorIs(t, err, ErrArgument{})
 	}

@@ -108,7 +108,9 @@ func Subscribe(o SubscriberOptions) *Subscriber {
 	or(&o.MessageBytes, 64<<20)
 	or(&o.times, usualTimes)
 	s := &Subscriber{o: o, again: Joined, seen: newSeen()}
-	if err := zmtp.Check(o.Events); err != nil {
+	if o.MessageBytes < 0 {
+		s.wrong = argument("MessageBytes", "it is %d; it must not be negative", o.MessageBytes)
+	} else if err := zmtp.Check(o.Events); err != nil {
 		s.wrong = argument("Events", "%v", err)
 	} else if err := zmtp.Check(o.Replay); err != nil && o.Replay != "" {
 		s.wrong = argument("Replay", "%v", err)
@@ -119,6 +121,9 @@ func Subscribe(o SubscriberOptions) *Subscriber {
 
 // Close ends a Next, and the connections.
 func (s *Subscriber) Close() error {
+	if s.base == nil { // Subscribe has not made it
+		return ErrClosed
+	}
 	s.cancel()
 	s.interrupt()
 	s.busy.Lock()
@@ -133,6 +138,9 @@ func (s *Subscriber) Close() error {
 // after which Next can be called again and nothing is lost, or ErrClosed; or an ErrArgument, which is a wrong option. A context must leave time for a
 // connection, which begins anew in each call. Next is called by one goroutine at a time.
 func (s *Subscriber) Next(ctx context.Context) (Message, error) {
+	if s.base == nil {
+		return Message{}, ErrClosed
+	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
 	s.watch(ctx)
