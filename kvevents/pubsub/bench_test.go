@@ -1,3 +1,5 @@
+// What it costs.
+
 package pubsub
 
 import (

@@ -219,7 +219,7 @@ func TestReplayLies(t *testing.T) {
 	requireEnded(t)
 }
 
-// A replay that never ends is left after so many batches.
+// A replay that never ends is left after a number of batches.
 func TestReplayEndless(t *testing.T) {
 	f := newFake(t, 1000, false, anyPort, anyPort)
 	o := quiet(f.options())

@@ -1,3 +1,5 @@
+// Errors say which call or option was wrong, and what to do.
+
 package pubsub
 
 import (

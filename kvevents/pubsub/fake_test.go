@@ -1,3 +1,5 @@
+// A publisher that behaves as those of engines do, and lies where tests have it lie.
+
 package pubsub
 
 import (

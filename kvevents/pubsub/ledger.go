@@ -4,8 +4,6 @@ package pubsub
 
 import (
 	"bytes"
-	"iter"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvevents"
 )
@@ -142,35 +140,4 @@ func (l *ledger) remove(number uint64, p place) {
 		b.next.before = b.before
 	}
 	l.n--
-}
-
-// inOrder are all blocks, each after its parent if that is there, else in the order in which they were stored.
-func (l *ledger) inOrder() iter.Seq[*stored] {
-	return func(yield func(*stored) bool) {
-		l.walk++
-		var chain []*stored
-		for b := l.first; b != nil; b = b.next {
-			chain = chain[:0]
-			for c := b; c != nil && c.walk != l.walk; c = l.parentOf(c) { // marks end circles, too
-				c.walk = l.walk
-				chain = append(chain, c)
-			}
-			for _, c := range slices.Backward(chain) {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// parentOf is a block's parent at the same place, or else at another one.
-func (l *ledger) parentOf(b *stored) *stored {
-	if !b.hasParent {
-		return nil
-	}
-	if p := l.find(b.parent.Number, b.has.place); p != nil {
-		return p
-	}
-	return l.blocks[b.parent.Number]
 }

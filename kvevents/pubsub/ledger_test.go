@@ -1,3 +1,5 @@
+// The ledger against a naive model.
+
 package pubsub
 
 import (

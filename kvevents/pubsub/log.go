@@ -7,7 +7,7 @@ import "sync"
 // overhead is what an entry of the log takes besides its payload.
 const overhead = 24
 
-// A reader takes so much from the log at once, so that one that stalls keeps little of a log that is gone.
+// What a reader takes from the log at once is bounded: one that stalls keeps little of a log that is gone.
 const (
 	chunkEntries = 64
 	chunkBytes   = 64 << 10

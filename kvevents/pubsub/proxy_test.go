@@ -1,3 +1,5 @@
+// A network that fails.
+
 package pubsub
 
 import (

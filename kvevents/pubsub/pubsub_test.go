@@ -1,3 +1,5 @@
+// A Publisher and Subscribers over a network that works.
+
 package pubsub
 
 import (

@@ -1,3 +1,5 @@
+// What tests share: short times, short texts of messages, and a naive follower.
+
 package pubsub
 
 import (

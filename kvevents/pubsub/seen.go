@@ -1,3 +1,5 @@
+// A batch that comes again, by a replay or live, is known by its number and a hash.
+
 package pubsub
 
 import "hash/maphash"

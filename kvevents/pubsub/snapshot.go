@@ -82,3 +82,34 @@ func tokensEach(e *kvevents.Stored) int {
 	}
 	return e.BlockSize
 }
+
+// inOrder are all blocks, each after its parent if that is there, else in the order in which they were stored.
+func (l *ledger) inOrder() iter.Seq[*stored] {
+	return func(yield func(*stored) bool) {
+		l.walk++
+		var chain []*stored
+		for b := l.first; b != nil; b = b.next {
+			chain = chain[:0]
+			for c := b; c != nil && c.walk != l.walk; c = l.parentOf(c) { // marks end circles, too
+				c.walk = l.walk
+				chain = append(chain, c)
+			}
+			for _, c := range slices.Backward(chain) {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// parentOf is a block's parent at the same place, or else at another one.
+func (l *ledger) parentOf(b *stored) *stored {
+	if !b.hasParent {
+		return nil
+	}
+	if p := l.find(b.parent.Number, b.has.place); p != nil {
+		return p
+	}
+	return l.blocks[b.parent.Number]
+}

@@ -1,3 +1,5 @@
+// Topics say which engine a batch is of.
+
 package pubsub
 
 import "strings"

@@ -1,3 +1,5 @@
+// What no constructor made.
+
 package pubsub
 
 import (

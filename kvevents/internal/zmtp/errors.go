@@ -1,3 +1,5 @@
+// What is wrong with a peer or an endpoint.
+
 package zmtp
 
 import "fmt"
