@@ -81,7 +81,8 @@ func BenchmarkReplay(b *testing.B) {
 
 // BenchmarkEpoch begins an epoch with 100,000 blocks of 16 tokens.
 func BenchmarkEpoch(b *testing.B) {
-	p := listen(b, PublisherOptions{})
+	p := listen(b, PublisherOptions{LogBytes: 1}) // the log is as small as it can be
+	before := heap()
 	e := &kvevents.Stored{Hashes: make([]kvevents.Hash, 10), Tokens: make([]uint32, 160), BlockSize: 16, Medium: "GPU"}
 	for i := range 10_000 {
 		for j := range e.Hashes {
@@ -92,10 +93,13 @@ func BenchmarkEpoch(b *testing.B) {
 		}
 		require.NoError(b, p.Publish(e))
 	}
+	p.begin()
+	held := float64(heap()-before-p.Stats().LogBytes) / 100_000
 	for b.Loop() {
 		p.begin()
 	}
 	b.ReportMetric(float64(p.Stats().LogBytes), "bytes")
+	b.ReportMetric(held, "bytes/block")
 }
 
 // BenchmarkStalled reports what a subscriber that reads nothing holds.

@@ -175,6 +175,22 @@ func TestLedgerChain(t *testing.T) {
 	requireParentsFirst(t, l)
 }
 
+// Blocks with much besides their tokens are in batches of their own.
+func TestLedgerLargeBlocks(t *testing.T) {
+	l := newLedger()
+	for n := range uint64(10) {
+		e := block(n+1, n)
+		e.ExtraKeys = [][]kvevents.Key{{{Raw: make([]byte, mostSaid)}}}
+		l.apply(e)
+		e = block(n+100, 0)
+		e.CacheSalt = string(make([]byte, mostSaid)) + string(rune('a'+n))
+		l.apply(e)
+	}
+	for events := range l.batches() {
+		require.Less(t, len(kvevents.VLLM.AppendBatch(nil, kvevents.Batch{}, events...)), 3*mostSaid)
+	}
+}
+
 func BenchmarkLedger(b *testing.B) {
 	tokens := make([]uint32, 16*64)
 	store := &kvevents.Stored{Tokens: tokens, BlockSize: 16, Medium: "GPU", Hashes: make([]kvevents.Hash, 64)}

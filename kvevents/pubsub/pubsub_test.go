@@ -47,8 +47,8 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, "2 clear", next(t, late))
 
 	events, replay := p.Endpoints()
-	require.NoError(t, p.Close())
 	require.Equal(t, "2 clear", next(t, early))
+	require.NoError(t, p.Close())
 	p = listen(t, PublisherOptions{Events: events, Replay: replay})
 	require.Equal(t, "restarted 0 clear", next(t, early))
 	require.Equal(t, "restarted 0 clear", next(t, late))

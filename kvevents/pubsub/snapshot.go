@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	mostEvents = 64      // of a batch
-	mostSaid   = 1 << 14 // tokens of a batch, about
+	mostEvents = 64       // of a batch
+	mostSaid   = 64 << 10 // bytes of a batch, about: another block is added below
 )
 
 // batches are the events that say the ledger's state, in batches of limited size. They are valid until the next one.
@@ -33,6 +33,7 @@ func (l *ledger) batches() iter.Seq[[]kvevents.Event] {
 			if !follows {
 				e = new(kvevents.Stored)
 				*e = b.has.event
+				said += b.has.bytes()
 				e.Parent, e.HasParent = b.parent, b.hasParent
 				events = append(events, e)
 			}
@@ -41,7 +42,10 @@ func (l *ledger) batches() iter.Seq[[]kvevents.Event] {
 			if b.has.extra {
 				e.ExtraKeys = append(e.ExtraKeys, b.extra)
 			}
-			said += len(b.tokens) + 8*(1+len(b.extra))
+			said += 4*len(b.tokens) + 9 + len(b.hash.Bytes)
+			for _, k := range b.extra {
+				said += len(k.Text) + len(k.Raw)
+			}
 			last = b
 		}
 		if len(events) > 0 {
@@ -63,6 +67,16 @@ func (l *ledger) traitsOf(e *kvevents.Stored) *traits {
 		l.traits = &kept
 	}
 	return l.traits
+}
+
+// bytes is about what they take in an event.
+func (t *traits) bytes() int {
+	e := &t.event
+	n := 100 + len(e.LoRAName) + len(e.Medium) + len(e.Kind) + len(e.Locality) + len(e.Ownership) + len(e.SessionID) + len(e.CacheSalt)
+	for _, f := range e.Unknown {
+		n += len(f.Name) + len(f.Value)
+	}
+	return n
 }
 
 func sameTraits(a, b *traits) bool {
