@@ -100,10 +100,18 @@ func TestPythonSubscriber(t *testing.T) {
 		}
 		events, replay := p.Endpoints()
 		lines, _ := python(t, pythonSubscriber, events, replay, kind)
-		require.Eventually(t, func() bool { // until a live message arrives, which Python waits for first
-			require.NoError(t, p.Publish(block(99, 0)))
-			time.Sleep(20 * time.Millisecond)
-			return p.Stats().Replays == 1 && p.Stats().Subscribers == 1
+		require.Eventually(t, func() bool { // Python waits for a live message first
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for peer := range p.peers {
+				peer.subscription.mu.Lock()
+				subscribed := peer.total > 0
+				peer.subscription.mu.Unlock()
+				if subscribed {
+					return true
+				}
+			}
+			return false
 		}, time.Minute, time.Millisecond)
 		sums := map[uint64][]string{}
 		record := func() {

@@ -103,7 +103,7 @@ s = bound(sock(zmq.%s, HEARTBEAT_IVL=50))
 import time
 while not s.poll(0, zmq.POLLIN) and s.type == zmq.XPUB: time.sleep(0.01)
 if s.type == zmq.XPUB: print(s.recv(), flush=True)
-for n in range(200):
+for n in range(200 if s.type == zmq.XPUB else 6000): # a PUB does not know when there is a subscriber
     s.send_multipart([b'other', b'x'])
     s.send_multipart([b'kv', b'', bytes(%d)])
     time.sleep(0.01)
@@ -129,7 +129,9 @@ for n in range(200):
 		}
 		require.Equal(t, 1, pongs)
 		c.Close()
-		require.Contains(t, []string{"", "b'\\x01kv'\n"}, wait())
+		if kind == "XPUB" {
+			require.Equal(t, "b'\\x01kv'\n", wait())
+		}
 	}
 }
 
