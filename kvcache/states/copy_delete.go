@@ -16,7 +16,7 @@ const deleteReads = 15 * time.Second
 // withCopies calls a function that deletes states here, after one that deletes their copies, if there may be any. Both are done whatever the other
 // returns. there is that there was a copy.
 func (s *Store) withCopies(op string, copied func(context.Context) (bool, error), here func() (int, error)) (n int, there bool, err error) {
-	if err := s.enter(op); err != nil {
+	if err := s.enter(); err != nil {
 		return 0, false, err
 	}
 	defer s.leave()

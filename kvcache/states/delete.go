@@ -52,7 +52,7 @@ func (s *Store) deleteAll(which func(*state) bool) (n int, err error) {
 // Pin exempts a state from eviction, or makes it evictable again if pinned is false. The choice is stored with the state. Pinned states count
 // against the budget; if they take all of it, there is no room for others. Pin returns ErrMiss if there is no such state.
 func (s *Store) Pin(id ID, pinned bool) error {
-	if err := s.enter("pin"); err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()

@@ -66,7 +66,7 @@ func orMiss(err, e error) error {
 
 // fetch brings a state here that find finds among the copies.
 func (s *Store) fetch(ctx context.Context, find func() (*state, int, error)) (Info, int, error) {
-	if err := s.enter("fetch"); err != nil {
+	if err := s.enter(); err != nil {
 		return Info{}, 0, err
 	}
 	defer s.leave()

@@ -5,7 +5,7 @@ import "slices"
 // Find returns the state of a key, of which identity, name and all tokens must match. If there is none, it returns ErrMiss, which names the field of
 // the identity in which a stored state with this name and these tokens differs.
 func (s *Store) Find(k Key) (Info, error) {
-	if err := s.enter("find"); err != nil {
+	if err := s.enter(); err != nil {
 		return Info{}, err
 	}
 	defer s.leave()
@@ -33,7 +33,7 @@ func (s *Store) NearestWhole(i Identity, tokens []uint32) (Info, int, error) {
 }
 
 func (s *Store) near(i Identity, tokens []uint32, search func(*node, []uint32) (*state, int)) (Info, int, error) {
-	if err := s.enter("find"); err != nil {
+	if err := s.enter(); err != nil {
 		return Info{}, 0, err
 	}
 	defer s.leave()
@@ -76,7 +76,7 @@ func (s *Store) miss(want Identity, has func(*node) bool) error {
 
 // List returns all states, the most recently used first.
 func (s *Store) List() ([]Info, error) {
-	if err := s.enter("list"); err != nil {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()

@@ -14,7 +14,7 @@ import (
 // least Info.Bytes, and in newly allocated memory otherwise. The caller owns them; the store keeps no reference. After an error nothing of the state is
 // in room. Get returns ErrMiss if the state is not there any more, and ErrDamaged if it cannot be read as it was put; the store has then given it up.
 func (s *Store) Get(ctx context.Context, id ID, room []byte) ([]Part, error) {
-	if err := s.enter("get"); err != nil {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()

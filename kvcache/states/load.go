@@ -62,9 +62,7 @@ func (s *Store) load() error {
 		s.used -= d.bytes
 	}
 	s.dead = nil
-	if err := s.expire(); err != nil {
-		return err
-	}
+	s.expire()
 	if err := s.reserve(0); err != nil && !errors.Is(err, ErrFull{}) {
 		return err
 	}

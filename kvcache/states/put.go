@@ -18,7 +18,7 @@ func (s *Store) Put(ctx context.Context, k Key, o PutOptions, parts ...Source) (
 	if err := checkPut(&k, o, parts); err != nil {
 		return Info{}, err
 	}
-	if err := s.enter("put"); err != nil {
+	if err := s.enter(); err != nil {
 		return Info{}, err
 	}
 	defer s.leave()

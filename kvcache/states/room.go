@@ -97,26 +97,29 @@ func (s *Store) evict() (bool, error) {
 	return true, nil
 }
 
-// expire forgets the states whose lifetime is over. The caller has the lock.
-func (s *Store) expire() error {
-	now := s.o.now()
-	if s.expires.IsZero() || now.Before(s.expires) {
-		return nil // without a look at each: every call comes here
-	}
-	was := s.expires
-	s.expires = time.Time{}
-	for _, st := range s.states {
-		if st.Expires.IsZero() || now.Before(st.Expires) {
-			s.willExpire(st)
-			continue
+// expire forgets the states whose lifetime is over. Those whose manifests cannot be removed are misses, too, and a later call removes them. The
+// caller has the lock.
+func (s *Store) expire() {
+	if now := s.o.now(); !s.expires.IsZero() && !now.Before(s.expires) { // else without a look at each: every call comes here
+		s.expires = time.Time{}
+		for _, st := range s.states {
+			if st.Expires.IsZero() || now.Before(st.Expires) {
+				s.willExpire(st)
+				continue
+			}
+			s.stats.Expired++
+			s.hide(st)
+			s.over = append(s.over, st)
 		}
-		if err := s.forget(st); err != nil {
-			s.expires = was
-			return err
-		}
-		s.stats.Expired++
 	}
-	return nil
+	for n := len(s.over); n > 0; n = len(s.over) {
+		st := s.over[n-1]
+		if s.states[st.ID] == nil && s.o.disk.remove(s.manifestPath(st.ID)) != nil { // where it is not nil, a Put has replaced the manifest
+			return
+		}
+		s.over = s.over[:n-1]
+		s.unmake(st)
+	}
 }
 
 // willExpire notes when expire has to look at a state. The caller has the lock.
@@ -138,8 +141,17 @@ func (s *Store) forget(st *state) error {
 
 // remove is forget of a state whose manifest is not there any more.
 func (s *Store) remove(st *state) {
+	s.hide(st)
+	s.unmake(st)
+}
+
+// hide has nobody find a state, and unmake gives back what it takes.
+func (s *Store) hide(st *state) {
 	delete(s.states, st.ID)
 	s.index.remove(st)
+}
+
+func (s *Store) unmake(st *state) {
 	s.used -= st.size
 	st.gone = true
 	if st.readers == 0 {

@@ -1,6 +1,7 @@
 package states
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -158,6 +159,45 @@ func TestLifetime(t *testing.T) {
 	requireTidy(t, s)
 }
 
+// A state whose lifetime is over is a miss where its manifest cannot be removed, and other states are found. It is removed when that works, unless a Put has
+// replaced it by then.
+func TestLifetimeOnAFailingDisk(t *testing.T) {
+	c, broken := newClock(), false
+	d := machine
+	d.remove = func(path string) error {
+		if broken {
+			return errors.New("read-only")
+		}
+		return machine.remove(path)
+	}
+	s := open(t, t.TempDir()+"/d", Options{now: c.now, disk: &d})
+	put := func(n int, ttl time.Duration) {
+		_, err := s.Put(ctx, numbered(n), PutOptions{TTL: ttl}, sources([][]byte{noise(uint64(n), 1000)})...)
+		require.NoError(t, err)
+	}
+	put(0, time.Hour)
+	put(1, time.Hour)
+	put(2, 0)
+	full := s.Stats().Bytes
+	c.sleep(time.Hour)
+	broken = true
+	for range 3 {
+		require.False(t, has(t, s, 0))
+		require.False(t, has(t, s, 1))
+		require.True(t, has(t, s, 2))
+	}
+	require.Equal(t, uint64(2), s.Stats().Expired)
+	require.Equal(t, full, s.Stats().Bytes)
+	put(1, 0)
+	broken = false
+	require.True(t, has(t, s, 1))
+	require.True(t, has(t, s, 2))
+	requireTidy(t, s)
+	s = reopen(t, s, Options{now: c.now})
+	require.True(t, has(t, s, 1))
+	require.False(t, has(t, s, 0))
+}
+
 // The longest lifetime that can be asked for has not ended when the directory is opened again.
 func TestLongLifetime(t *testing.T) {
 	s := open(t, t.TempDir()+"/d", Options{})
@@ -179,7 +219,7 @@ func TestReadWhileItGoes(t *testing.T) {
 		func() { put(t, s, numbered(1), noise(2, 3000)) },
 	} {
 		put(t, s, numbered(1), content)
-		require.NoError(t, s.enter("get"))
+		require.NoError(t, s.enter())
 		st := s.acquire(info.ID)
 		goes()
 		room := make([]byte, st.Bytes)

@@ -87,7 +87,7 @@ func TestCloseWaits(t *testing.T) {
 	<-reading
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	for s.enter("wait") == nil { // until Close has begun
+	for s.enter() == nil { // until Close has begun
 		s.leave()
 	}
 	select {
