@@ -69,7 +69,7 @@ func (x *Index) store(o *owner, e *kvevents.Stored) error {
 	if e.Pairs {
 		each = 2
 	}
-	if e.BlockSize < 1 || len(e.Tokens)/each != len(e.Hashes)*e.BlockSize || len(e.Tokens)%each != 0 {
+	if e.BlockSize < 1 || e.BlockSize > len(e.Tokens) || len(e.Tokens)/each != len(e.Hashes)*e.BlockSize || len(e.Tokens)%each != 0 {
 		x.stats.Skipped += uint64(len(e.Hashes))
 		return nil
 	}
