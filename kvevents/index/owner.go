@@ -17,6 +17,9 @@ type block struct {
 	places []place
 }
 
+// mostPlaces bounds the places of a block. Engines have a few media, and a few groups of layers.
+const mostPlaces = 64
+
 // place is where a block is: stored n times more than removed.
 type place struct {
 	medium uint16
@@ -29,13 +32,14 @@ func (o *owner) ofGroup(group int, has bool, kind string) (int, bool) {
 	if !has || group < 0 {
 		return -1, counts(kind)
 	}
-	if kind != "" && len(o.groups) < mostMedia {
+	yes, known := o.groups[group]
+	if kind != "" && (known || len(o.groups) < mostMedia) {
 		if o.groups == nil {
 			o.groups = map[int]bool{}
 		}
-		o.groups[group] = counts(kind)
+		yes, known = counts(kind), true
+		o.groups[group] = yes
 	}
-	yes, known := o.groups[group]
 	return group, yes || !known && counts(kind)
 }
 
@@ -117,13 +121,18 @@ func (x *Index) store(o *owner, e *kvevents.Stored) error {
 
 // place notes that a block was stored at a place.
 func (x *Index) place(o *owner, b *block, at place) {
-	x.stats.Stored++
 	for i := range b.places {
 		if p := &b.places[i]; p.medium == at.medium && p.group == at.group {
+			x.stats.Stored++
 			p.n++
 			return
 		}
 	}
+	if len(b.places) >= mostPlaces {
+		x.stats.Skipped++
+		return
+	}
+	x.stats.Stored++
 	b.places = append(b.places, at)
 	x.hold(o, b, at.medium)
 }
