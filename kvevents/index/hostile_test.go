@@ -35,3 +35,20 @@ func TestPlacesOfABlockAreBounded(t *testing.T) {
 	require.Zero(t, s.Blocks)
 	require.Zero(t, s.Keys)
 }
+
+// Blocks is a bound of memory: large blocks of an engine count as often as they have blocks of the index.
+func TestLargeBlocksCountAsMany(t *testing.T) {
+	x := open(t, index.Options{BlockSize: 1, Blocks: 4})
+	store := func(h uint64, n uint32) error {
+		return x.Apply("a", &kvevents.Stored{Hashes: []kvevents.Hash{hash(h)}, Tokens: count(uint32(h)*100, n), BlockSize: int(n)})
+	}
+	require.ErrorIs(t, store(1, 5), index.ErrFull{})
+	require.NoError(t, store(2, 3))
+	require.ErrorIs(t, store(3, 2), index.ErrFull{})
+	require.NoError(t, store(4, 1))
+	require.NoError(t, x.Apply("a", &kvevents.Removed{Hashes: []kvevents.Hash{hash(2)}}))
+	require.NoError(t, store(3, 2))
+	require.Equal(t, 3, x.Stats().Keys)
+	require.NoError(t, x.Apply("a", &kvevents.Cleared{}))
+	require.NoError(t, store(2, 3))
+}

@@ -6,7 +6,7 @@ import "fmt"
 type Options struct {
 	// BlockSize is the number of tokens of a block of the index; 0: 16. That of each engine must be a multiple of it.
 	BlockSize int
-	// Blocks is how many blocks of engines an owner may have; 0: 1<<20. What is beyond is skipped until others are removed.
+	// Blocks is how many blocks of BlockSize tokens an owner may have; 0: 1<<20. Blocks beyond that are skipped until others are removed.
 	Blocks int
 	// Owners is how many owners there may be; 0: 1024.
 	Owners int

@@ -8,6 +8,7 @@ import (
 type owner struct {
 	name   string
 	blocks map[uint64]*block // by the engine's hash
+	keys   int               // of all blocks
 	groups map[int]bool      // whether a group counts, where its kind was said
 }
 
@@ -106,12 +107,13 @@ func (x *Index) store(o *owner, e *kvevents.Stored) error {
 		}
 		b := o.blocks[h.Number]
 		if b == nil {
-			if len(o.blocks) >= x.o.Blocks {
+			if o.keys+len(keys) > x.o.Blocks {
 				x.stats.Skipped += uint64(len(e.Hashes) - i)
 				return ErrFull{o.name, "blocks", x.o.Blocks}
 			}
 			b = &block{keys: keys}
 			o.blocks[h.Number] = b
+			o.keys += len(keys)
 			x.stats.Blocks++
 		}
 		x.place(o, b, at)
@@ -163,6 +165,7 @@ func (x *Index) remove(o *owner, e *kvevents.Removed) {
 		}
 		if len(b.places) == 0 {
 			delete(o.blocks, h.Number)
+			o.keys -= len(b.keys)
 			x.stats.Blocks--
 		}
 	}
