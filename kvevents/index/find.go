@@ -50,9 +50,9 @@ func (x *Index) Find(dst []Match, q Query) []Match {
 			break
 		}
 		if i == 0 {
-			dst = first(dst, hs)
+			dst = c.reach.first(dst, hs, x.numbers)
 		}
-		if !x.reached(dst[from:], hs, i*size, size) {
+		if !c.reach.block(dst[from:], hs, x.media, i*size, size) {
 			break
 		}
 	}
@@ -65,32 +65,38 @@ func (x *Index) Find(dst []Match, q Query) []Match {
 	return dst
 }
 
+// reach is how far the owners of a prompt's beginning have been followed.
+type reach struct {
+	at     []int     // by the number of an owner: where its Match is, plus 1; 0: it has none
+	before []float64 // the score of each before the block at hand
+}
+
 // first appends the owners that have the first block, each once.
-func first(dst []Match, hs []holder) []Match {
-	for i, h := range hs {
-		if !slices.ContainsFunc(hs[:i], func(o holder) bool { return o.owner == h.owner }) {
+func (r *reach) first(dst []Match, hs []holder, owners int) []Match {
+	r.at, r.before = slices.Grow(r.at[:0], owners)[:owners], r.before[:0]
+	clear(r.at)
+	for _, h := range hs {
+		if n := h.owner.number; r.at[n] == 0 {
 			dst = append(dst, Match{Owner: h.owner.name})
+			r.before = append(r.before, 0)
+			r.at[n] = len(r.before)
 		}
 	}
 	return dst
 }
 
-// reached adds a block of size tokens to the owners that have all the n tokens before it, and the block; false: none has.
-func (x *Index) reached(ms []Match, hs []holder, n, size int) (any bool) {
-	for i := range ms {
-		m := &ms[i]
-		if m.Tokens < n {
+// block adds a block of size tokens to the owners that have the block and all the n tokens before it; false: none has.
+func (r *reach) block(ms []Match, hs []holder, media []medium, n, size int) (any bool) {
+	for _, h := range hs {
+		i := r.at[h.owner.number] - 1
+		if i < 0 || ms[i].Tokens < n {
 			continue
 		}
-		best, has := 0.0, false
-		for _, h := range hs {
-			if h.owner.name == m.Owner {
-				best, has = max(best, x.media[h.medium].weight), true
-			}
+		m, weight := &ms[i], media[h.medium].weight
+		if m.Tokens == n {
+			m.Tokens, r.before[i], any = n+size, m.Score, true
 		}
-		if has {
-			m.Tokens, m.Score, any = n+size, m.Score+best, true
-		}
+		m.Score = max(m.Score, r.before[i]+weight)
 	}
 	return any
 }

@@ -1,6 +1,7 @@
 package index_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,4 +52,25 @@ func TestLargeBlocksCountAsMany(t *testing.T) {
 	require.Equal(t, 3, x.Stats().Keys)
 	require.NoError(t, x.Apply("a", &kvevents.Cleared{}))
 	require.NoError(t, store(2, 3))
+}
+
+// 1,024 owners, each with a system prompt of 100 blocks on three media.
+func TestFindWithManyOwners(t *testing.T) {
+	x := open(t, index.Options{})
+	tokens := count(1, 1600)
+	for o := range 1024 {
+		e := &kvevents.Stored{BlockSize: 16, Tokens: tokens}
+		for i := range uint64(100) {
+			e.Hashes = append(e.Hashes, hash(i+1))
+		}
+		for _, e.Medium = range []string{"CPU", "GPU", "DISK"} {
+			require.NoError(t, x.Apply(fmt.Sprintf("10.0.%d.%d:8000", o/256, o%256), e))
+		}
+	}
+	begin := time.Now()
+	ms := x.Find(nil, index.Query{Tokens: tokens})
+	t.Log(time.Since(begin))
+	require.Len(t, ms, 1024)
+	require.Equal(t, index.Match{Owner: "10.0.0.0:8000", Tokens: 1600, Score: 100}, ms[0])
+	require.Less(t, time.Since(begin), time.Second)
 }

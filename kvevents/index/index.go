@@ -13,11 +13,13 @@ type Index struct {
 	o    Options
 	seed maphash.Seed
 
-	mu     sync.RWMutex
-	owners map[string]*owner
-	media  []medium         // that were named so far
-	holds  map[key][]holder // of each block of tokens the owners that have it
-	stats  Stats
+	mu      sync.RWMutex
+	owners  map[string]*owner
+	numbers int              // how many numbers of owners there have been at once
+	free    []int            // those of owners that are gone
+	media   []medium         // that were named so far
+	holds   map[key][]holder // of each block of tokens the owners that have it
+	stats   Stats
 }
 
 // key is the hash of a block of tokens and of all before it. It is 64 bits under a seed that nobody knows: two prompts that collide send a
@@ -86,8 +88,7 @@ func (x *Index) Apply(name string, e kvevents.Event) error {
 				x.stats.Skipped += uint64(len(e.Hashes))
 				return ErrFull{name, "owners", x.o.Owners}
 			}
-			o = &owner{name: strings.Clone(name), blocks: map[uint64]*block{}}
-			x.owners[o.name] = o
+			o = x.join(name)
 		}
 		return x.store(o, e)
 	case *kvevents.Removed:
@@ -98,6 +99,18 @@ func (x *Index) Apply(name string, e kvevents.Event) error {
 		x.forget(name)
 	}
 	return nil
+}
+
+// join is a new owner.
+func (x *Index) join(name string) *owner {
+	o := &owner{name: strings.Clone(name), blocks: map[uint64]*block{}}
+	if n := len(x.free); n > 0 {
+		o.number, x.free = x.free[n-1], x.free[:n-1]
+	} else {
+		o.number, x.numbers = x.numbers, x.numbers+1
+	}
+	x.owners[o.name] = o
+	return o
 }
 
 // Forget removes an owner and all its blocks, such as when it does not answer, or when a subscription says that events were lost.
@@ -113,6 +126,7 @@ func (x *Index) forget(name string) {
 		return
 	}
 	delete(x.owners, name)
+	x.free = append(x.free, o.number)
 	for _, b := range o.blocks {
 		for _, p := range b.places {
 			x.drop(o, b, p.medium)

@@ -12,8 +12,9 @@ import (
 
 // coder makes keys.
 type coder struct {
-	b    []byte
-	seed maphash.Seed
+	b     []byte
+	seed  maphash.Seed
+	reach reach // of Find
 }
 
 var coders = sync.Pool{New: func() any { return new(coder) }}

@@ -7,6 +7,7 @@ import (
 // owner is an engine and what it said.
 type owner struct {
 	name   string
+	number int               // below Index.numbers, of no other owner
 	blocks map[uint64]*block // by the engine's hash
 	keys   int               // of all blocks
 	groups map[int]bool      // whether a group counts, where its kind was said
