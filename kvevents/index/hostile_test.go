@@ -74,3 +74,11 @@ func TestFindWithManyOwners(t *testing.T) {
 	require.Equal(t, index.Match{Owner: "10.0.0.0:8000", Tokens: 1600, Score: 100}, ms[0])
 	require.Less(t, time.Since(begin), time.Second)
 }
+
+// A salt belongs to the first block of a prompt, also where its parent is sent as 0.
+func TestSaltWithAParentOf0(t *testing.T) {
+	x := open(t, index.Options{BlockSize: 1})
+	require.NoError(t, x.Apply("a", &kvevents.Stored{Hashes: []kvevents.Hash{hash(1)}, HasParent: true, Tokens: count(1, 1), BlockSize: 1, CacheSalt: "s"}))
+	require.Empty(t, x.Find(nil, index.Query{Tokens: count(1, 1)}))
+	requireMatches(t, []index.Match{{"a", 1, 1}}, x.Find(nil, index.Query{Tokens: count(1, 1), Salt: "s"}))
+}

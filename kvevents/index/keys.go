@@ -52,7 +52,7 @@ func (c *coder) extras(e *kvevents.Stored, i int) {
 	if i < len(e.ExtraKeys) {
 		c.keysOf(e.ExtraKeys[i], e.LoRAName)
 	}
-	if e.CacheSalt != "" && i == 0 && !e.HasParent {
+	if e.CacheSalt != "" && i == 0 && !follows(e) {
 		c.extra(extraText, e.CacheSalt)
 	}
 }

@@ -137,7 +137,7 @@ func (m *model) store(o *modelOwner, e *kvevents.Stored) {
 				extras = e.ExtraKeys[i]
 			}
 			salt := ""
-			if i == 0 && j == 0 && !e.HasParent {
+			if i == 0 && j == 0 && (!e.HasParent || e.Parent.Number == 0) {
 				salt = e.CacheSalt
 			}
 			text = step(text, extras, e.LoRAName, salt, e.Tokens[i*e.BlockSize+j:i*e.BlockSize+j+m.size])

@@ -84,7 +84,7 @@ func (x *Index) store(o *owner, e *kvevents.Stored) error {
 		return ErrBlockSize{e.BlockSize, x.o.BlockSize}
 	}
 	before := x.root(e.LoRAName)
-	if e.HasParent && e.Parent.Number != 0 {
+	if follows(e) {
 		parent := o.blocks[e.Parent.Number]
 		if parent == nil {
 			x.stats.Orphans += uint64(len(e.Hashes))
@@ -121,6 +121,9 @@ func (x *Index) store(o *owner, e *kvevents.Stored) error {
 	}
 	return nil
 }
+
+// follows says that the blocks of an event follow another one. A parent of 0 is none, as for llm-d.
+func follows(e *kvevents.Stored) bool { return e.HasParent && e.Parent.Number != 0 }
 
 // place notes that a block was stored at a place.
 func (x *Index) place(o *owner, b *block, at place) {
