@@ -82,3 +82,16 @@ func TestSaltWithAParentOf0(t *testing.T) {
 	require.Empty(t, x.Find(nil, index.Query{Tokens: count(1, 1)}))
 	requireMatches(t, []index.Match{{"a", 1, 1}}, x.Find(nil, index.Query{Tokens: count(1, 1), Salt: "s"}))
 }
+
+// AllBlocksCleared forgets blocks, not of which kind groups are: an engine may have said that once only.
+func TestKindsOutliveCleared(t *testing.T) {
+	x := open(t, index.Options{BlockSize: 1})
+	e := &kvevents.Stored{Hashes: []kvevents.Hash{hash(1)}, Tokens: count(1, 1), BlockSize: 1, HasGroup: true, Group: 1, Kind: "sliding_window"}
+	require.NoError(t, x.Apply("a", e))
+	e.Kind = ""
+	require.NoError(t, x.Apply("a", &kvevents.Cleared{}))
+	require.NoError(t, x.Apply("a", e))
+	require.Empty(t, x.Find(nil, index.Query{Tokens: count(1, 1)}))
+	x.Forget("a")
+	require.Zero(t, x.Stats().Owners)
+}

@@ -96,7 +96,12 @@ func (x *Index) Apply(name string, e kvevents.Event) error {
 			x.remove(o, e)
 		}
 	case *kvevents.Cleared:
-		x.forget(name)
+		if o := x.owners[name]; o != nil && e != nil {
+			x.clear(o)
+			if len(o.groups) == 0 {
+				x.forget(name)
+			}
+		}
 	}
 	return nil
 }
@@ -125,14 +130,20 @@ func (x *Index) forget(name string) {
 	if o == nil {
 		return
 	}
+	x.clear(o)
 	delete(x.owners, name)
 	x.free = append(x.free, o.number)
+}
+
+// clear forgets the blocks of an owner, but not the kinds of its groups: engines may say them once only.
+func (x *Index) clear(o *owner) {
 	for _, b := range o.blocks {
 		for _, p := range b.places {
 			x.drop(o, b, p.medium)
 		}
 	}
 	x.stats.Blocks -= len(o.blocks)
+	o.blocks, o.keys = map[uint64]*block{}, 0
 }
 
 // Stats returns what the Index has and has seen.

@@ -86,7 +86,7 @@ func (m *model) apply(name string, e kvevents.Event) {
 			}
 		}
 	case *kvevents.Cleared:
-		delete(m.owners, name)
+		o.counts, o.texts = map[modelPlace]int{}, map[uint64][]string{} // not the kinds
 	}
 }
 
