@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -94,4 +95,23 @@ func TestKindsOutliveCleared(t *testing.T) {
 	require.Empty(t, x.Find(nil, index.Query{Tokens: count(1, 1)}))
 	x.Forget("a")
 	require.Zero(t, x.Stats().Owners)
+}
+
+// Media that have weights keep them, whatever else publishers name, and whatever the caller does with the map.
+func TestWeights(t *testing.T) {
+	weights := map[string]float64{"CPU": 0.5, "other": 0.25}
+	x := open(t, index.Options{BlockSize: 1, Weights: weights})
+	weights["CPU"] = 7
+	for i := range 400 {
+		require.NoError(t, x.Apply("b", &kvevents.Stored{Hashes: []kvevents.Hash{hash(uint64(i) + 9)}, Tokens: count(7, 1), BlockSize: 1, Medium: fmt.Sprint("medium ", i)}))
+	}
+	for medium, want := range map[string]float64{"cpu": 0.5, "OTHER": 0.25, "": 1} {
+		require.NoError(t, x.Apply("a", &kvevents.Stored{Hashes: []kvevents.Hash{hash(1)}, Tokens: count(1, 1), BlockSize: 1, Medium: medium}))
+		requireMatches(t, []index.Match{{"a", 1, want}}, x.Find(nil, index.Query{Tokens: count(1, 1)}))
+		x.Forget("a")
+	}
+	for _, w := range []float64{-1, math.NaN(), math.Inf(1)} {
+		_, err := index.New(index.Options{Weights: map[string]float64{"gpu": w}})
+		require.ErrorIs(t, err, index.ErrConfig{})
+	}
 }

@@ -65,7 +65,10 @@ func New(o Options) (*Index, error) {
 }
 
 func (x *Index) begin(o Options) {
-	x.o, x.seed, x.owners, x.media, x.holds = o, maphash.MakeSeed(), map[string]*owner{}, []medium{{"other", 1}}, map[key][]holder{}
+	x.o, x.seed, x.owners, x.media, x.holds = o, maphash.MakeSeed(), map[string]*owner{}, []medium{{"", 1}}, map[key][]holder{}
+	for name, w := range o.Weights {
+		x.media = append(x.media, medium{strings.ToLower(name), w})
+	}
 }
 
 // Apply takes in an event of an owner, such as "10.0.0.7:8000"; it keeps nothing of the event's memory. An error is ErrFull or ErrBlockSize: blocks
@@ -155,7 +158,7 @@ func (x *Index) Stats() Stats {
 	return s
 }
 
-// medium is the number of a medium; "" is the device. Beyond the bound all are the first one.
+// medium is the number of a medium; "" is the device. The first has no name, and stands for all beyond the bound.
 func (x *Index) medium(name string) uint16 {
 	if name == "" {
 		name = "gpu"
@@ -168,11 +171,7 @@ func (x *Index) medium(name string) uint16 {
 	if len(x.media) >= mostMedia || len(name) > 64 {
 		return 0
 	}
-	m := medium{name: strings.ToLower(name), weight: 1}
-	if w, ok := x.o.Weights[m.name]; ok {
-		m.weight = w
-	}
-	x.media = append(x.media, m)
+	x.media = append(x.media, medium{strings.ToLower(name), 1})
 	return uint16(len(x.media) - 1)
 }
 

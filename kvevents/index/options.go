@@ -1,6 +1,9 @@
 package index
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Options are the limits of an Index. The zero value has the defaults.
 type Options struct {
@@ -10,8 +13,8 @@ type Options struct {
 	Blocks int
 	// Owners is how many owners there may be; 0: 1024.
 	Owners int
-	// Weights is what a block on a medium counts in Match.Score, by the medium's name in lower case; a medium that is not listed counts 1.
-	// nil: gpu 1, cpu 0.8, as in llm-d.
+	// Weights is what a block on a medium counts in Match.Score, by the medium's name, in which case does not matter; 0 or more, and up to 128 of them.
+	// A medium that is not listed counts 1. nil: gpu 1, cpu 0.8, as in llm-d.
 	Weights map[string]float64
 }
 
@@ -67,6 +70,14 @@ func (o Options) filled() (Options, error) {
 		}
 		if *x.n == 0 {
 			*x.n = x.use
+		}
+	}
+	if len(o.Weights) > mostMedia/2 {
+		return o, ErrConfig{"Weights", fmt.Sprintf("there are %d; there may be %d", len(o.Weights), mostMedia/2)}
+	}
+	for name, w := range o.Weights {
+		if !(w >= 0 && w <= math.MaxFloat64) {
+			return o, ErrConfig{"Weights", fmt.Sprintf("%s: %v is not a number from 0", name, w)}
 		}
 	}
 	if o.Weights == nil {
