@@ -9,7 +9,8 @@ type Decoder struct {
 	stored  Stored
 	removed Removed
 	cleared Cleared
-	keys    [][]Key           // of stored.ExtraKeys, with the memory of earlier events
+	blocks  [][]Key           // stored.ExtraKeys
+	keys    []Key             // those of all blocks
 	names   map[string]string // strings that come again and again
 	skipped int
 }

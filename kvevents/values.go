@@ -236,31 +236,49 @@ func (d *Decoder) extraKeys() ([][]Key, error) {
 	if v.kind != isArray {
 		return nil, d.bad("extra_keys", "it is %s; want an array", kindNames[v.kind])
 	}
-	blocks := slices.Grow(d.keys[:0], int(v.n))
+	all, err := d.countKeys(v.n)
+	if err != nil {
+		return nil, err
+	}
+	d.blocks, d.keys = slices.Grow(d.blocks[:0], int(v.n)), slices.Grow(d.keys[:0], all) // all of these keys are there
 	for range v.n {
 		n, err := d.array("extra_keys")
 		if err != nil {
 			return nil, err
 		}
-		var keys []Key
-		if len(blocks) < cap(blocks) {
-			keys = blocks[:len(blocks)+1][len(blocks)][:0] // the memory of an earlier event
-		}
-		keys = slices.Grow(keys, int(n))
+		from := len(d.keys)
 		for range n {
 			k, err := d.key()
 			if err != nil {
 				return nil, err
 			}
-			keys = append(keys, k)
+			d.keys = append(d.keys, k)
 		}
-		blocks = append(blocks, keys)
+		d.blocks = append(d.blocks, d.keys[from:len(d.keys):len(d.keys)])
 	}
-	if blocks == nil {
-		blocks = [][]Key{}
+	if d.blocks == nil {
+		d.blocks = [][]Key{}
 	}
-	d.keys = blocks
-	return blocks, nil
+	return d.blocks, nil
+}
+
+// countKeys is the number of keys of the next n values, which are lists of keys or nil; it reads none of them.
+func (d *Decoder) countKeys(n uint64) (all int, err error) {
+	from := d.r.i
+	for range n {
+		keys, err := d.array("extra_keys")
+		if err != nil {
+			return 0, err
+		}
+		for range keys {
+			if err := d.skip("extra_keys"); err != nil {
+				return 0, err
+			}
+		}
+		all += int(keys)
+	}
+	d.r.i = from
+	return all, nil
 }
 
 func (d *Decoder) key() (Key, error) {
