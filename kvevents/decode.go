@@ -1,6 +1,9 @@
 package kvevents
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Decoder decodes batches of all forms: maps with their fields in any order, and arrays; hashes that are integers with or without sign, or bytes; tokens
 // and pairs of tokens. The zero value is ready. A Decoder keeps its memory from batch to batch, and is used by one goroutine at a time.
@@ -197,14 +200,17 @@ func readArray[E any](d *Decoder, e *E, fields []field[E], unknown *[]Field, n u
 // mostUnknown is how many fields of an event are kept that are not known.
 const mostUnknown = 256
 
+// shown is a name from a payload for an error: short, and without what would begin a new line.
+func shown(name string) string { return strconv.Quote(name[:min(len(name), 64)]) }
+
 // unknown keeps the next value as a field of this name.
 func (d *Decoder) unknown(to *[]Field, name string) error {
 	if len(*to) >= mostUnknown {
-		return d.bad(name, "an event has more than %d fields that are not known", mostUnknown)
+		return d.bad(shown(name), "an event has more than %d fields that are not known", mostUnknown)
 	}
 	raw, err := d.r.raw()
 	if err != nil {
-		return d.bad(name, "%v", err)
+		return d.bad(shown(name), "%v", err)
 	}
 	*to = append(*to, Field{name, raw})
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvevents"
@@ -52,4 +53,12 @@ func TestMemoryOfClaims(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.ErrorIs(t, err, kvevents.ErrPayload{})
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(60*n))
+}
+
+// An error does not repeat what a publisher sent without bound.
+func TestErrorsAreShort(t *testing.T) {
+	_, _, err := decode(batch(stored(strings.Repeat("x\n", 1<<16), nested(40))))
+	require.ErrorIs(t, err, kvevents.ErrPayload{})
+	require.Less(t, len(err.Error()), 300)
+	require.NotContains(t, err.Error(), "\n")
 }
