@@ -59,7 +59,13 @@ func route(ctx context.Context, engines []string, in io.Reader, out io.Writer) e
 		return err
 	}
 	for _, e := range engines {
-		go follow(ctx, caches, e, out)
+		e = strings.TrimSpace(e)
+		host, port, err := net.SplitHostPort(e)
+		n, _ := strconv.Atoi(port)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is no address such as 10.0.0.7:5557", e)
+		}
+		go follow(ctx, caches, e, pubsub.SubscriberOptions{Events: "tcp://" + e, Replay: "tcp://" + net.JoinHostPort(host, strconv.Itoa(n+1))}, out)
 	}
 	return lines(in, func(prompt []uint32) error {
 		if found := caches.Find(nil, index.Query{Tokens: prompt}); len(found) > 0 {
@@ -72,22 +78,30 @@ func route(ctx context.Context, engines []string, in io.Reader, out io.Writer) e
 }
 
 // follow has an index know what an engine has, until the context ends.
-func follow(ctx context.Context, caches *index.Index, engine string, out io.Writer) {
-	host, port, _ := net.SplitHostPort(engine)
-	n, _ := strconv.Atoi(port)
-	s := pubsub.Subscribe(pubsub.SubscriberOptions{Events: "tcp://" + engine, Replay: "tcp://" + net.JoinHostPort(host, strconv.Itoa(n+1))})
+func follow(ctx context.Context, caches *index.Index, engine string, o pubsub.SubscriberOptions, out io.Writer) {
+	s := pubsub.Subscribe(o)
 	defer s.Close()
 	var d kvevents.Decoder
 	for {
 		m, err := s.Next(ctx)
 		if err != nil {
+			if ctx.Err() == nil {
+				fmt.Fprintf(out, "%s: %v\n", engine, err)
+			}
 			return
 		}
 		if m.Reset != 0 {
 			caches.Forget(engine)
 			fmt.Fprintf(out, "%s: %v\n", engine, m.Reset)
 		}
-		if _, err := d.Decode(m.Payload, func(_ kvevents.Batch, e kvevents.Event) error { return caches.Apply(engine, e) }); err != nil {
+		_, err = d.Decode(m.Payload, func(_ kvevents.Batch, e kvevents.Event) error {
+			if err := caches.Apply(engine, e); err != nil { // blocks were skipped; the events after this one count
+				fmt.Fprintf(out, "%s: %v\n", engine, err)
+			}
+			return nil
+		})
+		if err != nil { // nobody knows what was removed
+			caches.Forget(engine)
 			fmt.Fprintf(out, "%s: %v\n", engine, err)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/kvevents"
+	"github.com/ferrumkv/ferrumkv/kvevents/index"
+	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
 	"github.com/stretchr/testify/require"
 )
 
@@ -121,7 +124,37 @@ func TestThreeProcesses(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"help"}, {"route", "-nothing"}} {
+	for _, args := range [][]string{nil, {"help"}, {"route", "-nothing"}, {"route", "-engines", "10.0.0.7"}, {"route", "-engines", "127.0.0.1:5557, 127.0.0.1:5657x"}} {
 		require.Error(t, run(context.Background(), args, strings.NewReader(""), new(bytes.Buffer)))
 	}
+}
+
+// What is the matter with one event does not take the others of its batch away; a wrong address is said.
+func TestFollow(t *testing.T) {
+	p, err := pubsub.Listen(pubsub.PublisherOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", Topic: "kv@a@m"})
+	require.NoError(t, err)
+	defer p.Close()
+	events, replay := p.Endpoints()
+	prompt := make([]uint32, blockSize)
+	require.NoError(t, p.Publish(
+		&kvevents.Stored{Hashes: []kvevents.Hash{{Number: 1}}, Tokens: make([]uint32, 8), BlockSize: 8, Medium: "GPU"},
+		&kvevents.Stored{Hashes: []kvevents.Hash{{Number: 2}}, Tokens: prompt, BlockSize: blockSize, Medium: "GPU"}))
+	caches, err := index.New(index.Options{BlockSize: blockSize})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		follow(ctx, caches, "a", pubsub.SubscriberOptions{Events: events, Replay: replay}, &out)
+	}()
+	require.Eventually(t, func() bool { return len(caches.Find(nil, index.Query{Tokens: prompt})) == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	<-done
+	require.Contains(t, out.String(), "a: kvevents/index: an engine's block of 8 tokens")
+
+	out.Reset()
+	follow(context.Background(), caches, "b", pubsub.SubscriberOptions{Events: "tcp://nonsense"}, &out)
+	require.Contains(t, out.String(), "b: ")
 }

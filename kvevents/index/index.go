@@ -72,7 +72,8 @@ func (x *Index) begin(o Options) {
 }
 
 // Apply takes in an event of an owner, such as "10.0.0.7:8000"; it keeps nothing of the event's memory. An error is ErrFull or ErrBlockSize: blocks
-// of the event were skipped, and are counted in Stats.
+// of the event were skipped, and are counted in Stats. Go on with the next event: a caller that returns the error to Decoder.Decode loses the rest of the
+// batch, and with it the removals that would make room.
 func (x *Index) Apply(name string, e kvevents.Event) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
