@@ -36,7 +36,8 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// stored [11 12] of default/pod-1 on GPU, tokens [0000000100000002 0001117000000004]
+	// stored [11] of default/pod-1 on GPU, tokens [0000000100000002]
+	// stored [12] of default/pod-1 on GPU, tokens [0001117000000004]
 	// removed [12] of default/pod-1
 	// forget m of default/pod-1
 }
