@@ -105,6 +105,9 @@ func TestShapes(t *testing.T) {
 		})},
 		{"a long array", list{"BlockRemoved", list{7}, "CPU", 1, "LOCAL", "disk-0", "new"}, &kvevents.Removed{Hashes: numbers(7), Medium: "CPU", Group: 1, HasGroup: true, Locality: "LOCAL", Ownership: "disk-0",
 			Unknown: []kvevents.Field{{Value: pack("new")}}}},
+		{"an array of SGLang 0.5.18 with a salt and a session", list{"BlockStored", list{7}, nil, list{1, 2}, 2, nil, "GPU", dict{"cache_salt", "s", "session_id", "t", "new", 1}}, with(func(e *kvevents.Stored) {
+			e.Medium, e.CacheSalt, e.SessionID, e.Unknown = "GPU", "s", "t", []kvevents.Field{{Name: "new", Value: pack(1)}}
+		})},
 		{"a field twice: the last counts", stored("block_size", 3, "token_ids", list{5}), with(func(e *kvevents.Stored) { e.BlockSize, e.Tokens = 3, []uint32{5} })},
 		{"cleared, with a field", dict{"type", "AllBlocksCleared", "why", "reset"}, &kvevents.Cleared{Unknown: []kvevents.Field{{Name: "why", Value: pack("reset")}}}},
 	} {

@@ -108,6 +108,37 @@ func (d *Decoder) text(field string) (string, error) {
 	return d.intern(b), err
 }
 
+// loraName is the name of an adapter; or, in arrays of SGLang from 0.5.18 on, a map with the salt and the session, which SGLang has in that place.
+func (d *Decoder) loraName(e *Stored) error {
+	v, err := d.head("lora_name")
+	if err != nil || v.kind == isNil {
+		return err
+	}
+	if v.kind != isMap {
+		b, err := d.bytesOf("lora_name", v)
+		e.LoRAName = d.intern(b)
+		return err
+	}
+	for range v.n {
+		name, err := d.name()
+		if err != nil {
+			return err
+		}
+		switch string(name) {
+		case "cache_salt":
+			e.CacheSalt, err = d.text("cache_salt")
+		case "session_id":
+			e.SessionID, err = d.text("session_id")
+		default:
+			err = d.unknown(&e.Unknown, d.intern(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // intern is a string, in the same memory as before where it came before: engines send a few again and again. What is kept has 64 KiB at most.
 func (d *Decoder) intern(b []byte) string {
 	if s, ok := d.names[string(b)]; ok {
