@@ -11,10 +11,11 @@ const (
 	formCount
 )
 
-// AppendBatch appends a batch of events to dst and returns it: an array of the time, the events and the rank. The bytes are those that msgspec
-// writes for the engine: fields in the order of declaration, integers as short as possible, and of what is not set only the fields that the engine always
-// sends, as nil. Unknown fields are written after the others in maps, and at their places in arrays. Arrays have no place for CacheSalt.
-// Events that are nil are left out. A form that is none is VLLM. dst must not overlap what the events hold.
+// AppendBatch appends a batch of events to dst and returns it: an array of the time, the events and the rank. In maps the bytes are those that msgspec
+// writes for the engine: fields in the order of declaration, integers as short as possible, and of the fields that are not set only those that the engine
+// always sends, as nil. Arrays end after the last field that is set or always sent; msgspec fills them with nil up to the last field that the engine's
+// version declares, and readers take either. Unknown fields follow the known ones in maps, and keep their places in arrays. CacheSalt is not written to arrays.
+// Events that are nil are left out. An unknown form is taken as VLLM. dst must not overlap memory of the events.
 func (f Form) AppendBatch(dst []byte, b Batch, events ...Event) []byte {
 	if f < 0 || f >= formCount {
 		f = VLLM

@@ -22,9 +22,10 @@ type field[E any] struct {
 type forms uint
 
 const (
-	vllmForms  forms = 1<<VLLM | 1<<VLLMArrays
-	arrayForms forms = 1<<VLLMArrays | 1<<SGLangArrays
-	allForms   forms = 1<<formCount - 1
+	vllmForms   forms = 1<<VLLM | 1<<VLLMArrays
+	arrayForms  forms = 1<<VLLMArrays | 1<<SGLangArrays
+	mediumForms       = vllmForms | arrayForms // msgspec leaves no field of an array out
+	allForms    forms = 1<<formCount - 1
 )
 
 func (s forms) has(f Form) bool { return s>>f&1 != 0 }
@@ -53,7 +54,7 @@ var storedFields = []field[Stored]{
 		func(e *Stored) bool { return e.LoRAID != 0 },
 		func(b []byte, e *Stored, _ Form) []byte { return appendInt(b, e.LoRAID) },
 		func(d *Decoder, e *Stored) error { n, _, err := d.integer("lora_id"); e.LoRAID = int64(n); return err }},
-	text("medium", vllmForms, 0, func(e *Stored) *string { return &e.Medium }),
+	text("medium", mediumForms, 0, func(e *Stored) *string { return &e.Medium }),
 	{"lora_name", vllmForms, 0,
 		func(e *Stored) bool { return e.LoRAName != "" },
 		func(b []byte, e *Stored, _ Form) []byte { return appendString(b, e.LoRAName) },
@@ -82,7 +83,7 @@ var removedFields = []field[Removed]{
 		func(*Removed) bool { return true },
 		func(b []byte, e *Removed, f Form) []byte { return appendHashes(b, e.Hashes, f) },
 		func(d *Decoder, e *Removed) (err error) { e.Hashes, err = d.hashes(e.Hashes[:0]); return err }},
-	text("medium", vllmForms, 0, func(e *Removed) *string { return &e.Medium }),
+	text("medium", mediumForms, 0, func(e *Removed) *string { return &e.Medium }),
 	group(func(e *Removed) (*int, *bool) { return &e.Group, &e.HasGroup }),
 	text("locality", 0, 0, func(e *Removed) *string { return &e.Locality }),
 	text("ownership", 0, 0, func(e *Removed) *string { return &e.Ownership }),

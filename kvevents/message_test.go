@@ -62,6 +62,8 @@ var messages = []message{
 		"93cb3ff80000000000009188a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391cf1122334455667788b1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c000",
 		kvevents.Batch{Time: 1.5}, []kvevents.Event{plain}},
 	{"llm-d: stored, an array", kvevents.VLLMArrays, "93cb3ff80000000000009198ab426c6f636b53746f72656491cf1122334455667788c0940102030404c0a3475055c000", kvevents.Batch{Time: 1.5}, []kvevents.Event{plain}},
+	{"SGLang before September 2026: seven elements, with a medium that is nil", kvevents.SGLangArrays, "93cb3ff80000000000009297ab426c6f636b53746f7265649107c092010202c0c093ac426c6f636b52656d6f7665649107c000", kvevents.Batch{Time: 1.5}, []kvevents.Event{
+		&kvevents.Stored{Hashes: numbers(7), Tokens: []uint32{1, 2}, BlockSize: 2}, &kvevents.Removed{Hashes: numbers(7)}}},
 	{"llm-d: removed, a map", kvevents.VLLM, "93cb3ff80000000000009184a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391cf1122334455667788a66d656469756da3475055a967726f75705f6964780000", kvevents.Batch{Time: 1.5}, []kvevents.Event{one}},
 	{"llm-d: removed, an array", kvevents.VLLMArrays, "93cb3ff80000000000009194ac426c6f636b52656d6f76656491cf1122334455667788a34750550000", kvevents.Batch{Time: 1.5}, []kvevents.Event{one}},
 	{"llm-d: cleared, a map", kvevents.VLLM, "93cb3ff80000000000009181a474797065b0416c6c426c6f636b73436c656172656400", kvevents.Batch{Time: 1.5}, []kvevents.Event{&kvevents.Cleared{}}},
