@@ -1,4 +1,4 @@
-// The hash chains by which engines name blocks, for programs that must name the same blocks without being told.
+// The hash chains by which engines name blocks, for programs that must arrive at the same names by themselves.
 
 package kvevents
 
@@ -16,14 +16,14 @@ func (d Digest) VLLM() uint64 { return be.Uint64(d[len(d)-8:]) }
 func (d Digest) SGLang() int64 { return int64(be.Uint64(d[:8])) }
 
 // VLLMRoot returns the digest before the first block of vLLM with --prefix-caching-hash-algo sha256_cbor: the SHA-256 of the seed, which is
-// the environment variable PYTHONHASHSEED, in CBOR. Without that variable vLLM draws a root that nobody else can know.
+// the environment variable PYTHONHASHSEED, in CBOR. Without that variable vLLM draws a random root that no other program can know.
 func VLLMRoot(seed string) Digest {
 	return sha256.Sum256(appendCBORText(nil, seed))
 }
 
 // AppendVLLM appends the digests of the whole blocks of a prompt, as vLLM computes them with sha256_cbor: each is the SHA-256 of the canonical CBOR of
-// [the digest before, [the tokens of the block], the extra keys or nil]. Extra keys are the name of the adapter for every block and the salt for the first;
-// "" is none. Prompts with images have others, which engines send in Stored.ExtraKeys. A block size below 1 has no blocks.
+// [the digest before, [the tokens of the block], the extra keys or nil]. Extra keys are the name of the adapter, for every block, and the salt, for the first;
+// "" is none. Prompts with images have further keys, which engines send in Stored.ExtraKeys. With a block size below 1 there are no blocks.
 func AppendVLLM(dst []Digest, root Digest, tokens []uint32, blockSize int, loraName, salt string) []Digest {
 	if blockSize < 1 {
 		return dst
@@ -66,8 +66,8 @@ func appendExtras(b []byte, loraName, salt string, first bool) []byte {
 }
 
 // AppendSGLang appends the digests of the pages of a prompt as SGLang computes them: each is the SHA-256 of the digest before and the tokens of the page,
-// as little-endian numbers of 32 bits. There is no root and no name of a model. The last page may have fewer tokens, and SGLang caches whole
-// pages only. Of pairs of tokens (Stored.Pairs) pageSize counts both. A page size below 1 has no pages.
+// as little-endian numbers of 32 bits. There is no root, and the model's name is not hashed. The last page may have fewer tokens; SGLang caches
+// whole pages only. For pairs of tokens (Stored.Pairs), pageSize counts both numbers of a pair. With a page size below 1 there are no pages.
 func AppendSGLang(dst []Digest, tokens []uint32, pageSize int) []Digest {
 	if pageSize < 1 {
 		return dst

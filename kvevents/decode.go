@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Decoder decodes batches of all forms: maps with their fields in any order, and arrays; hashes that are integers with or without sign, or bytes; tokens
-// and pairs of tokens. The zero value is ready. A Decoder keeps its memory from batch to batch, and is used by one goroutine at a time.
+// Decoder decodes batches of all forms: maps with their fields in any order, and arrays; hashes that are signed or unsigned integers, or bytes; tokens
+// and pairs of tokens. The zero value is ready to use. A Decoder reuses its memory from batch to batch; only one goroutine may use it at a time.
 type Decoder struct {
 	r       reader
 	stored  Stored
@@ -18,15 +18,15 @@ type Decoder struct {
 	skipped int
 }
 
-// Skipped returns the number of events so far that had a tag that this package does not know.
+// Skipped returns how many events have had a tag that this package does not know.
 func (d *Decoder) Skipped() int { return d.skipped }
 
-// Decode decodes a payload, and calls f with each event in the order of the batch. Events of unknown tags are skipped. It returns what the events have
-// in common, which f receives, too. An error of f ends the call and is returned. ErrPayload is a payload that is damaged anywhere: f was not called
-// for any of its events.
+// Decode decodes a payload and calls f with each event, in the order of the batch. It skips events with unknown tags. It returns the Batch, which f also
+// receives. If f returns an error, Decode stops and returns it: the remaining events of the batch are lost, so return nil for an event that can be left out.
+// If a payload is damaged anywhere, the error is ErrPayload, and f has not been called for any of its events.
 //
-// The event, and all that it refers to but strings, is valid until f returns. Hash.Bytes, Key.Raw and Field.Value are parts of the payload.
-// A payload makes the decoder take up to 60 times its own bytes of memory: bound what you receive.
+// The event and everything it refers to, except strings, are valid until f returns. Hash.Bytes, Key.Raw and Field.Value are slices of the payload.
+// A decoder needs up to 60 times as much memory as the largest payload: bound what you receive.
 func (d *Decoder) Decode(payload []byte, f func(Batch, Event) error) (Batch, error) {
 	d.r = reader{b: payload}
 	b, from, n, e, err := d.check()

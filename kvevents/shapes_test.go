@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/testutil/race"
 	"github.com/ferrumkv/ferrumkv/kvevents"
 	"github.com/stretchr/testify/require"
 )
@@ -179,7 +180,7 @@ func TestDamage(t *testing.T) {
 	events, _ := mustDecode(t, good)
 	require.Len(t, events, 2)
 	_, _, err := decode(batch(stored(), stored("medium", 5)))
-	require.EqualError(t, err, `kvevents: payload: byte 329: medium: it is an integer; want a string; the publisher is no vLLM or SGLang, or of a later version`)
+	require.EqualError(t, err, `kvevents: payload: byte 329: medium: it is an integer; want a string; it is damaged, or its publisher is not vLLM or SGLang, or is a later version`)
 }
 
 func nested(depth int) any {
@@ -225,7 +226,11 @@ func TestMemoryOfPayloads(t *testing.T) {
 		} else {
 			require.NoError(t, err, name)
 		}
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(60*len(payload)+1<<16), name)
+		bound := 60
+		if race.Enabled { // slices.Grow allocates twice
+			bound *= 2
+		}
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(bound*len(payload)+1<<16), name)
 		t.Logf("%s: %.1f bytes a byte", name, float64(after.TotalAlloc-before.TotalAlloc)/float64(len(payload)))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// ErrPayload is a payload that is no batch of events.
+// ErrPayload is a payload that is not a batch of events. errors.Is(err, ErrPayload{}) matches any.
 type ErrPayload struct {
 	Offset int    // of the byte where reading stopped
 	Field  string // which was read there
@@ -16,7 +16,7 @@ type ErrPayload struct {
 }
 
 func (e ErrPayload) Error() string {
-	return fmt.Sprintf("kvevents: payload: byte %d: %s: %s; the publisher is no vLLM or SGLang, or of a later version", e.Offset, e.Field, e.What)
+	return fmt.Sprintf("kvevents: payload: byte %d: %s: %s; it is damaged, or its publisher is not vLLM or SGLang, or is a later version", e.Offset, e.Field, e.What)
 }
 
 // Is reports whether target is an ErrPayload.
