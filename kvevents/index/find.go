@@ -11,19 +11,19 @@ import (
 type Query struct {
 	Tokens    []uint32
 	LoRAName  string
-	Salt      string           // what keeps its blocks apart from those of others: vLLM's and SGLang's cache_salt
-	ExtraKeys [][]kvevents.Key // of each block of the index, such as of images, as the engine sends them
+	Salt      string           // which keeps its blocks apart from those of other prompts: the cache_salt of vLLM and SGLang
+	ExtraKeys [][]kvevents.Key // for each block of the index, such as those of images, as the engine sends them; those of a larger block at its first
 }
 
 // Match is what an owner has of a prompt.
 type Match struct {
 	Owner  string
 	Tokens int     // from the start of the prompt, in whole blocks of the index, on any medium
-	Score  float64 // the sum of these blocks' weights, each by its best medium
+	Score  float64 // the sum of these blocks' weights, each on its best medium
 }
 
-// Find appends the owners that have at least the first block of a prompt to dst, those with the highest score first, and returns it. Owners with
-// equal scores are in the order of their names.
+// Find appends to dst the owners that have at least the first block of a prompt, highest score first, and returns it. Owners with equal scores are
+// ordered by name.
 func (x *Index) Find(dst []Match, q Query) []Match {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

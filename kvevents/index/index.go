@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 )
 
-// Index knows which owners have which blocks. The zero value is an Index with the default Options. It is safe for concurrent use.
+// Index records which owners have which blocks. The zero value is an Index with the default Options. It is safe for concurrent use.
 type Index struct {
 	o    Options
 	seed maphash.Seed
@@ -22,8 +22,8 @@ type Index struct {
 	stats   Stats
 }
 
-// key is the hash of a block of tokens and of all before it. It is 64 bits under a seed that nobody knows: two prompts that collide send a
-// request to the wrong engine, which computes it.
+// key is the hash of a block of tokens and of all tokens before it: 64 bits, under a random seed. If two prompts collide, a request goes to
+// the wrong engine, which computes it.
 type key uint64
 
 // medium is a kind of memory, by its name in lower case.
@@ -39,18 +39,18 @@ type holder struct {
 	n      uint32
 }
 
-// mostMedia bounds the media and groups that somebody may name.
+// mostMedia bounds how many media, and how many groups of an owner, publishers can name.
 const mostMedia = 1 << 8
 
-// Stats are what an Index has and has seen.
+// Stats describes what an Index holds and has seen.
 type Stats struct {
 	Owners  int
 	Blocks  int // of engines
-	Keys    int // blocks of tokens that are different
+	Keys    int // distinct blocks of tokens
 	Stored  uint64
 	Removed uint64
-	Orphans uint64 // stored blocks whose parent was not known
-	Skipped uint64 // blocks of groups that do not count, of events that are not dense, and beyond the limits
+	Orphans uint64 // stored blocks that were skipped because their parent, or without tokens the block itself, was not known
+	Skipped uint64 // stored blocks of groups that do not count, of events whose tokens do not fill their blocks, and beyond the limits
 }
 
 // New returns an empty Index. The error is ErrConfig.
@@ -71,8 +71,8 @@ func (x *Index) begin(o Options) {
 	}
 }
 
-// Apply takes in an event of an owner, such as "10.0.0.7:8000"; it keeps nothing of the event's memory. An error is ErrFull or ErrBlockSize: blocks
-// of the event were skipped, and are counted in Stats. Go on with the next event: a caller that returns the error to Decoder.Decode loses the rest of the
+// Apply records an event of an owner, such as "10.0.0.7:8000"; it does not retain the event's memory. The error is ErrFull or ErrBlockSize: blocks
+// of the event were skipped, and Stats counts them. Continue with the next event: a caller that returns the error to Decoder.Decode loses the rest of the
 // batch, and with it the removals that would make room.
 func (x *Index) Apply(name string, e kvevents.Event) error {
 	x.mu.Lock()
@@ -122,7 +122,7 @@ func (x *Index) join(name string) *owner {
 	return o
 }
 
-// Forget removes an owner and all its blocks, such as when it does not answer, or when a subscription says that events were lost.
+// Forget removes an owner and all its blocks, for instance when the engine stops answering, or when a subscription reports that events were lost.
 func (x *Index) Forget(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -150,7 +150,7 @@ func (x *Index) clear(o *owner) {
 	o.blocks, o.keys = map[uint64]*block{}, 0
 }
 
-// Stats returns what the Index has and has seen.
+// Stats returns what the Index holds and has seen.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// Options are the limits of an Index. The zero value has the defaults.
+// Options are the settings of an Index. The zero value selects the defaults.
 type Options struct {
-	// BlockSize is the number of tokens of a block of the index; 0: 16. That of each engine must be a multiple of it.
+	// BlockSize is the number of tokens in a block of the index; 0: 16. Each engine's block size must be a multiple of it; SGLang's default is 1.
 	BlockSize int
 	// Blocks is how many blocks of BlockSize tokens an owner may have; 0: 1<<20. Blocks beyond that are skipped until others are removed.
 	Blocks int
 	// Owners is how many owners there may be; 0: 1024.
 	Owners int
-	// Weights is what a block on a medium counts in Match.Score, by the medium's name, in which case does not matter; 0 or more, and up to 128 of them.
-	// A medium that is not listed counts 1. nil: gpu 1, cpu 0.8, as in llm-d.
+	// Weights is how much a block on a medium adds to Match.Score, by the name of the medium in any case: numbers from 0, for up to 128 media. A medium that is
+	// not listed adds 1. nil: gpu 1, cpu 0.8, as in llm-d. New copies the map.
 	Weights map[string]float64
 }
 
@@ -29,7 +29,7 @@ func (e ErrConfig) Is(target error) bool {
 	return ok && (t == e || t == ErrConfig{})
 }
 
-// ErrFull is an event that there is no room for. What it says is not known to the index.
+// ErrFull is an event for which there is no room, or only for its first blocks. The index does not know of the others.
 type ErrFull struct {
 	Owner string
 	What  string // "blocks" or "owners"
@@ -46,11 +46,11 @@ func (e ErrFull) Is(target error) bool {
 	return ok && (t == e || t == ErrFull{})
 }
 
-// ErrBlockSize is an event of blocks that are no multiple of the index's. It was skipped.
+// ErrBlockSize is an event whose block size is not a multiple of the index's. It was skipped.
 type ErrBlockSize struct{ Engine, Index int }
 
 func (e ErrBlockSize) Error() string {
-	return fmt.Sprintf("kvevents/index: an engine's block of %d tokens is no multiple of the index's %d; choose Options.BlockSize so that it divides those of all engines", e.Engine, e.Index)
+	return fmt.Sprintf("kvevents/index: an engine's block of %d tokens is not a multiple of the index's %d; choose Options.BlockSize so that it divides those of all engines", e.Engine, e.Index)
 }
 
 // Is reports whether target is an ErrBlockSize.
