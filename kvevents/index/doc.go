@@ -11,7 +11,7 @@
 //   - The name of an adapter takes the place of the model's. Other extra keys, such as salts, belong to the block they are sent with.
 //   - AllBlocksCleared removes the owner's blocks from all media.
 //
-// Where it differs: a group whose kind was never announced counts, which llm-d's router skips, since vLLM before 0.26 sends groups without their kind. The
+// Where it differs: a group whose kind was never announced counts, which llm-d's router skips, since earlier versions of vLLM send groups without their kind. The
 // name of the adapter among the extra keys is not an extra key. Extra keys of an engine's block that spans several blocks of the index belong to the first
 // of these, which llm-d repeats for each. Events whose tokens do not fill their blocks are skipped, with a group or without.
 //
