@@ -138,6 +138,14 @@ func TestRouterLoop(t *testing.T) {
 	r.becomes(prompt, []string{"10.0.0.8:8000/cpu"}, nil)
 }
 
+// text is matches as a line; %.3v would cut the names off after three characters.
+func text(matches []index.Match) (s string) {
+	for _, m := range matches {
+		s += fmt.Sprintf("%s %d %.3f; ", m.Owner, m.Tokens, m.Score)
+	}
+	return s
+}
+
 // Random prompts that engines store, evict and have on other media: llm-d's index and ours name the same owners of every block.
 func TestSameOwners(t *testing.T) {
 	r := newRouter(t)
@@ -189,7 +197,7 @@ func TestSameOwners(t *testing.T) {
 			}
 		}
 		sort.SliceStable(want, func(i, j int) bool { return want[i].Score > want[j].Score })
-		return fmt.Sprintf("%.3v", want) == fmt.Sprintf("%.3v", ours.Find(nil, index.Query{Tokens: prompt}))
+		return text(want) == text(ours.Find(nil, index.Query{Tokens: prompt}))
 	}
 	require.Eventually(t, same, time.Minute, 50*time.Millisecond)
 	require.NotEmpty(t, ours.Find(nil, index.Query{Tokens: prompt}))
