@@ -115,3 +115,11 @@ func TestWeights(t *testing.T) {
 		require.ErrorIs(t, err, index.ErrConfig{})
 	}
 }
+
+// A salt that is spelled as the adapter's name is a salt: vLLM sends the name first.
+func TestSaltNamedAsTheAdapter(t *testing.T) {
+	x := open(t, index.Options{BlockSize: 1})
+	require.NoError(t, x.Apply("a", &kvevents.Stored{Hashes: []kvevents.Hash{hash(1)}, Tokens: count(1, 1), BlockSize: 1, LoRAName: "x", ExtraKeys: [][]kvevents.Key{{{Text: "x"}, {Text: "x"}}}}))
+	require.Empty(t, x.Find(nil, index.Query{Tokens: count(1, 1), LoRAName: "x"}))
+	require.Len(t, x.Find(nil, index.Query{Tokens: count(1, 1), LoRAName: "x", Salt: "x"}), 1)
+}

@@ -45,7 +45,7 @@ type engine struct {
 }
 
 func (g engine) keys() []kvevents.Key {
-	return pick(g.Rand, nil, nil, nil, []kvevents.Key{{Text: "salt"}}, []kvevents.Key{{Text: "a"}, {Raw: []byte{1, 2}}}, []kvevents.Key{{Text: "a"}, {Text: "\x01\x02"}}, []kvevents.Key{{Text: "lora"}})
+	return pick(g.Rand, nil, nil, nil, []kvevents.Key{{Text: "salt"}}, []kvevents.Key{{Text: "a"}, {Raw: []byte{1, 2}}}, []kvevents.Key{{Text: "a"}, {Text: "\x01\x02"}}, []kvevents.Key{{Text: "lora"}}, []kvevents.Key{{Text: "lora"}, {Text: "lora"}})
 }
 
 func (g engine) stored() *kvevents.Stored {

@@ -57,12 +57,16 @@ func (c *coder) extras(e *kvevents.Stored, i int) {
 	}
 }
 
+// keysOf adds keys, but for the first that is the adapter's name.
 func (c *coder) keysOf(keys []kvevents.Key, loraName string) {
+	named := false
 	for _, k := range keys {
 		switch {
 		case k.Raw != nil:
 			c.extra(extraRaw, string(k.Raw))
-		case k.Text != loraName:
+		case k.Text == loraName && !named:
+			named = true
+		default:
 			c.extra(extraText, k.Text)
 		}
 	}

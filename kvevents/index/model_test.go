@@ -48,10 +48,13 @@ func mediumOf(name string) string {
 func step(text string, extras []kvevents.Key, lora, salt string, tokens []uint32) string {
 	var b strings.Builder
 	b.WriteString(text + "|")
+	named := false
 	for _, k := range extras {
 		if k.Raw != nil {
 			fmt.Fprintf(&b, "raw %x,", k.Raw)
-		} else if k.Text != lora {
+		} else if k.Text == lora && !named {
+			named = true
+		} else {
 			fmt.Fprintf(&b, "text %q,", k.Text)
 		}
 	}
