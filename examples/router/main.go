@@ -1,12 +1,12 @@
-// Router sends each prompt to the engine that has most of it in its cache, as the engines' events say (packages kvevents, kvevents/pubsub and
-// kvevents/index). It follows vLLM and SGLang, whose events are switched on by --kv-events-config, and the engine that this program can play.
+// Router sends each prompt to the engine that has cached most of it, according to the engines' events (packages kvevents, kvevents/pubsub and
+// kvevents/index). It follows vLLM and SGLang, whose --kv-events-config switches events on, and the engine that this program can play.
 //
-//	go run ./examples/router engine -port 5557    # computes each line that it reads, and says so
+//	go run ./examples/router engine -port 5557    # caches each line that it reads, and publishes that
 //	go run ./examples/router engine -port 5657    # another one
 //	go run ./examples/router route -engines 127.0.0.1:5557,127.0.0.1:5657
 //
-// The router prints where each line that it reads would go. Here tokens are the bytes of a line; a real router has the tokens from the engine, or from a
-// tokenizer of its own.
+// The router prints where it would send each line that it reads. Here tokens are the bytes of a line; a real router gets the tokens from the engine, or
+// from a tokenizer of its own.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	port := flags.Int("port", 5557, "`port` of the engine's events; the replay's is the next one")
 	engines := flags.String("engines", "127.0.0.1:5557", "`addresses` of the engines' events")
 	if len(args) == 0 || args[0] != "engine" && args[0] != "route" {
-		return fmt.Errorf("say engine or route; each has -h")
+		return fmt.Errorf("the first argument is engine or route; each has -h")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -77,7 +77,7 @@ func route(ctx context.Context, engines []string, in io.Reader, out io.Writer) e
 	})
 }
 
-// follow has an index know what an engine has, until the context ends.
+// follow keeps an index up to date with what an engine has cached, until the context ends.
 func follow(ctx context.Context, caches *index.Index, engine string, o pubsub.SubscriberOptions, out io.Writer) {
 	s := pubsub.Subscribe(o)
 	defer s.Close()
@@ -100,14 +100,14 @@ func follow(ctx context.Context, caches *index.Index, engine string, o pubsub.Su
 			}
 			return nil
 		})
-		if err != nil { // nobody knows what was removed
+		if err != nil { // what the payload removed is unknown
 			caches.Forget(engine)
 			fmt.Fprintf(out, "%s: %v\n", engine, err)
 		}
 	}
 }
 
-// engine plays an engine: the blocks of each line that it reads are in its cache from then on; those of a line that begins with a - no longer.
+// engine plays an engine: it caches the blocks of each line that it reads, and evicts those of a line that begins with a -.
 func engine(port int, in io.Reader, out io.Writer) error {
 	p, err := pubsub.Listen(pubsub.PublisherOptions{Events: fmt.Sprintf("tcp://127.0.0.1:%d", port), Replay: fmt.Sprintf("tcp://127.0.0.1:%d", port+1), Topic: pubsub.Topic("127.0.0.1:8000", "demo")})
 	if err != nil {

@@ -129,7 +129,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What is the matter with one event does not take the others of its batch away; a wrong address is said.
+// An event that is refused does not take the rest of its batch away; a wrong address is reported.
 func TestFollow(t *testing.T) {
 	p, err := pubsub.Listen(pubsub.PublisherOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", Topic: "kv@a@m"})
 	require.NoError(t, err)
