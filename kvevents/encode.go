@@ -74,7 +74,7 @@ func appendEvent[E any](dst []byte, tag string, e *E, fields []field[E], unknown
 		}
 	}
 	for _, u := range unknown {
-		dst = append(appendString(dst, u.Name), u.Value...)
+		dst = u.append(appendString(dst, u.Name))
 	}
 	return dst
 }
@@ -97,7 +97,7 @@ func appendAsArray[E any](dst []byte, tag string, e *E, fields []field[E], unkno
 		}
 	}
 	for _, u := range unknown {
-		dst = append(dst, u.Value...)
+		dst = u.append(dst)
 	}
 	return dst
 }
@@ -113,6 +113,14 @@ func (x *field[E]) append(dst []byte, e *E, f Form) []byte {
 		return appendNil(dst)
 	}
 	return x.put(dst, e, f)
+}
+
+// append appends the value of a field; one that has none is nil.
+func (u *Field) append(dst []byte) []byte {
+	if len(u.Value) == 0 {
+		return appendNil(dst)
+	}
+	return append(dst, u.Value...)
 }
 
 func appendHash(dst []byte, h Hash, f Form) []byte {
@@ -159,7 +167,7 @@ func appendExtraKeys(dst []byte, blocks [][]Key) []byte {
 		}
 		dst = appendArray(dst, len(keys))
 		for _, k := range keys {
-			if k.Raw != nil {
+			if len(k.Raw) > 0 {
 				dst = append(dst, k.Raw...)
 			} else {
 				dst = appendString(dst, k.Text)

@@ -252,6 +252,9 @@ func TestEncodingExtremes(t *testing.T) {
 		require.Equal(t, want, f.AppendBatch(nil, kvevents.Batch{}, nil, (*kvevents.Stored)(nil), plain, (*kvevents.Removed)(nil), (*kvevents.Cleared)(nil)))
 	}
 	require.Equal(t, append([]byte("before"), want...), kvevents.VLLM.AppendBatch([]byte("before"), kvevents.Batch{}, plain))
+	empty := kvevents.VLLM.AppendBatch(nil, kvevents.Batch{}, &kvevents.Stored{ExtraKeys: [][]kvevents.Key{{{Text: "x", Raw: []byte{}}}}, Unknown: []kvevents.Field{{Name: "new"}}})
+	e, _ := mustDecode(t, empty)
+	requireEvent(t, &kvevents.Stored{ExtraKeys: [][]kvevents.Key{{{Text: "x"}}}, Unknown: []kvevents.Field{{Name: "new", Value: pack(nil)}}}, e[0])
 	odd := kvevents.VLLM.AppendBatch(nil, kvevents.Batch{}, &kvevents.Stored{Tokens: []uint32{1, 2, 3}, Pairs: true})
 	events, _ := mustDecode(t, odd)
 	require.Equal(t, []uint32{1, 2}, events[0].(*kvevents.Stored).Tokens)

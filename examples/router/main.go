@@ -143,7 +143,9 @@ func engine(port int, in io.Reader, out io.Writer) error {
 
 // lines calls do with the bytes of each line, as tokens.
 func lines(in io.Reader, do func([]uint32) error) error {
-	for s := bufio.NewScanner(in); ; {
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 16<<20)
+	for {
 		if !s.Scan() {
 			return s.Err()
 		}

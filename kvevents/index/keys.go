@@ -62,7 +62,7 @@ func (c *coder) keysOf(keys []kvevents.Key, loraName string) {
 	named := false
 	for _, k := range keys {
 		switch {
-		case k.Raw != nil:
+		case len(k.Raw) > 0:
 			c.extra(extraRaw, string(k.Raw))
 		case k.Text == loraName && !named:
 			named = true
