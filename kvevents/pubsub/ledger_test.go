@@ -84,12 +84,12 @@ func TestLedger(t *testing.T) {
 			scribble(e)
 		}
 		got, times := state{}, 0
-		for events := range l.batches() {
+		l.batches(func(events []kvevents.Event) {
 			for _, e := range events {
 				times += len(e.(*kvevents.Stored).Hashes)
 				got.apply(e)
 			}
-		}
+		})
 		require.Equal(t, want, got, seed)
 		require.Equal(t, len(want), times)
 		requireParentsFirst(t, l)
@@ -146,7 +146,7 @@ func scribble(e kvevents.Event) {
 
 func requireParentsFirst(t *testing.T, l *ledger) {
 	had := map[*stored]bool{}
-	for b := range l.inOrder() {
+	l.inOrder(func(b *stored) {
 		require.False(t, had[b])
 		had[b] = true
 		if p := l.parentOf(b); p != nil && !had[p] {
@@ -156,7 +156,7 @@ func requireParentsFirst(t *testing.T, l *ledger) {
 				on[c] = true
 			}
 		}
-	}
+	})
 }
 
 // A chain of many blocks is said in few batches, and needs no deep stack.
@@ -166,10 +166,10 @@ func TestLedgerChain(t *testing.T) {
 		l.apply(block(n, n-1))
 	}
 	batches, events := 0, 0
-	for b := range l.batches() {
+	l.batches(func(b []kvevents.Event) {
 		batches++
 		events += len(b)
-	}
+	})
 	require.Less(t, batches, 100)
 	require.Equal(t, batches, events)
 	requireParentsFirst(t, l)
@@ -186,9 +186,9 @@ func TestLedgerLargeBlocks(t *testing.T) {
 		e.CacheSalt = string(make([]byte, mostSaid)) + string(rune('a'+n))
 		l.apply(e)
 	}
-	for events := range l.batches() {
+	l.batches(func(events []kvevents.Event) {
 		require.Less(t, len(kvevents.VLLM.AppendBatch(nil, kvevents.Batch{}, events...)), 3*mostSaid)
-	}
+	})
 }
 
 func BenchmarkLedger(b *testing.B) {

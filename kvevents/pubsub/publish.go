@@ -53,11 +53,11 @@ func (p *Publisher) Publish(events ...kvevents.Event) error {
 func (p *Publisher) begin() {
 	payloads := [][]byte{p.encode([]kvevents.Event{&kvevents.Cleared{}})}
 	size := int64(len(payloads[0])) + overhead
-	for events := range p.ledger.batches() {
+	p.ledger.batches(func(events []kvevents.Event) {
 		payload := p.encode(events)
 		payloads = append(payloads, payload)
 		size += int64(len(payload)) + overhead
-	}
+	})
 	p.mostCount = max(p.o.LogBatches, 2*len(payloads))
 	p.mostBytes = max(p.o.LogBytes, 2*size)
 	p.log.begin(payloads, size)

@@ -4,7 +4,6 @@ package pubsub
 
 import (
 	"bytes"
-	"iter"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvevents"
@@ -15,42 +14,38 @@ const (
 	mostSaid   = 64 << 10 // bytes of a batch, about: another block is added below
 )
 
-// batches are the events that say the ledger's state, in batches of limited size. They are valid until the next one.
-func (l *ledger) batches() iter.Seq[[]kvevents.Event] {
-	return func(yield func([]kvevents.Event) bool) {
-		var events []kvevents.Event
-		var e *kvevents.Stored // the last of events
-		var last *stored
-		said := 0
-		for b := range l.inOrder() {
-			follows := last != nil && b.has == last.has && b.hasParent && sameHash(b.parent, last.hash)
-			if said > mostSaid || !follows && len(events) == mostEvents {
-				if !yield(events) {
-					return
-				}
-				events, follows, said = events[:0], false, 0
-			}
-			if !follows {
-				e = new(kvevents.Stored)
-				*e = b.has.event
-				said += b.has.bytes()
-				e.Parent, e.HasParent = b.parent, b.hasParent
-				events = append(events, e)
-			}
-			e.Hashes = append(e.Hashes, b.hash)
-			e.Tokens = append(e.Tokens, b.tokens...)
-			if b.has.extra {
-				e.ExtraKeys = append(e.ExtraKeys, b.extra)
-			}
-			said += 4*len(b.tokens) + 9 + len(b.hash.Bytes)
-			for _, k := range b.extra {
-				said += len(k.Text) + len(k.Raw)
-			}
-			last = b
+// batches calls a function with the events that say the ledger's state, in batches of limited size. A batch is valid until the function returns.
+func (l *ledger) batches(batch func(events []kvevents.Event)) {
+	var events []kvevents.Event
+	var e *kvevents.Stored // the last of events
+	var last *stored
+	said := 0
+	l.inOrder(func(b *stored) {
+		follows := last != nil && b.has == last.has && b.hasParent && sameHash(b.parent, last.hash)
+		if said > mostSaid || !follows && len(events) == mostEvents {
+			batch(events)
+			events, follows, said = events[:0], false, 0
 		}
-		if len(events) > 0 {
-			yield(events)
+		if !follows {
+			e = new(kvevents.Stored)
+			*e = b.has.event
+			said += b.has.bytes()
+			e.Parent, e.HasParent = b.parent, b.hasParent
+			events = append(events, e)
 		}
+		e.Hashes = append(e.Hashes, b.hash)
+		e.Tokens = append(e.Tokens, b.tokens...)
+		if b.has.extra {
+			e.ExtraKeys = append(e.ExtraKeys, b.extra)
+		}
+		said += 4*len(b.tokens) + 9 + len(b.hash.Bytes)
+		for _, k := range b.extra {
+			said += len(k.Text) + len(k.Raw)
+		}
+		last = b
+	})
+	if len(events) > 0 {
+		batch(events)
 	}
 }
 
@@ -97,22 +92,18 @@ func tokensEach(e *kvevents.Stored) int {
 	return e.BlockSize
 }
 
-// inOrder are all blocks, each after its parent if that is there, else in the order in which they were stored.
-func (l *ledger) inOrder() iter.Seq[*stored] {
-	return func(yield func(*stored) bool) {
-		l.walk++
-		var chain []*stored
-		for b := l.first; b != nil; b = b.next {
-			chain = chain[:0]
-			for c := b; c != nil && c.walk != l.walk; c = l.parentOf(c) { // marks end circles, too
-				c.walk = l.walk
-				chain = append(chain, c)
-			}
-			for _, c := range slices.Backward(chain) {
-				if !yield(c) {
-					return
-				}
-			}
+// inOrder calls a function with each block, after its parent if that is there, else in the order in which they were stored.
+func (l *ledger) inOrder(block func(b *stored)) {
+	l.walk++
+	var chain []*stored
+	for b := l.first; b != nil; b = b.next {
+		chain = chain[:0]
+		for c := b; c != nil && c.walk != l.walk; c = l.parentOf(c) { // marks end circles, too
+			c.walk = l.walk
+			chain = append(chain, c)
+		}
+		for i := len(chain) - 1; i >= 0; i-- {
+			block(chain[i])
 		}
 	}
 }
