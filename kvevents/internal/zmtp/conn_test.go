@@ -173,6 +173,20 @@ func TestEndpoints(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// Listen replaces no file but the socket of a process that ended.
+func TestListenKeepsFiles(t *testing.T) {
+	path := t.TempDir() + "/precious"
+	require.NoError(t, os.WriteFile(path, []byte("data"), 0o600))
+	l, err := Listen("ipc://" + path)
+	if err == nil {
+		l.Close()
+	}
+	require.Error(t, err)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "data", string(data))
+}
+
 // A peer that does not read ends a write after a while; one that reads slowly does not.
 func TestStall(t *testing.T) {
 	a, b := peers(t, Options{Type: Dealer, Stall: 300 * time.Millisecond}, Options{Type: Router})

@@ -46,7 +46,7 @@ func Listen(endpoint string) (net.Listener, error) {
 		return nil, err
 	}
 	l, err := net.Listen(network, addr)
-	if network == "unix" && errors.Is(err, syscall.EADDRINUSE) {
+	if network == "unix" && errors.Is(err, syscall.EADDRINUSE) && isSocket(addr) { // connections to other files are refused, too
 		if c, dialed := net.Dial(network, addr); errors.Is(dialed, syscall.ECONNREFUSED) && os.Remove(addr) == nil {
 			return net.Listen(network, addr)
 		} else if dialed == nil {
@@ -54,6 +54,11 @@ func Listen(endpoint string) (net.Listener, error) {
 		}
 	}
 	return l, err
+}
+
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
 // Endpoint is that of a listener, with the port that it has.
