@@ -166,6 +166,26 @@ func TestReplayOfAnOldEpoch(t *testing.T) {
 	require.Equal(t, [][]byte{{}, {}, {255, 255, 255, 255, 255, 255, 255, 255}, {}}, m)
 }
 
+// The time limit of a replay ends with it: a connection that stays open answers heartbeats afterwards.
+func TestHeartbeatAfterReplay(t *testing.T) {
+	p := listen(t, PublisherOptions{replay: 200 * time.Millisecond})
+	_, replay := p.Endpoints()
+	c, err := zmtp.Dial(t.Context(), replay, zmtp.Options{Type: zmtp.Dealer})
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.WriteMessage(nil, make([]byte, 8)))
+	for range 2 { // AllBlocksCleared, and the end
+		_, err = c.ReadMessage()
+		require.NoError(t, err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	_, err = c.Ping()
+	require.NoError(t, err)
+	m, err := c.ReadMessage()
+	require.NoError(t, err)
+	require.Nil(t, m, "a PONG")
+}
+
 // Peers that say anything, or vanish at any time, disturb nobody.
 func TestLyingPeers(t *testing.T) {
 	p := listen(t, PublisherOptions{LogBatches: 50, handshake: time.Second})

@@ -35,6 +35,7 @@ func (p *peer) replays() {
 // answer sends what the log has now. An epoch that begins meanwhile ends it: subscribers see that by their own.
 func (p *peer) answer(start uint64) error {
 	p.conn.SetWriteLimit(time.Now().Add(p.p.o.replay))
+	defer p.conn.SetWriteLimit(time.Time{}) // answers to heartbeats have none
 	before, topic := [][]byte{nil}, []byte{}
 	if p.p.o.Form == kvevents.VLLM {
 		before = append(before, []byte(p.p.o.Topic))
