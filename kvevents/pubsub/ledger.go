@@ -13,8 +13,9 @@ type ledger struct {
 	blocks      map[uint64]*stored // by the number of the hash; one with several places is a list
 	first, last *stored
 	n           int
-	traits      *traits // of the last event
-	walk        uint64  // of the last snapshot
+	traits      [8]*traits // of the last kinds of events
+	replaced    int        // the next of them to be replaced
+	walk        uint64     // of the last snapshot
 }
 
 // stored is a block at a place.

@@ -175,6 +175,21 @@ func TestLedgerChain(t *testing.T) {
 	requireParentsFirst(t, l)
 }
 
+// Blocks on several media share what their events have in common, in whatever order they come.
+func TestLedgerShares(t *testing.T) {
+	l := newLedger()
+	for n := range uint64(100) {
+		for _, medium := range []string{"GPU", "CPU", "DISK"} {
+			e := block(n+1, n)
+			e.Medium = medium
+			l.apply(e)
+		}
+	}
+	shared := map[*traits]bool{}
+	l.inOrder(func(b *stored) { shared[b.has] = true })
+	require.Len(t, shared, 3)
+}
+
 // Blocks with much besides their tokens are in batches of their own.
 func TestLedgerLargeBlocks(t *testing.T) {
 	l := newLedger()

@@ -49,19 +49,23 @@ func (l *ledger) batches(batch func(events []kvevents.Event)) {
 	}
 }
 
-// traitsOf are those of an event, shared with the event before where they are the same.
+// traitsOf are those of an event, shared with those of earlier events: stores on several media alternate.
 func (l *ledger) traitsOf(e *kvevents.Stored) *traits {
 	has := traits{event: *e, extra: e.ExtraKeys != nil, place: placeOf(e.Medium, e.Group, e.HasGroup)}
 	has.event.Hashes, has.event.Parent, has.event.HasParent, has.event.Tokens, has.event.ExtraKeys = nil, kvevents.Hash{}, false, nil, nil
-	if l.traits == nil || !sameTraits(l.traits, &has) {
-		kept := has
-		kept.event.Unknown = nil
-		for _, f := range e.Unknown {
-			kept.event.Unknown = append(kept.event.Unknown, kvevents.Field{Name: f.Name, Value: bytes.Clone(f.Value)})
+	for _, t := range l.traits {
+		if t != nil && sameTraits(t, &has) {
+			return t
 		}
-		l.traits = &kept
 	}
-	return l.traits
+	kept := has
+	kept.event.Unknown = nil
+	for _, f := range e.Unknown {
+		kept.event.Unknown = append(kept.event.Unknown, kvevents.Field{Name: f.Name, Value: bytes.Clone(f.Value)})
+	}
+	l.traits[l.replaced] = &kept
+	l.replaced = (l.replaced + 1) % len(l.traits)
+	return &kept
 }
 
 // bytes is about what they take in an event.
