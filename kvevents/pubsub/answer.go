@@ -13,10 +13,17 @@ import (
 func (s *Subscriber) answered(ctx context.Context) (Message, bool) {
 	a := &s.asking
 	start := time.Now()
-	frames, err := s.read(ctx, a.conn, start.Add(min(a.left, s.o.times.stall)))
+	most := s.o.times.stall
+	if a.advanced {
+		most = min(most, s.o.times.pause)
+	}
+	frames, err := s.read(ctx, a.conn, start.Add(min(a.left, most)))
 	a.left -= time.Since(start)
 	switch {
 	case err == errEnded, err == nil && frames == nil:
+		return Message{}, false
+	case err == errQuiet && a.advanced && a.left > 0:
+		s.goOn()
 		return Message{}, false
 	case err != nil:
 		s.unanswered(err)
@@ -69,7 +76,22 @@ func (s *Subscriber) answer(topic []byte, sequence uint64, payload []byte, first
 		s.fromTheBeginning()
 		return Message{}, false
 	}
+	if s.again == 0 && sequence > s.next && a.gap != s.next {
+		a.gap = s.next // if it is there again, the publisher no longer has what is missing
+		s.goOn()
+		return Message{}, false
+	}
+	a.advanced = true
 	return s.message(topic, sequence, payload, false, false), true
+}
+
+// goOn asks for the rest of an answer of which a part is missing: libzmq drops what exceeds the queue of a ROUTER socket, 1,000 messages by default, the
+// end of the answer among them.
+func (s *Subscriber) goOn() {
+	s.hangUp()
+	a := &s.asking
+	a.want, a.goesOn = later, true
+	a.met = a.met && s.live.sequence < s.next // else it came after the part that is missing
 }
 
 // fromTheBeginning asks again for all, since what was returned is not what the publisher has.
@@ -83,7 +105,7 @@ func (s *Subscriber) fromTheBeginning() {
 func (s *Subscriber) answeredAll() {
 	a, l := &s.asking, &s.live
 	s.hangUp()
-	a.fails = 0
+	a.fails, a.gap = 0, 0
 	a.sure = a.sameAs || a.want == all && a.count > 0
 	if l.held {
 		l.asked++

@@ -68,6 +68,39 @@ func TestEngineAhead(t *testing.T) {
 	})
 }
 
+// An engine's ROUTER socket drops what exceeds its queue: the rest of an answer with its end, or a part in the middle. Nothing is lost.
+func TestEngineReplayQueue(t *testing.T) {
+	const batches = 100
+	for _, name := range []string{"rest", "middle"} {
+		engines(t, batches+1, func(t *testing.T, f *fake) {
+			o := quiet(f.options())
+			o.times.pause = 20 * time.Millisecond
+			s := follow(t, o)
+			f.connect(s)
+			for n := range uint64(batches) {
+				f.say(n+1, false)
+			}
+			f.say(batches+1, true)
+			kept := f.kept
+			f.lies(func(c *zmtp.Conn, start uint64) bool {
+				for n := start; n <= batches; n++ {
+					if n < start+10 || name == "middle" && (n > start+20 || start > batches/2) {
+						f.answer(c, "", n, kept[n])
+					}
+				}
+				if name == "middle" || start+10 > batches {
+					f.answer(c, "", endOfReplay, nil)
+				}
+				return true
+			})
+			require.Equal(t, "joined 0 +1", next(t, s))
+			for n := 1; n <= batches; n++ {
+				require.Equal(t, fmt.Sprintf("%d +%d", n, n+1), next(t, s))
+			}
+		})
+	}
+}
+
 // What was dropped last is asked for when nothing comes.
 func TestEngineIdle(t *testing.T) {
 	engines(t, 1000, func(t *testing.T, f *fake) {

@@ -32,6 +32,10 @@ type asking struct {
 	last   uint64        // the number of the last
 	sameAs bool          // one was the last message that was returned
 	met    bool          // one was the live message that is held
+
+	advanced bool   // one was returned
+	goesOn   bool   // the next request is for the rest of the last answer
+	gap      uint64 // the first number that was missing in an answer
 }
 
 // missing is what to ask for.
@@ -56,7 +60,7 @@ func (s *Subscriber) ask(ctx context.Context) {
 	a.from = 0
 	if a.want == later {
 		a.from = s.next - 1
-		if s.live.held {
+		if s.live.held && !a.goesOn { // else the answer has come past it
 			a.from = min(a.from, s.live.sequence)
 		}
 	}
@@ -72,7 +76,10 @@ func (s *Subscriber) ask(ctx context.Context) {
 		s.unanswered(err)
 		return
 	}
-	a.left, a.count, a.last, a.sameAs, a.met, a.sure = s.o.times.replay, 0, 0, false, false, false
+	if !a.goesOn {
+		a.left, a.met = s.o.times.replay, false
+	}
+	a.count, a.last, a.sameAs, a.sure, a.advanced, a.goesOn = 0, 0, false, false, false, false
 }
 
 func (s *Subscriber) hangUp() {
@@ -86,7 +93,7 @@ func (s *Subscriber) hangUp() {
 func (s *Subscriber) unanswered(err error) {
 	a := &s.asking
 	s.hangUp()
-	s.last = err
+	s.last, a.goesOn = err, false
 	if a.want == all && a.count > 0 {
 		a.want = later
 	}

@@ -19,7 +19,7 @@ import (
 // soon are times for tests, in which much fails.
 var soon = times{
 	handshake: 10 * time.Second, pong: 10 * time.Second, idle: 30 * time.Millisecond, mostIdle: 200 * time.Millisecond,
-	stall: 10 * time.Second, replay: time.Minute, again: 5 * time.Millisecond, mostAgain: 50 * time.Millisecond,
+	stall: 10 * time.Second, pause: 10 * time.Second, replay: time.Minute, again: 5 * time.Millisecond, mostAgain: 50 * time.Millisecond,
 	retry: 50 * time.Millisecond, mostRetry: 200 * time.Millisecond, replayMessages: 1 << 20, skips: 16, replayMore: 3,
 }
 

@@ -58,6 +58,7 @@ type times struct {
 	handshake, pong   time.Duration // most time for either
 	idle, mostIdle    time.Duration // without a message, after which a replay is asked whether there is one
 	stall, replay     time.Duration // most time that a replay takes for a message, and for all
+	pause             time.Duration // within an answer, after which the rest is asked for
 	again, mostAgain  time.Duration // between connections to a publisher that is not there
 	retry, mostRetry  time.Duration // between replays that are not answered
 	replayMessages    int           // most of a replay
@@ -66,6 +67,6 @@ type times struct {
 
 var usualTimes = times{
 	handshake: 5 * time.Second, pong: time.Second, idle: time.Second, mostIdle: 16 * time.Second,
-	stall: 10 * time.Second, replay: 2 * time.Minute, again: 50 * time.Millisecond, mostAgain: 5 * time.Second,
+	stall: 10 * time.Second, pause: time.Second, replay: 2 * time.Minute, again: 50 * time.Millisecond, mostAgain: 5 * time.Second,
 	retry: time.Second, mostRetry: 30 * time.Second, replayMessages: 1 << 20, skips: 16, replayMore: 3,
 }
