@@ -3,8 +3,11 @@
 package pubsub
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/ferrumkv/ferrumkv/kvevents/internal/zmtp"
 )
@@ -43,10 +46,10 @@ func Listen(o PublisherOptions) (*Publisher, error) {
 	}
 	p := &Publisher{o: o, ledger: newLedger(), done: make(chan struct{}), peers: map[*peer]struct{}{}}
 	p.begin()
-	if p.events, err = zmtp.Listen(o.Events); err != nil {
+	if p.events, err = bind("Events", o.Events); err != nil {
 		return nil, err
 	}
-	if p.replay, err = zmtp.Listen(o.Replay); err != nil {
+	if p.replay, err = bind("Replay", o.Replay); err != nil {
 		p.events.Close()
 		return nil, err
 	}
@@ -54,6 +57,20 @@ func Listen(o PublisherOptions) (*Publisher, error) {
 	go p.accept(p.events, o.Subscribers, &p.count.Subscribers, zmtp.Pub, (*peer).subscriber)
 	go p.accept(p.replay, o.Replays, &p.count.Replays, zmtp.Router, (*peer).replays)
 	return p, nil
+}
+
+// bind listens at the endpoint of an option.
+func bind(option, endpoint string) (net.Listener, error) {
+	l, err := zmtp.Listen(endpoint)
+	switch {
+	case errors.As(err, new(zmtp.ErrEndpoint)):
+		return nil, argument(option, "%v", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("pubsub: %s: %w; end the process that uses %s, or choose another port: 0 is any that is free", option, err, endpoint)
+	case err != nil:
+		return nil, fmt.Errorf("pubsub: %s: %w", option, err)
+	}
+	return l, nil
 }
 
 // Endpoints returns where the Publisher listens, with the ports that the system chose where the options had port 0.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,9 +144,14 @@ func TestRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrArgument{})
 	}
 	_, err := Listen(PublisherOptions{Events: "tcp://127.0.0.1:0", Replay: "x"})
-	require.Error(t, err)
+	require.ErrorIs(t, err, ErrArgument{})
 	_, err = Listen(PublisherOptions{Events: "x"})
-	require.Error(t, err)
+	require.ErrorIs(t, err, ErrArgument{})
+	used := of(listen(t, PublisherOptions{})).Replay
+	_, err = Listen(PublisherOptions{Events: "tcp://127.0.0.1:0", Replay: used})
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, "pubsub: Replay: ")
+	require.ErrorContains(t, err, used)
 	for _, o := range []SubscriberOptions{{Events: "tcp://*:1"}, {MessageBytes: -1}, {Replay: "udp://a:1"}} {
 		_, err = follow(t, o).Next(t.Context())
 		require.ErrorIs(t, err, ErrArgument{})
