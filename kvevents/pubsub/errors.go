@@ -7,17 +7,17 @@ import (
 	"fmt"
 )
 
-// ErrClosed is a call after Close, or on what Listen or Subscribe did not return.
+// ErrClosed is returned by calls after Close, and by those of a Publisher or Subscriber that Listen or Subscribe did not make.
 var ErrClosed = errors.New("pubsub: closed")
 
-// ErrFull is events that would have more blocks stored than PublisherOptions.Blocks. They are not published.
+// ErrFull is returned for events after which more blocks would be stored than PublisherOptions.Blocks allows. None of them is published.
 // errors.Is(err, ErrFull{}) matches any.
 type ErrFull struct {
 	Have, Most int // blocks: after the events, and the bound
 }
 
 func (e ErrFull) Error() string {
-	return fmt.Sprintf("pubsub: %d blocks would be stored, of at most %d; nothing was published: publish what was removed first, or raise Blocks", e.Have, e.Most)
+	return fmt.Sprintf("pubsub: %d blocks would be stored, and Blocks allows %d; nothing was published: publish removals first, or raise Blocks", e.Have, e.Most)
 }
 
 // Is matches the same error and the zero value.

@@ -9,8 +9,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 )
 
-// Publish sends events as one batch to all subscribers. It keeps nothing of the events and waits for no peer. An ErrArgument, or an ErrFull, is events that
-// were not published at all.
+// Publish sends events as one batch to all subscribers. It copies what it keeps and never waits for a peer. After an ErrArgument or an ErrFull, none of
+// the events was published. A call that begins an epoch encodes all blocks that are stored.
 func (p *Publisher) Publish(events ...kvevents.Event) error {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()

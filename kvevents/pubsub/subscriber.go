@@ -13,8 +13,7 @@ import (
 // Subscriber follows one publisher, through disconnections and restarts.
 //
 // What Next returns from one message with a Reset to the next is a sequence without gaps, of one epoch of the publisher. A Subscriber has no
-// goroutine and no queue: what Next does not read waits in the connection, then at the publisher, which drops it if that is too much; and then a
-// replay fills the gap.
+// goroutine and no queue: what Next has not read waits in the connection, then at the publisher. If an engine drops it there, a replay fills the gap.
 type Subscriber struct {
 	o       SubscriberOptions
 	base    context.Context // until Close
@@ -69,9 +68,9 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
-// Next returns the next batch. It connects, and connects again, until the context ends or the Subscriber is closed: the error is an ErrWaiting,
-// after which Next can be called again and nothing is lost, or ErrClosed; or an ErrArgument, which is a wrong option. A context must leave time for a
-// connection, which begins anew in each call. Next is called by one goroutine at a time.
+// Next returns the next batch. It connects and reconnects until the context ends, which is an ErrWaiting, after which Next can be called again and nothing
+// is lost, or until the Subscriber is closed, which is ErrClosed. An invalid option is an ErrArgument. A context must leave enough time to
+// connect: a call that ends before the connection is made starts over in the next one. Only one goroutine may call Next at a time.
 func (s *Subscriber) Next(ctx context.Context) (Message, error) {
 	if s.base == nil {
 		return Message{}, ErrClosed
