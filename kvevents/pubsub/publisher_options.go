@@ -8,25 +8,25 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 )
 
-// PublisherOptions is how a Publisher is opened. The zero value has defaults for all.
+// PublisherOptions configure a Publisher. Fields with their zero value have defaults.
 type PublisherOptions struct {
 	// Events is where subscribers connect: tcp://host:port or ipc:///path. "": tcp://*:5557, which is all addresses of the machine.
 	Events string
-	// Replay is where they ask for what they have missed. "": tcp://*:5558.
+	// Replay is where they request what they have missed. "": tcp://*:5558.
 	Replay string
-	// Topic is sent with all batches: see the function Topic. Subscribers may ask for topics by prefixes.
+	// Topic is sent with each batch: see the function Topic. Subscribers select topics by prefix.
 	Topic string
-	// Form is how batches are written. With forms other than kvevents.VLLM, replays are without the topic, as those of the engines are.
+	// Form is how batches are encoded. With forms other than kvevents.VLLM, replays omit the topic, as those of the engines do.
 	Form kvevents.Form
 	// Rank is the data-parallel rank of the engine.
 	Rank int
 
-	// LogBatches and LogBytes are what an epoch has at most, unless twice the state that it began with is more. 0: 10,000 batches, and 64 MiB.
+	// LogBatches and LogBytes limit an epoch, or twice the state that it began with if that is more. 0: 10,000 batches, and 64 MiB.
 	LogBatches int
 	LogBytes   int64
 	// Blocks is how many blocks can be stored at once. 0: 1<<20. A block on two media counts twice.
 	Blocks int
-	// Subscribers and Replays are how many connections there can be to Events and to Replay; more are closed. 0: 64 each.
+	// Subscribers and Replays limit the connections to Events and to Replay, handshakes included; further ones are closed. 0: 64 each.
 	Subscribers, Replays int
 
 	handshake, stall, replay time.Duration // most time for a handshake, a write without progress, and the answer to a replay
@@ -40,10 +40,10 @@ func (o PublisherOptions) filled() (PublisherOptions, error) {
 		}
 	}
 	if o.Form < 0 || o.Form > kvevents.SGLangArrays {
-		return o, argument("Form", "%d is none", o.Form)
+		return o, argument("Form", "%d is no form; use a constant of package kvevents", o.Form)
 	}
 	if len(o.Topic) > mostTopic {
-		return o, argument("Topic", "it has %d bytes, and may have %d", len(o.Topic), mostTopic)
+		return o, argument("Topic", "it has %d bytes; the limit is %d", len(o.Topic), mostTopic)
 	}
 	or(&o.Events, "tcp://*:5557")
 	or(&o.Replay, "tcp://*:5558")

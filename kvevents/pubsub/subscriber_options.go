@@ -4,7 +4,7 @@ package pubsub
 
 import "time"
 
-// Reset says that a message is not the one after the message before.
+// Reset tells why a message does not follow the previous one.
 type Reset int
 
 const (
@@ -32,10 +32,10 @@ func (r Reset) String() string {
 
 // Message is a batch of a publisher.
 type Message struct {
-	Topic    string // "" where a replay of an older engine does not say it, and nothing live has come
+	Topic    string // "" if it came by the replay of an older engine, which omits it, and no live message has come yet
 	Sequence uint64
 	Payload  []byte // for a kvevents.Decoder; valid until the next call of Next
-	// Reset, where it is not 0, says: forget all that this publisher said before this message.
+	// Reset, if not 0, means: forget everything that this publisher sent before this message.
 	Reset Reset
 }
 
@@ -43,11 +43,11 @@ type Message struct {
 type SubscriberOptions struct {
 	// Events is where the publisher sends batches: tcp://host:port or ipc:///path. "": tcp://127.0.0.1:5557.
 	Events string
-	// Replay is where it sends them again, port 5558 by default. "": it does not, and each gap is a loss.
+	// Replay is where it resends them; engines use port 5558. "": nowhere, and each gap is a loss.
 	Replay string
-	// Topic is what topics begin with. "": any.
+	// Topic is a prefix of the topics to receive. "": all.
 	Topic string
-	// MessageBytes is the most bytes of a message; a publisher that sends more is disconnected. 0: 64 MiB.
+	// MessageBytes limits a message; a publisher that sends a larger one is disconnected. 0: 64 MiB.
 	MessageBytes int
 
 	times times

@@ -1,4 +1,4 @@
-// Package zmtp is as much of ZMTP 3.1, the protocol of ZeroMQ, as PUB, SUB, ROUTER and DEALER sockets with the NULL mechanism need: see
+// Package zmtp implements the part of ZMTP 3.1, the protocol of ZeroMQ, that PUB, SUB, ROUTER and DEALER sockets need with the NULL mechanism: see
 // https://rfc.zeromq.org/spec/37. A Conn is one connection; there are no sockets that hide several.
 package zmtp
 
@@ -86,5 +86,5 @@ func (c *Conn) Close() error { return c.raw.Close() }
 // SetReadDeadline is that of a net.Conn. ReadMessage can be called again after a deadline: nothing is lost.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
 
-// SetWriteLimit has writes fail after a time, even if they make progress; the zero time: never. It is for the goroutine that writes.
+// SetWriteLimit makes writes fail after a time, even if they make progress; the zero time: never. Only the goroutine that writes may call it.
 func (c *Conn) SetWriteLimit(t time.Time) { c.until = t }

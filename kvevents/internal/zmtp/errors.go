@@ -22,7 +22,7 @@ func (e ErrPeer) Error() string {
 	return fmt.Sprintf("zmtp: the peer closes the connection: %q", e.Reason)
 }
 
-// ErrEndpoint is an endpoint that is none.
+// ErrEndpoint is an invalid endpoint.
 type ErrEndpoint struct{ Endpoint, What string }
 
 func (e ErrEndpoint) Error() string { return fmt.Sprintf("zmtp: endpoint %q: %s", e.Endpoint, e.What) }
