@@ -46,7 +46,7 @@ func (s *Subscriber) hold(frames [][]byte) {
 		return
 	}
 	l := &s.live
-	l.fails = 0
+	l.fails, l.idle = 0, s.o.times.idle
 	if len(frames) != 3 || len(frames[1]) != 8 {
 		s.last = fmt.Errorf("pubsub: a message of %d frames from %s; it does not publish KV events", len(frames), s.o.Events)
 		return

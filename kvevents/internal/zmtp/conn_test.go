@@ -129,7 +129,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	_, err = Dial(t.Context(), Endpoint(l), Options{Type: Sub, Handshake: 50 * time.Millisecond})
-	require.Error(t, err)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
 func TestLimits(t *testing.T) {

@@ -176,5 +176,5 @@ s.send_multipart(m[:-1] + [bytes(%d)])
 func TestWrongPeer(t *testing.T) {
 	where, _ := python(t, "s = bound(sock(zmq.ROUTER))\ns.recv()")
 	_, err := Dial(t.Context(), where, Options{Type: Sub})
-	require.Error(t, err)
+	require.ErrorContains(t, err, `a socket of type "ROUTER"`)
 }
