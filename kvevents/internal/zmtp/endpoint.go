@@ -89,6 +89,9 @@ func Dial(ctx context.Context, endpoint string, o Options) (*Conn, error) {
 	}
 	if err != nil {
 		raw.Close()
+		if ctx.Err() == context.DeadlineExceeded || errors.Is(err, os.ErrDeadlineExceeded) { // whichever of the two is first
+			err = broken("does not finish the handshake within %v", o.filled().Handshake)
+		}
 		return nil, err
 	}
 	return c, nil
