@@ -51,13 +51,14 @@ test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CP
 	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-long test-long-pool test-long-program test-race test-race-pool test-race-program test-nvml test-yzma test-events test-noasm test-arm64 \
+RECORDED := test-long test-long-pool test-long-program test-race test-race-backend test-race-pool test-race-program test-nvml test-yzma test-events test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
 test-long: ## the library's packages that have long tests, with these
 test-long-pool: ## the pool's
 test-long-program: ## the program's and the workshop's
 test-race: ## the library's tests under the race detector
+test-race-backend: ## the conformance suite's and the CPU backend's
 test-race-pool: ## the pool's
 test-race-program: ## the program's and the workshop's
 test-nvml: ## ferrumkv-nvml, which no pattern finds

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What several checks depend on. Of kernels/simt that is what both halves share, simt.h, core, the
 // Makefile and the tests of single kernels, and what is one's own.
@@ -12,7 +15,9 @@ var (
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
 
-	pool = []string{"./kvcache"} // whose tests take as long as those of all other packages: a change that it does not import leaves its records
+	// Whose tests take as long as those of all other packages: a change that these do not import leaves their records.
+	pool     = []string{"./kvcache"}
+	backends = []string{"./backend/backendtest", "./backend/cpu"}
 )
 
 // What several checks write.
@@ -67,8 +72,10 @@ var table = []check{
 		command: []string{"scripts/test-long", "pool"}, packages: pool, tools: []string{"go"}},
 	{name: "test-long-program", what: "the program's and the workshop's", when: onChange, takes: time.Minute,
 		command: []string{"scripts/test-long", "program"}, packages: []string{"./cmd/...", "./scripts/..."}, tools: []string{"go"}},
-	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: 2 * time.Minute,
-		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, except: pool, tools: cudaTools},
+	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, except: slices.Concat(pool, backends), tools: cudaTools},
+	{name: "test-race-backend", what: "the conformance suite's and the CPU backend's tests under the race detector", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-race", "backend"}, packages: backends, tools: cudaTools},
 	{name: "test-race-pool", what: "the pool's tests under the race detector", when: onChange, takes: 2 * time.Minute,
 		command: []string{"scripts/test-race", "pool"}, packages: pool, tools: cudaTools},
 	{name: "test-race-program", what: "the program's and the workshop's", when: onChange, takes: 2 * time.Minute,
