@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
@@ -134,25 +135,21 @@ func (a *answer) take(e event, tokens int) (finished bool, err error) {
 	return finished, nil
 }
 
-// errorText is the message of an error as servers send it, or else all that they sent.
+// errorText is the message of an error as servers send it, or else all that they sent, in a line.
 func errorText(text []byte) string {
 	var e struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 	}
-	if json.Unmarshal(text, &e) == nil {
-		var inner struct {
-			Message string `json:"message"`
-		}
-		var plain string
-		switch {
-		case json.Unmarshal(e.Error, &inner) == nil && inner.Message != "":
-			return inner.Message
-		case json.Unmarshal(e.Error, &plain) == nil && plain != "":
-			return plain
-		case e.Message != "":
-			return e.Message
-		}
+	var inner struct {
+		Message string `json:"message"`
 	}
-	return strings.Join(strings.Fields(string(text)), " ")
+	var plain string
+	said := ""
+	if json.Unmarshal(text, &e) == nil {
+		_ = json.Unmarshal(e.Error, &inner) // which of the two it is
+		_ = json.Unmarshal(e.Error, &plain)
+		said = cmp.Or(inner.Message, plain, e.Message)
+	}
+	return strings.Join(strings.Fields(cmp.Or(said, string(text))), " ")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,14 +26,15 @@ const (
 // Client is a server with OpenAI's HTTP interface. It is safe for concurrent use once its fields are set.
 type Client struct {
 	Model     string
-	IgnoreEOS bool // asks for answers of full length, as some servers allow
+	Key       string // "": none is sent
+	IgnoreEOS bool   // asks for answers of full length, as some servers allow
 
-	base, key string
-	http      http.Client
+	base string
+	http http.Client
 }
 
-// NewClient is a client of the server at a URL such as "http://127.0.0.1:8080". A key is sent to no other server.
-func NewClient(server, key string) (*Client, error) {
+// NewClient is a client of the server at a URL such as "http://127.0.0.1:8080".
+func NewClient(server string) (*Client, error) {
 	u, err := url.Parse(server)
 	switch {
 	case err != nil:
@@ -43,7 +45,7 @@ func NewClient(server, key string) (*Client, error) {
 		return nil, errors.New("accepts no user, query or fragment in the URL")
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1")
-	c := &Client{base: base, key: key}
+	c := &Client{base: base}
 	c.http = http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
@@ -56,6 +58,16 @@ func NewClient(server, key string) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
+}
+
+// Exposed reports whether others on the way can read what is sent.
+func (c *Client) Exposed() bool {
+	u, err := url.Parse(c.base)
+	if err != nil || u.Scheme == "https" || u.Hostname() == "localhost" {
+		return err != nil
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
 }
 
 // Base is the server's URL, without /v1.
@@ -106,8 +118,8 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		q.Header.Set("Content-Type", "application/json")
 		q.Header.Set("Accept", "text/event-stream")
 	}
-	if c.key != "" {
-		q.Header.Set("Authorization", "Bearer "+c.key)
+	if c.Key != "" {
+		q.Header.Set("Authorization", "Bearer "+c.Key)
 	}
 	reply, err := c.http.Do(q)
 	if err != nil {

@@ -67,8 +67,8 @@ func (c *Client) failure(err error) ErrRequest {
 			e.Kind = Refused
 		}
 	}
-	if c.key != "" {
-		e.Detail = strings.ReplaceAll(e.Detail, c.key, "…")
+	if c.Key != "" {
+		e.Detail = strings.ReplaceAll(e.Detail, c.Key, "…")
 	}
 	if len(e.Detail) > maxDetail {
 		e.Detail = strings.ToValidUTF8(e.Detail[:maxDetail], "") + "…"

@@ -58,11 +58,11 @@ func served(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, c *C
 			}
 		})}
 		go server.Serve(p)
-		c, err := NewClient("http://server.test", "secret-key")
+		c, err := NewClient("http://server.test")
 		require.NoError(t, err)
 		transport := c.http.Transport.(*http.Transport)
 		transport.Proxy, transport.DialContext = nil, p.dial
-		c.Model = "m"
+		c.Model, c.Key = "m", "secret-key"
 		test(t, c)
 		c.Close()
 		require.NoError(t, server.Shutdown(t.Context()))
@@ -264,7 +264,7 @@ func TestRunFailures(t *testing.T) {
 		want    ErrRequest
 		seconds float64
 	}{
-		"busy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":{"message":"too  many"}}`, 429) }, ErrRequest{"http_429", "too  many"}, 0},
+		"busy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":{"message":"too  many"}}`, 429) }, ErrRequest{"http_429", "too many"}, 0},
 		"away":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<p>no\nserver", 503) }, ErrRequest{"http_503", "<p>no server"}, 0},
 		"says key":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"wrong: secret-key"}`, 401) }, ErrRequest{"http_401", "wrong: …"}, 0},
 		"elsewhere": {func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, "http://other.test/", 307) }, ErrRequest{"http_307", ""}, 0},

@@ -90,13 +90,22 @@ func TestUsage(t *testing.T) {
 
 func TestClientURL(t *testing.T) {
 	for server, want := range map[string]string{"http://127.0.0.1:8080": "http://127.0.0.1:8080", "https://a.test/v1/": "https://a.test", "http://a.test/x/v1": "http://a.test/x"} {
-		c, err := NewClient(server, "")
+		c, err := NewClient(server)
 		require.NoError(t, err)
 		require.Equal(t, want, c.Base())
 	}
 	for _, server := range []string{"", "127.0.0.1:8080", "ftp://a.test", "http://", "http://u:p@a.test", "http://a.test?key=1", "http://a.test#x"} {
-		_, err := NewClient(server, "")
+		_, err := NewClient(server)
 		require.Error(t, err, server)
+	}
+}
+
+func TestClientExposed(t *testing.T) {
+	for server, want := range map[string]bool{"http://127.0.0.1:8080": false, "http://[::1]:80": false, "http://localhost": false, "https://a.test": false,
+		"http://a.test": true, "http://10.0.0.1": true, "http://localhost.a.test": true} {
+		c, err := NewClient(server)
+		require.NoError(t, err)
+		require.Equal(t, want, c.Exposed(), server)
 	}
 }
 
