@@ -141,9 +141,10 @@ func (r *loadReport) arrivals() string {
 		return fmt.Sprintf("%g a second at random, seed %d", w.Rate, w.Seed)
 	case w.Concurrency > 0:
 		return fmt.Sprintf("of %s, each after its last answer", count(w.Concurrency, "caller"))
-	default:
+	case w.Speed != 1:
 		return fmt.Sprintf("of the trace, %g times as fast", w.Speed)
 	}
+	return "of the trace"
 }
 
 func (r *loadReport) unfinished() string {

@@ -75,7 +75,7 @@ func TestPromptsShareWhatTheTraceShares(t *testing.T) {
 			}
 			require.GreaterOrEqual(r, known, q.shared, "request %d", i)
 			if len(before) > 0 {
-				require.Less(r, float64(known-q.shared), p.prompts.size+2, "no more is in common than a piece that is not whole")
+				require.Less(r, float64(known-q.shared), 2*p.prompts.size+2, "no more is in common than a piece that is not whole, and one that is equal by chance")
 			}
 			before = append(before, prompt)
 		}

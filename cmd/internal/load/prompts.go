@@ -16,15 +16,23 @@ type Dialect struct {
 	Overhead   float64 // tokens of a prompt that are not of its words, such as those of a chat template
 }
 
+// pieceUnits is the least that a piece has: there are so many of them that hardly two are equal that should not be.
+func (d Dialect) pieceUnits() float64 {
+	units := 1
+	if d.Vocabulary > 0 {
+		for n := d.Vocabulary; n < 1<<wordBits; n *= d.Vocabulary {
+			units++
+		}
+	}
+	return float64(units)
+}
+
 // Streams of random numbers, of one seed each. Blocks have the rest: above what numbers blocks and requests have.
 const (
 	arrivalStream   = 1 << 40
 	tailStream      = 1 << 41 // plus the request's number
 	calibrateStream = 1 << 42
 )
-
-// pieceUnits is the least that a piece has, so that hardly two pieces are equal that should not be.
-const pieceUnits = 2
 
 // mostTokens of a prompt are more than models take; what a trace says beyond it must not take all memory.
 const mostTokens = 1 << 22
@@ -51,7 +59,7 @@ func newPrompts(t *replay.Trace, w Workload, d Dialect) prompts {
 		p.most = min(w.MaxPrompt, mostTokens)
 	}
 	block := float64(t.BlockTokens) * w.Scale / d.WordTokens
-	p.group = max(int(math.Ceil(pieceUnits/block)), 1)
+	p.group = max(int(math.Ceil(d.pieceUnits()/block)), 1)
 	p.size = float64(p.group) * block
 	return p
 }
