@@ -154,11 +154,15 @@ func (r *loadReport) unfinished() string {
 	return fmt.Sprintf(", %d without a whole answer at the end", r.Unfinished)
 }
 
-func (r *loadReport) counting() string {
-	if r.CountedByServer {
-		return ""
+// counting says what of the tokens the server does not count.
+func (r *loadReport) counting() (text string) {
+	if r.Succeeded > 0 && r.PromptTokens == 0 {
+		text = "; the server does not count those of prompts"
 	}
-	return ", counted as pieces of text where the server does not count"
+	if !r.CountedByServer {
+		text += "; of some answers pieces of text, for the server does not count"
+	}
+	return text
 }
 
 func (r *loadReport) hitRate() string {

@@ -25,6 +25,7 @@ import (
 type llm struct {
 	asked atomic.Int64
 	key   string          // that it wants
+	mute  bool            // it counts nothing
 	hits  bool            // it says what was cached: half of each prompt
 	fails map[int64]int   // the status of some requests
 	holds <-chan struct{} // until when answers are held, after calibration
@@ -62,6 +63,10 @@ func (l *llm) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	details := "null"
 	if l.hits {
 		details = fmt.Sprintf(`{"cached_tokens":%d}`, tokens/2)
+	}
+	if l.mute {
+		io.WriteString(w, "data: [DONE]\n\n")
+		return
 	}
 	fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"prompt_tokens_details\":%s}}\n\ndata: [DONE]\n\n", tokens, asked.Tokens, details)
 }
@@ -126,6 +131,18 @@ func TestLoadJSON(t *testing.T) {
 	require.Contains(t, row, "hit_rate", "unknown, not left out")
 }
 
+// A server that counts nothing is measured, and what is not known is not made up.
+func TestLoadUncounted(t *testing.T) {
+	r := succeeds(t, "load", "--url", listens(t, &llm{mute: true}), "--rate", "1000", "--requests", "3", "--scale", "0.1", "--max-tokens", "4")
+	for _, want := range []string{
+		"prompts     words of 2.00 tokens, a guess: the server does not count tokens, 0.1 of",
+		"tokens      0 of prompts, 12 of answers; the server does not count those of prompts; of some answers pieces of text, for the server does not count\n",
+		"hit rate    not reported by this server; ",
+	} {
+		require.Contains(t, r.stdout, want)
+	}
+}
+
 func TestLoadPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.html")
 	url, path := listens(t, &llm{hits: true, fails: map[int64]int{6: 503}}), writeTrace(t, "a <b> & 'c'.jsonl")
@@ -165,6 +182,7 @@ func TestLoadBadFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "--trace: say what is sent"},
 		{"--rate 1 --concurrency 1", "--concurrency: requests come at a --rate or from callers; leave one out"},
+		{"--request-rate 1", "(did you mean --rate?)"},
 		{"--rate 0", "--rate: accepts more than 0 to 10000"},
 		{"--rate NaN", "--rate: accepts more than 0 to 10000"},
 		{"--concurrency 0", "--concurrency: accepts 1 to 10000"},

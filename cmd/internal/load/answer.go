@@ -77,7 +77,7 @@ func (c *chunk) finished() bool {
 	return false
 }
 
-// readAnswer reads a stream to its end. No more gaps are kept than an answer of so many tokens has.
+// readAnswer reads a stream to its end. It keeps no more gaps than tokens, however many pieces come.
 func readAnswer(body io.Reader, tokens int) (a answer, err error) {
 	finished := false
 	events := newEvents(body)

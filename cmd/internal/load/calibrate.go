@@ -22,8 +22,15 @@ func Calibrate(ctx context.Context, c *Client, d Dialect, seed uint64) (calibrat
 	for i, words := range [...]int{fewWords, manyWords} {
 		var text strings.Builder
 		writeWords(&text, rand.NewPCG(seed, calibrateStream), words)
-		a, err := c.ask(ctx, d, strings.TrimPrefix(text.String(), " "), 1)
+		q, err := c.question(d, strings.TrimPrefix(text.String(), " "), 1)
 		if err != nil {
+			return d, false, err
+		}
+		a, err := c.ask(ctx, q)
+		if err != nil {
+			if ctx.Err() != context.Canceled {
+				err = c.failure(err)
+			}
 			return d, false, err
 		}
 		tokens[i] = a.usage.Prompt

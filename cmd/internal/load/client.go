@@ -133,15 +133,11 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	return reply, nil
 }
 
-// ask sends a prompt and reads the answer to its end. errors are for failure to judge.
-func (c *Client) ask(ctx context.Context, d Dialect, prompt any, tokens int) (answer, error) {
-	path, body, err := c.question(d, prompt, tokens)
-	if err != nil {
-		return answer{}, err
-	}
+// ask sends a question and reads the answer to its end. failure says what an error is.
+func (c *Client) ask(ctx context.Context, q question) (answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reply, err := c.send(ctx, http.MethodPost, path, body)
+	reply, err := c.send(ctx, http.MethodPost, q.path, q.body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -149,7 +145,7 @@ func (c *Client) ask(ctx context.Context, d Dialect, prompt any, tokens int) (an
 	if kind, _, err := mime.ParseMediaType(reply.Header.Get("Content-Type")); err != nil || kind != "text/event-stream" {
 		return answer{}, ErrRequest{ContentType, fmt.Sprintf("%q instead of text/event-stream", reply.Header.Get("Content-Type"))}
 	}
-	a, err := readAnswer(reply.Body, tokens)
+	a, err := readAnswer(reply.Body, q.tokens)
 	if err == nil { // the connection can be used again once it is read to its end
 		slow := time.AfterFunc(drainTime, cancel)
 		_, _ = io.CopyN(io.Discard, reply.Body, drainSize)

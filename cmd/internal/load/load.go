@@ -89,8 +89,8 @@ func (r *run) send(ctx context.Context) {
 	defer senders.Wait()
 	slots := make(chan struct{}, r.plan.inFlight)
 	for i, q := range r.plan.requests {
-		prompt := r.plan.prompt(i) // made before it is due
-		if !r.wait(ctx, q.due) {
+		ready, err := r.client.question(r.plan.prompts.dialect, r.plan.prompt(i), q.output) // before it is due
+		if err != nil || !r.wait(ctx, q.due) {
 			return
 		}
 		select {
@@ -106,7 +106,7 @@ func (r *run) send(ctx context.Context) {
 		}
 		r.running.Add(1)
 		senders.Go(func() {
-			s := r.sample(ctx, q, prompt)
+			s := r.sample(ctx, q, ready)
 			r.running.Add(-1)
 			<-slots
 			r.ended <- numbered{i, s}

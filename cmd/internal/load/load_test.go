@@ -94,7 +94,7 @@ func (s stream) done(usage string) {
 }
 
 // asked is what a server reads.
-func asked(t *testing.T, q *http.Request) (out question) {
+func asked(t *testing.T, q *http.Request) (out questionBody) {
 	require.NoError(t, json.NewDecoder(q.Body).Decode(&out))
 	return out
 }
@@ -150,12 +150,12 @@ func TestRunMeasures(t *testing.T) {
 	first, _ := bodies.Load(11)
 	second, _ := bodies.Load(21)
 	third, _ := bodies.Load(31)
-	a, b := first.(question).Prompt.(string), second.(question).Prompt.(string)
+	a, b := first.(questionBody).Prompt.(string), second.(questionBody).Prompt.(string)
 	require.Len(t, strings.Fields(a), 1024)
 	require.Equal(t, strings.Fields(a)[:512], strings.Fields(b)[:512], "the same block is the same text")
 	require.NotEqual(t, strings.Fields(a)[512:514], strings.Fields(b)[512:514])
-	require.Equal(t, third.(question).Prompt, strings.Join(strings.Fields(a)[:512], " "))
-	require.Equal(t, question{Model: "m", Prompt: a, MaxTokens: 11, Stream: true, StreamOptions: map[string]any{"include_usage": true}}, first)
+	require.Equal(t, third.(questionBody).Prompt, strings.Join(strings.Fields(a)[:512], " "))
+	require.Equal(t, questionBody{Model: "m", Prompt: a, MaxTokens: 11, Stream: true, StreamOptions: map[string]any{"include_usage": true}}, first)
 }
 
 // rounded is without what float32 adds.
@@ -264,10 +264,18 @@ func TestRunFailures(t *testing.T) {
 		want    ErrRequest
 		seconds float64
 	}{
-		"busy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":{"message":"too  many"}}`, 429) }, ErrRequest{"http_429", "too many"}, 0},
-		"away":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<p>no\nserver", 503) }, ErrRequest{"http_503", "<p>no server"}, 0},
-		"says key":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"wrong: secret-key"}`, 401) }, ErrRequest{"http_401", "wrong: …"}, 0},
-		"elsewhere": {func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, "http://other.test/", 307) }, ErrRequest{"http_307", ""}, 0},
+		"busy": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":{"message":"too  many"}}`, http.StatusTooManyRequests)
+		}, ErrRequest{"http_429", "too many"}, 0},
+		"away": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<p>no\nserver", http.StatusServiceUnavailable)
+		}, ErrRequest{"http_503", "<p>no server"}, 0},
+		"says key": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":"wrong: secret-key"}`, http.StatusUnauthorized)
+		}, ErrRequest{"http_401", "wrong: …"}, 0},
+		"elsewhere": {func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, "http://other.test/", http.StatusTemporaryRedirect)
+		}, ErrRequest{"http_307", ""}, 0},
 		"no stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, "{}")

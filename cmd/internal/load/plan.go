@@ -14,8 +14,8 @@ const unknownOutput = 128
 // farthest is when the last request may be due, in seconds: what a trace says beyond it is no time.
 const farthest = 1e9
 
-// Arrivals say when requests are due: as the trace says, Rate a second at random (a Poisson process), or, with Concurrency,
-// when one of so many callers has its last answer. At most one of Rate and Concurrency is set.
+// Arrivals say when requests are due: at the trace's times, at random, Rate a second on average (a Poisson process), or when one
+// of Concurrency callers has its answer. At most one of Rate and Concurrency is set.
 type Arrivals struct {
 	Speed       float64 // of the trace's time; 2 is twice as fast
 	Rate        float64

@@ -139,7 +139,7 @@ func TestCalibrate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Dialect{Vocabulary: 9}, d)
 	})
-	served(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 404) }, func(t *testing.T, c *Client) {
+	served(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) }, func(t *testing.T, c *Client) {
 		_, _, err := Calibrate(t.Context(), c, Dialect{}, 1)
 		require.Equal(t, ErrRequest{"http_404", "no"}, err)
 	})

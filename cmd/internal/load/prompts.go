@@ -16,7 +16,7 @@ type Dialect struct {
 	Overhead   float64 // tokens of a prompt that are not of its words, such as those of a chat template
 }
 
-// pieceUnits is the least that a piece has: there are so many of them that hardly two are equal that should not be.
+// pieceUnits is the least that a piece has. There are 4,096 different ones or more, so that few are equal that should not be.
 func (d Dialect) pieceUnits() float64 {
 	units := 1
 	if d.Vocabulary > 0 {

@@ -2,7 +2,7 @@ package load
 
 import "slices"
 
-// Quantiles are of all values: the least that so many percent of them are not above.
+// Quantiles are exact, by nearest rank: P90 is the least value that at least 90 % of the values do not exceed.
 type Quantiles struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean"`

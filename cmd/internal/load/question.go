@@ -2,8 +2,15 @@ package load
 
 import "encoding/json"
 
-// question is the body of a request, of completions or of chat completions.
+// question is a request that is ready to be sent.
 type question struct {
+	path   string
+	body   []byte
+	tokens int // of the answer, at most
+}
+
+// questionBody is that of completions or of chat completions.
+type questionBody struct {
 	Model         string         `json:"model"`
 	Prompt        any            `json:"prompt,omitempty"`
 	Messages      []message      `json:"messages,omitempty"`
@@ -20,14 +27,14 @@ type message struct {
 }
 
 // question makes the request for tokens that follow a prompt.
-func (c *Client) question(d Dialect, prompt any, tokens int) (path string, body []byte, err error) {
-	q := question{Model: c.Model, MaxTokens: tokens, IgnoreEOS: c.IgnoreEOS, Stream: true, StreamOptions: map[string]any{"include_usage": true}}
-	path = "/v1/completions"
+func (c *Client) question(d Dialect, prompt any, tokens int) (question, error) {
+	b := questionBody{Model: c.Model, MaxTokens: tokens, IgnoreEOS: c.IgnoreEOS, Stream: true, StreamOptions: map[string]any{"include_usage": true}}
+	path := "/v1/completions"
 	if d.Chat {
-		path, q.Messages = "/v1/chat/completions", []message{{"user", prompt}}
+		path, b.Messages = "/v1/chat/completions", []message{{"user", prompt}}
 	} else {
-		q.Prompt = prompt
+		b.Prompt = prompt
 	}
-	body, err = json.Marshal(q)
-	return path, body, err
+	body, err := json.Marshal(b)
+	return question{path, body, tokens}, err
 }

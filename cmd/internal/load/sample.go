@@ -55,11 +55,11 @@ func (p *Plan) prompt(i int) any {
 }
 
 // sample sends a request and waits for the end of its answer.
-func (r *run) sample(ctx context.Context, q request, prompt any) Sample {
+func (r *run) sample(ctx context.Context, q request, ready question) Sample {
 	s := Sample{Due: q.due, Start: time.Since(r.begin), Units: q.units, Shared: q.shared, Cached: -1}
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	a, err := r.client.ask(limited, r.plan.prompts.dialect, prompt, q.output)
+	a, err := r.client.ask(limited, ready)
 	s.End = time.Since(r.begin)
 	if err != nil {
 		failure := r.client.failure(err)

@@ -47,7 +47,7 @@ func Summarize(r Result, o Objective) Summary {
 		s.Succeeded++
 		s.PromptTokens += x.Prompt
 		s.OutputTokens += x.Tokens()
-		s.CountedByServer = s.CountedByServer && x.Output > 0
+		s.CountedByServer = s.CountedByServer && (x.Output > 0 || x.Chunks == 0)
 		s.CachedTokens += max(x.Cached, 0)
 		s.HitRateKnown = s.HitRateKnown || x.Cached >= 0
 		units, shared = units+x.Units, shared+x.Shared

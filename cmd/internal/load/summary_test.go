@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A quantile is a value of which so many percent are not above it, and no lesser one is.
+// The 90 % quantile is the least value that at least 90 % of the values do not exceed.
 func TestQuantiles(t *testing.T) {
 	require.Zero(t, quantilesOf(nil))
 	rapid.Check(t, func(r *rapid.T) {
