@@ -44,7 +44,8 @@ find out how many tokens the server makes of them. With --token-ids a prompt is 
 tokens instead, as vLLM and 'ferrumkv serve' accept it.
 
 The hit rate is what the server reports (usage.prompt_tokens_details.cached_tokens). The
-possible one is that of a cache that keeps every prompt from when it was sent.
+possible one is that of a cache that was empty and keeps every prompt from when it was
+sent; a server that another run with the same --seed has filled may have more.
 
 Ctrl-C ends a run after the report of what was measured.`,
 		Example: `  # four callers, for a minute, with prompts for a model with a context of 1,024 tokens

@@ -106,7 +106,7 @@ func (r *loadReport) lines() (out [][2]string) {
 	}
 	say("tokens", "%s of prompts, %s of answers%s", grouped(r.PromptTokens), grouped(r.OutputTokens), r.counting())
 	say("rates", "%.3g requests/s, %.0f prompt tokens/s, %.0f output tokens/s", r.Throughput, r.PromptRate, r.OutputRate)
-	say("hit rate", "%s; %s possible", r.hitRate(), percent(r.PossibleHitRate))
+	say("hit rate", "%s; %s possible of a cache that was empty", r.hitRate(), percent(r.PossibleHitRate))
 	say("goodput", "%.3g requests/s, %s, with %s", r.Goodput, percent(r.GoodputShare), r.objective)
 	return out
 }

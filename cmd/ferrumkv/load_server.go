@@ -29,7 +29,7 @@ type loadServerFlags struct {
 func (f *loadServerFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server's `URL`, without /v1")
-	flags.StringVar(&f.model, "model", "", "`NAME` of the model (default: the first that the server lists)")
+	flags.StringVarP(&f.model, "model", "m", "", "`NAME` of the model (default: the first that the server lists)")
 	flags.StringVar(&f.keyEnv, "api-key-env", envAPIKey, "`NAME` of an environment variable with the server's key; sent unencrypted to another machine only where you name it")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` with the server's key")
 	flags.BoolVar(&f.chat, "chat", false, "send prompts as messages to /v1/chat/completions rather than to /v1/completions")
