@@ -172,6 +172,11 @@ proof: build ## build/proof.txt: what a model of yours computes on this machine,
 	@mkdir -p build
 	@./$(BIN) proof $(if $(MODEL),--model '$(MODEL)') > build/proof.new; status=$$?; test ! -s build/proof.new || { mv build/proof.new build/proof.txt; cat build/proof.txt; }; exit $$status
 
+.PHONY: load
+load: build ## a minute of load on this program's server with the embedded model: build/load.html, build/load.json
+	@mkdir -p build
+	$(SAY) 'loading a server for a minute' $(GO) run ./scripts/load $(BIN) build
+
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
 	cp build/bench-peers.txt docs/benchmarks/peers.txt
