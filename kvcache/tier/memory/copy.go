@@ -58,7 +58,7 @@ func (t *Tier) Get(ctx context.Context, blocks []tier.Block) (n int, err error) 
 	}
 	if corrupt {
 		t.stats.Corrupt++
-		t.changed(ctx, "kvcache: a payload in host memory changed, and is a miss")
+		t.log.LogAttrs(ctx, slog.LevelError, "kvcache: a payload in host memory changed, and is a miss", t.changed()...)
 		if e := (*list)[n].e; t.books.find(e.key) == e {
 			t.remove(e)
 		}
@@ -138,7 +138,7 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 			declined = b.Key
 			t.stats.Corrupt++
 			t.stats.Declined++
-			t.changed(ctx, "kvcache: a payload changed while it was copied to host memory, and is not stored")
+			t.log.LogAttrs(ctx, slog.LevelError, "kvcache: a payload changed while it was copied to host memory, and is not stored", t.changed()...)
 		}
 		if err != nil && i+1 < len(blocks) {
 			return tier.ErrFailed{Name: t.info.Name, Op: "put", Err: err}
@@ -147,9 +147,9 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 	return nil
 }
 
-// changed logs that bytes are not what they were. The lock is held: see journal.Behind.
-func (t *Tier) changed(ctx context.Context, message string) {
-	t.log.LogAttrs(ctx, slog.LevelError, message, slog.String("tier", t.info.Name), slog.Int64("payloads", t.stats.Corrupt))
+// changed is what is logged where bytes are not what they were, which is at level Error: the lock may be held (journal.Behind).
+func (t *Tier) changed() []slog.Attr {
+	return []slog.Attr{slog.String("tier", t.info.Name), slog.Int64("payloads", t.stats.Corrupt)}
 }
 
 // stored counts a block whose payload is there.
