@@ -10,8 +10,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
-// What a pool logs has numbers, settings and causes in it, and nothing that a prompt, a tenant or a key could be known by: journal.Cause has of an
-// error what is safe. Records below Info are logged without the lock, because whether they are wanted is asked of the program's handler.
+// A pool logs numbers, settings and causes, and nothing that identifies a prompt, a tenant or a key: journal.Cause keeps the part of an error that is
+// safe. Debug records are logged without the lock, because Enabled calls the program's handler.
 
 // flushing is how long Close waits for the handler.
 const flushing = time.Second
@@ -31,7 +31,7 @@ func (p *Pool[B]) logMade() {
 // logClosed logs the end of the pool.
 func (p *Pool[B]) logClosed(sequences int, err error) {
 	if err != nil {
-		p.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a pool was closed, and not all went well", slog.Int("open_sequences", sequences), journal.Cause(err))
+		p.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a pool was closed with errors", slog.Int("open_sequences", sequences), journal.Cause(err))
 		return
 	}
 	p.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: a pool was closed", slog.Int("open_sequences", sequences))
@@ -44,20 +44,20 @@ func (p *Pool[B]) logCleared(all bool, err error) {
 		scope = "all"
 	}
 	if err != nil {
-		p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: tiers may still have blocks that were to be forgotten", slog.String("scopes", scope), journal.Cause(err))
+		p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: Clear failed: tiers may still have blocks that it should have removed", slog.String("scopes", scope), journal.Cause(err))
 		return
 	}
-	p.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: cached prefixes were forgotten", slog.String("scopes", scope))
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: cached prefixes were cleared", slog.String("scopes", scope))
 }
 
 // logLost logs that the device is. The lock is held.
 func (p *Pool[B]) logLost(err error) {
-	p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: the device is lost, and with it all that is cached", slog.Int("sequences", len(p.seqs)), journal.Cause(err))
+	p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: the device is lost, and everything cached on it", slog.Int("sequences", len(p.seqs)), journal.Cause(err))
 }
 
 // logFailed logs a sequence whose content is lost. The lock is held.
 func (p *Pool[B]) logFailed(tokens int, err error) {
-	p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: a step failed on the device, and a sequence reads what it was to write", slog.Int("tokens", tokens), journal.Cause(err))
+	p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: a step failed on the device, and the content of a sequence is lost", slog.Int("tokens", tokens), journal.Cause(err))
 }
 
 // logOpened logs what was found of a prompt; plan is why that much is loaded, if tiers have some of it.
@@ -86,8 +86,8 @@ func (p *Pool[B]) logOutOfBlocks(err error) {
 func (p *Pool[B]) logSuspended(tokens int, away bool, err error) {
 	switch {
 	case errors.As(err, new(ErrDamaged)):
-		p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: the host memory of a suspended sequence changed, and its content is lost", slog.Int("tokens", tokens))
+		p.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: the host memory of a suspended sequence changed; its content is lost", slog.Int("tokens", tokens))
 	case err == nil && p.log.Enabled(context.Background(), slog.LevelDebug):
-		p.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a sequence left the device or came back", slog.Int("tokens", tokens), slog.Bool("away", away))
+		p.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a sequence was suspended or resumed", slog.Int("tokens", tokens), slog.Bool("suspended", away))
 	}
 }

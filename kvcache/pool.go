@@ -67,7 +67,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	if cfg, err = fit(be, caps, cfg); err != nil { // kernels take memory, too
 		return nil, err
 	}
-	p := &Pool[B]{cfg: cfg, caps: caps, log: journal.Behind(cfg.Logger), seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	p := &Pool[B]{cfg: cfg, caps: caps, log: journal.Async(cfg.Logger), seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
 	if p.model, err = cfg.Fingerprint(); err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Cause is an error as it is logged: what the system said, or of which type it is. The text of an error can have anything in it, such as the keys of
-// a tier that a program made.
+// Cause is an error in the form in which it is logged: what the system said, or its Go type. The text of an error can contain anything, such as the
+// keys that a program's own tier puts into its errors.
 func Cause(err error) slog.Attr {
 	const key = "cause"
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package journal hands log records to a program's handler beside the calls that log them. A handler may wait for a terminal or a network, for ever
-// if it comes to that: a call that logs never waits for it, and may hold what others need.
+// Package journal passes log records to a program's slog.Handler on a goroutine of its own. A handler can block, on a terminal or a network, and may
+// never return: a call that logs does not wait for it, and so may hold what others need.
 package journal
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// room is how many records wait for a handler at most. Later ones are dropped, and counted.
+// room is the most records that wait for a handler; further ones are dropped and counted.
 const room = 256
 
-// Behind returns a logger to l's handler whose calls do not wait. Those at level Info and above do not call the handler at all, so that they may be
-// made with locks held. nil: the logger discards everything.
-func Behind(l *slog.Logger) *slog.Logger {
+// Async returns a logger to l's handler whose calls do not wait. A record at level Info or above does not call the handler at all, so it can be
+// logged with a lock held. nil: the logger discards everything.
+func Async(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)
 	}
@@ -24,7 +24,7 @@ func Behind(l *slog.Logger) *slog.Logger {
 	return slog.New(&handler{to: l.Handler(), queue: &queue{}})
 }
 
-// Flush waits until the handler has what was logged, no longer than for a while.
+// Flush waits until the handler has taken what was logged, at most for the time wait.
 func Flush(l *slog.Logger, wait time.Duration) {
 	if h, is := l.Handler().(*handler); is {
 		select {
@@ -41,7 +41,7 @@ type handler struct {
 }
 
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo || h.to.Enabled(ctx, level) // the former is asked for when the record's turn comes
+	return level >= slog.LevelInfo || h.to.Enabled(ctx, level) // the handler is asked when the record's turn comes
 }
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
@@ -63,7 +63,7 @@ type entry struct {
 	record slog.Record
 }
 
-// queue is records that wait. One goroutine hands them on, in their order, while there are some.
+// queue is records that wait. One goroutine passes them on, in order, while there are any.
 type queue struct {
 	mu      sync.Mutex
 	entries []entry
@@ -106,7 +106,7 @@ func (q *queue) run() {
 	}
 }
 
-// hand gives a record to its handler. One that panics loses it, and ends nothing else.
+// hand gives a record to its handler. A handler that panics loses the record, and the program goes on.
 func (e entry) hand() {
 	defer func() { _ = recover() }()
 	if e.to.Enabled(context.Background(), e.record.Level) {

@@ -47,8 +47,8 @@ func TestCallsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		open := make(chan struct{})
-		l := Behind(slog.New(blocking{plain(&text, slog.LevelInfo), open}))
-		require.Same(t, l, Behind(l))
+		l := Async(slog.New(blocking{plain(&text, slog.LevelInfo), open}))
+		require.Same(t, l, Async(l))
 		l.Info("first")
 		synctest.Wait() // it is out of the queue
 		for i := range room + 3 {
@@ -73,7 +73,7 @@ func TestCallsDoNotWait(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	var text bytes.Buffer
-	l := Behind(slog.New(plain(&text, slog.LevelWarn)))
+	l := Async(slog.New(plain(&text, slog.LevelWarn)))
 	l.Info("not logged")
 	l.Debug("not logged")
 	require.False(t, l.Enabled(t.Context(), slog.LevelDebug))
@@ -81,7 +81,7 @@ func TestLevels(t *testing.T) {
 	Flush(l, time.Minute)
 	require.Equal(t, "level=WARN msg=logged\n", text.String())
 
-	silent := Behind(nil)
+	silent := Async(nil)
 	require.False(t, silent.Enabled(t.Context(), slog.LevelError))
 	Flush(silent, 0)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
@@ -96,7 +96,7 @@ func (panicking) Enabled(context.Context, slog.Level) bool  { return true }
 func (panicking) Handle(context.Context, slog.Record) error { panic("a handler's") }
 
 func TestHandlersThatPanic(t *testing.T) {
-	l := Behind(slog.New(panicking{}))
+	l := Async(slog.New(panicking{}))
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { l.Error("lost") })

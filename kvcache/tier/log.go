@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
-// What the mover logs names tiers and calls, and no blocks. At level Info and above it is logged with the lock held: see journal.Behind.
+// The mover logs names of tiers and calls, and nothing of blocks. Records at Info and above are logged with the lock held: see journal.Async.
 
 // paused logs that a tier is not called for a while.
 func (m *Mover) paused(g *guard, op string, err error) {
@@ -23,22 +23,22 @@ func (m *Mover) resumed(g *guard) {
 
 // wrong logs a payload that is not what was stored.
 func (m *Mover) wrong(g *guard) {
-	m.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: a tier returned wrong bytes, which nobody gets", slog.String("tier", g.name), slog.Int64("payloads", g.stats.Corrupt))
+	m.log.LogAttrs(context.Background(), slog.LevelError, "kvcache: a tier returned wrong bytes; they were discarded", slog.String("tier", g.name), slog.Int64("payloads", g.stats.Corrupt))
 }
 
 // stuck logs a call that hangs.
 func (m *Mover) stuck(g *guard, op string) {
-	m.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a call of a tier hangs; the tier is not called until it returns", slog.String("tier", g.name), slog.String("call", op))
+	m.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a call to a tier hangs; the tier is not called until it returns", slog.String("tier", g.name), slog.String("call", op))
 }
 
 // unstuck logs that a call that hung returned.
 func (m *Mover) unstuck(g *guard, op string, took time.Duration) {
-	m.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: a call of a tier that hung has returned", slog.String("tier", g.name), slog.String("call", op), slog.Duration("took", took))
+	m.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: a call to a tier that hung has returned", slog.String("tier", g.name), slog.String("call", op), slog.Duration("took", took))
 }
 
 // failedCall logs a call that failed or was cancelled. The lock is not held.
 func (m *Mover) failedCall(g *guard, op string, err error) {
 	if m.log.Enabled(context.Background(), slog.LevelDebug) {
-		m.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a call of a tier failed or was cancelled", slog.String("tier", g.name), slog.String("call", op), journal.Cause(err))
+		m.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a call to a tier failed or was cancelled", slog.String("tier", g.name), slog.String("call", op), journal.Cause(err))
 	}
 }

@@ -113,7 +113,7 @@ func NewMover(tiers []Tier, o MoverOptions) (*Mover, error) {
 	o.Slow, o.Timeout, o.Grace = cmp.Or(o.Slow, DefaultSlow), cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Grace, DefaultGrace)
 	o.Failures = cmp.Or(o.Failures, DefaultFailures)
 	o.Pause, o.Longest = cmp.Or(o.Pause, DefaultPause), cmp.Or(o.Longest, DefaultLongestPause)
-	m := &Mover{o: o, log: journal.Behind(o.Logger), live: map[*job]struct{}{}, tails: map[uint64]*job{}}
+	m := &Mover{o: o, log: journal.Async(o.Logger), live: map[*job]struct{}{}, tails: map[uint64]*job{}}
 	m.changed.L = &m.mu
 	m.base, m.end = context.WithCancel(context.Background())
 	for i, t := range tiers {

@@ -33,7 +33,7 @@ type Below[B backend.Buffer] struct {
 	answers []*answer           // of each
 }
 
-// Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock, and log never waits (journal.Behind). One that cannot be opened is an error if the
+// Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock, and log never waits (journal.Async). One that cannot be opened is an error if the
 // program set it, and left out if a variable did.
 func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint, log *slog.Logger) (Below[B], error) {
 	if !cfg.Tiers.Any() {

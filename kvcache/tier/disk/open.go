@@ -17,7 +17,7 @@ func Open(o Options) (*Tier, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tier{o: o, log: journal.Behind(o.Logger), index: newIndex(), writing: map[tier.Key]chan struct{}{}}
+	t := &Tier{o: o, log: journal.Async(o.Logger), index: newIndex(), writing: map[tier.Key]chan struct{}{}}
 	t.codec = codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload, bigEndian: nativeBigEndian != o.foreign}
 	if o.Secret != nil {
 		if t.codec.sealer, err = seal.New(o.Secret); err != nil {

@@ -94,7 +94,7 @@ func (t *Tier) tried(b *breaker, err error) {
 	defer t.mu.Unlock()
 	if err != nil {
 		if b.failed(t.o.now()); b.fails == patience {
-			t.note(slog.LevelWarn, "kvcache: reads or writes of a disk failed several times in a row; the next ones are put off", journal.Cause(err))
+			t.note(slog.LevelWarn, "kvcache: reads or writes of a disk failed several times in a row; further ones are delayed", journal.Cause(err))
 		}
 	} else {
 		b.worked()

@@ -57,7 +57,7 @@ func Open(o Options) (*Tier, error) {
 	if o.Bytes <= 0 {
 		return nil, tier.ErrConfig{Name: o.Name, What: fmt.Sprintf("a budget of %d bytes; DefaultBytes is one that fits the machine", o.Bytes)}
 	}
-	t := &Tier{info: tier.Info{Name: o.Name, Medium: tier.Memory, Largest: o.Bytes}, log: journal.Behind(o.Logger)}
+	t := &Tier{info: tier.Info{Name: o.Name, Medium: tier.Memory, Largest: o.Bytes}, log: journal.Async(o.Logger)}
 	t.ended.L = &t.mu
 	t.store.budget = o.Bytes
 	t.stats.Capacity = o.Bytes
