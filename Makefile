@@ -51,7 +51,7 @@ test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CP
 	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-long test-long-pool test-long-program test-race test-race-backend test-race-pool test-race-program test-nvml test-yzma test-events test-noasm test-arm64 \
+RECORDED := test-long test-long-pool test-long-program test-race test-race-backend test-race-pool test-race-program test-nvml test-yzma test-events test-metrics test-openai test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
 test-long: ## the library's packages that have long tests, with these
@@ -64,6 +64,7 @@ test-race-program: ## the program's and the workshop's
 test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-yzma: ## the example that runs llama.cpp by yzma (npm has its library)
 test-events: ## events of caches with go-zeromq at either end
+test-metrics: ## metrics with client_golang, and with Debian's Prometheus
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
 test-cuda-kernels: ## the CUDA kernels and their stand-in, in C++

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -47,7 +48,7 @@ func byChannel() string {
 // config is what the flags say of a cache; the types, which depend on the device,
 // and the model's part are left open.
 func (f cacheFlags) config() (kvcache.Config, error) {
-	var cfg kvcache.Config
+	cfg := kvcache.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	var err error
 	if f.layout != "" {
 		if cfg.Memory.Layout, err = parseLayout(f.layout); err != nil {

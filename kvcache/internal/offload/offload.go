@@ -3,6 +3,7 @@ package offload
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,8 +86,8 @@ type Stats struct {
 }
 
 // New connects the blocks of a pool with tiers, which stay the caller's; the first checked of them compare payloads with
-// their sums as they copy them. The shape is that of the pool, and no longer the caller's.
-func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int) (_ *Offload[B], err error) {
+// their sums as they copy them. log receives what tiers do. The shape is that of the pool, and no longer the caller's.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int, log *slog.Logger) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm, o.ready = sync.NewCond(guard), newReady(blocks.Total())
 	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
@@ -100,7 +101,7 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 	}()
 	o.planner = planner.New(len(tiers))
 	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Checked: checked, Bytes: max(tier.DefaultMoverBytes, int64(laneParts+spareParts(len(tiers)))*max(partBytes, shape.bytes)),
-		Slow: Patience.Slow, Timeout: Patience.Call, Grace: Patience.Grace, Observe: func(tier int, bytes int64, took time.Duration) {
+		Slow: Patience.Slow, Timeout: Patience.Call, Grace: Patience.Grace, Logger: log, Observe: func(tier int, bytes int64, took time.Duration) {
 			o.planner.Observe(tier, bytes, took, time.Now())
 		}}); err != nil {
 		return nil, err

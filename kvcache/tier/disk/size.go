@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -62,6 +63,9 @@ func (t *Tier) keepFloor() {
 	}
 	t.mu.Lock()
 	t.growAt = t.o.now().Add(growMuch)
+	if len(t.index.slots) > 0 {
+		t.note(slog.LevelWarn, "kvcache: a disk gives up blocks: its file system has less free space than the floor", slog.Int64("free", space), slog.Int64("floor", t.o.Floor))
+	}
 	t.mu.Unlock()
 	_ = t.failed("shrink", t.shrink(int((t.o.Floor-space+t.stride-1)/t.stride), t.evict))
 }
