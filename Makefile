@@ -65,6 +65,7 @@ test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-yzma: ## the example that runs llama.cpp by yzma (npm has its library)
 test-events: ## events of caches with go-zeromq at either end
 test-metrics: ## metrics with client_golang, and with Debian's Prometheus
+test-openai: ## ferrumkv serve with OpenAI's own client
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
 test-cuda-kernels: ## the CUDA kernels and their stand-in, in C++

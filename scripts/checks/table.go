@@ -33,7 +33,7 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop, examples/yzma, kvevents/interop/zeromq and kvcache/metrics/collector, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
+	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop, examples/yzma, kvevents/interop/zeromq, kvcache/metrics/collector and cmd/interop/openai, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
 		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
@@ -89,6 +89,8 @@ var table = []check{
 		command: []string{"scripts/test-events", "zeromq"}, packages: []string{"./kvevents/..."}, paths: []string{"kvevents/interop/zeromq"}, tools: []string{"go"}},
 	{name: "test-metrics", what: "metrics as client_golang exposes them and as Debian's Prometheus scrapes them, a module of its own", when: onChange, takes: 30 * time.Second,
 		command: []string{"scripts/test-metrics"}, packages: []string{"./kvcache/metrics"}, paths: []string{"kvcache/metrics/collector"}, tools: []string{"go"}},
+	{name: "test-openai", what: "ferrumkv serve with OpenAI's own client, a module of its own", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-openai"}, packages: []string{"./cmd/internal/openai"}, paths: []string{"cmd/interop/openai", "cmd/internal/server", "cmd/ferrumkv/serve*.go"}, tools: []string{"go"}},
 	{name: "test-noasm", what: "the CPU backend and the cache on kernels in Go alone", when: onChange, takes: 40 * time.Second,
 		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"},
 		packages: []string{"./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"}, tags: "noasm", tools: []string{"go"}},
