@@ -1,0 +1,157 @@
+package schedule
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
+)
+
+// Request is a prompt to continue.
+type Request struct {
+	Prompt    []uint32 // at least one token; Submit copies it
+	MaxTokens int      // most new tokens; 0: until the model ends the text, or the pool's Memory.Capacity
+	// Open is how the prompt's sequence is opened: its salt, adapter, images and retention.
+	Open kvcache.OpenOptions
+	// State is the model's own, such as the sampler of this request.
+	State any
+}
+
+// Reason says why an answer ended.
+type Reason uint8
+
+// Reasons.
+const (
+	Unended   Reason = iota
+	Stopped          // the model ended it
+	Length           // it has MaxTokens tokens, or the sequence is full
+	Cancelled        // its context ended, or Tokens was left
+	Failed           // see Report.Err
+	numReasons
+)
+
+var reasons = [...]string{Unended: "unended", Stopped: "stop", Length: "length", Cancelled: "abort", Failed: "error"}
+
+// String is the name that vLLM's metrics have: stop, length, abort or error.
+func (r Reason) String() string { return reasons[min(r, numReasons-1)] }
+
+// Report is what became of a request, and what it cost.
+type Report struct {
+	Reason Reason
+	Err    error         // with Cancelled and Failed
+	Match  kvcache.Match // what of the prompt was found when it was first opened
+	Tokens int           // of the answer
+
+	Suspended int           // times that it gave way to others
+	Queued    time.Duration // from Submit to the first step
+	Prefill   time.Duration // from there to the first token
+	Decode    time.Duration // from there to the last token
+	Flushed   time.Duration // that the end waited for tiers
+}
+
+// Answer is what follows a prompt, while it is computed. A caller that reads slowly delays nobody.
+type Answer struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	more   chan struct{} // there is something to read
+	done   chan struct{}
+
+	mu     sync.Mutex
+	tokens []uint32
+	read   int
+	report Report
+}
+
+func newAnswer(ctx context.Context) *Answer {
+	a := &Answer{more: make(chan struct{}, 1), done: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	return a
+}
+
+// Tokens are the answer's tokens, each once it is there. An answer that was cancelled or failed ends with an error. To leave
+// the loop early cancels the request.
+func (a *Answer) Tokens() iter.Seq2[uint32, error] {
+	return func(yield func(uint32, error) bool) {
+		for {
+			token, state, err := a.next()
+			switch {
+			case state == here && yield(token, nil):
+				continue
+			case state == over && err == nil:
+				return
+			case state == over:
+				yield(0, err)
+				return
+			case state == here:
+				a.cancel()
+				return
+			}
+			select {
+			case <-a.more:
+			case <-a.done:
+			case <-a.ctx.Done(): // also where Run does not answer
+				if a.Report().Reason == Unended {
+					yield(0, context.Cause(a.ctx))
+					return
+				}
+			}
+		}
+	}
+}
+
+type reading uint8
+
+const (
+	nothing reading = iota
+	here
+	over
+)
+
+func (a *Answer) next() (token uint32, state reading, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.read < len(a.tokens):
+		a.read++
+		return a.tokens[a.read-1], here, nil
+	case a.report.Reason != Unended:
+		return 0, over, a.report.Err
+	}
+	return 0, nothing, nil
+}
+
+// Cancel ends the request, unless it has ended. Its blocks are given back before the next step.
+func (a *Answer) Cancel() { a.cancel() }
+
+// Done is closed when the answer has ended, and all that it held is given back.
+func (a *Answer) Done() <-chan struct{} { return a.done }
+
+// Report is what is known of the request; all of it after Done.
+func (a *Answer) Report() Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.report
+}
+
+// push adds a token.
+func (a *Answer) push(token uint32) {
+	a.mu.Lock()
+	a.tokens = append(a.tokens, token)
+	a.report.Tokens = len(a.tokens)
+	a.mu.Unlock()
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the answer.
+func (a *Answer) end(r Report) {
+	a.mu.Lock()
+	a.report = r
+	a.mu.Unlock()
+	a.cancel()
+	close(a.done)
+}
