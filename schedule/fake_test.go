@@ -1,117 +1,125 @@
 package schedule
 
 import (
-	"context"
 	"errors"
+	"hash/fnv"
 	"math"
-	"testing"
-	"time"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/stretchr/testify/require"
 )
 
-const vocabulary = 97
+type buffer = *cpu.Buffer
 
-// fake is a model of one layer whose answers depend on every token before them, by attention over the cache.
-type fake struct {
-	be    *cpu.Backend
-	out   []float32
-	steps [][]int // the number of tokens of each part
-	fail  func() error
-}
+const dim, vocabulary = 64, 97
 
-const heads, dim = 2, 64
-
-func (f *fake) Forward(s *Step[*cpu.Buffer]) error {
-	if f.fail != nil {
-		if err := f.fail(); err != nil {
-			return err
+// value is what a token adds to an element of a row: a small whole number, so that sums are exact in any order. It depends on where the
+// token is, on the salt and on the image that the token stands for.
+func value(r *Request, token uint32, at, element int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte{byte(token), byte(token >> 8), byte(at), byte(at >> 8), byte(element)})
+	_, _ = h.Write(r.Open.Salt)
+	for _, item := range r.Open.Items {
+		if item.Begin <= at && at < item.End {
+			_, _ = h.Write(item.Hash)
 		}
 	}
-	n := s.Batch.Tokens()
-	q, k, v := make([]float32, n*heads*dim), make([]float32, n*heads*dim), make([]float32, n*heads*dim)
-	f.out = make([]float32, n*heads*dim)
-	at := 0
+	return int(h.Sum32()>>8) % 64
+}
+
+// choose is the token that follows rows whose sums are these, and whether the text ends with it.
+func choose(sums []int) (token uint32, last bool) {
+	h := fnv.New32a()
+	for _, x := range sums {
+		_, _ = h.Write([]byte{byte(x), byte(x >> 8)})
+	}
+	token = h.Sum32() >> 8 % vocabulary
+	return token, token%31 == 0
+}
+
+// alone is what follows a request's prompt where there is no cache and nobody else.
+func alone(r *Request, capacity int) (answer []uint32, reason Reason) {
+	sums := make([]int, dim)
+	text := slices.Clone(r.Prompt)
+	for at := 0; ; at++ {
+		for e := range sums {
+			sums[e] += value(r, text[at], at, e)
+		}
+		if at < len(r.Prompt)-1 {
+			continue
+		}
+		token, last := choose(sums)
+		text, answer = append(text, token), append(answer, token)
+		switch {
+		case last:
+			return answer, Stopped
+		case len(answer) == r.MaxTokens || at+1 == capacity:
+			return answer, Length
+		}
+	}
+}
+
+// fake is a model of one layer whose next token depends on every token before it, by attention over the cache: queries are zero, so
+// that what they get is the mean of all values.
+type fake struct {
+	be      backend.Backend[buffer]
+	stream  backend.Stream
+	forward func(*Step[buffer]) error                   // is asked first, unless nil
+	next    func(step *Step[buffer], i int) (err error) // likewise
+	means   []float32
+
+	steps    [][]int // the tokens of each part of each step
+	computed int
+}
+
+func (f *fake) Forward(s *Step[buffer]) (err error) {
 	var lens []int
+	var v []float32
 	for _, p := range s.Parts {
 		lens = append(lens, len(p.Tokens))
 		for i, token := range p.Tokens {
-			for j := range heads * dim {
-				x := float64(token)*1.7 + float64(p.Seq.NextPosition()+i)*0.37 + float64(j)*0.11
-				q[at*heads*dim+j], k[at*heads*dim+j], v[at*heads*dim+j] = float32(math.Sin(x)), float32(math.Cos(x)), float32(math.Sin(3*x))
+			for e := range dim {
+				v = append(v, float32(value(p.Request, token, p.Seq.NextPosition()+i, e)))
 			}
-			at++
 		}
+		f.computed += len(p.Tokens)
 	}
 	f.steps = append(f.steps, lens)
-	var bufs [4]*cpu.Buffer
-	for i, row := range [][]float32{q, k, v, f.out} {
-		b, err := f.be.Import(backend.HostHandle(row), backend.F32, len(row))
+	if f.forward != nil {
+		if err := f.forward(s); err != nil {
+			return err
+		}
+	}
+	f.means = make([]float32, len(v))
+	var bufs [4]buffer
+	for i, row := range [][]float32{f.means, f.means, v, f.means} {
+		b, err := backend.AllocFrom(f.be, f.stream, backend.F32, row)
 		if err != nil {
 			return err
 		}
-		defer f.be.Free(b)
+		defer func() { err = errors.Join(err, f.be.Free(b)) }()
 		bufs[i] = b
 	}
 	io := kvcache.Dense(bufs[0], bufs[1], bufs[2], bufs[3])
-	return errors.Join(s.Batch.Append(0, io), s.Batch.Attend(0, io))
+	return errors.Join(s.Batch.Append(0, io), s.Batch.Attend(0, io), backend.Download(f.be, f.stream, f.means, bufs[3], 0))
 }
 
-func (f *fake) Next(s *Step[*cpu.Buffer], part int) (uint32, bool, error) {
-	at := 0
-	for _, p := range s.Parts[:part+1] {
-		at += len(p.Tokens)
-	}
-	sum := 0.0
-	for i, x := range f.out[(at-1)*heads*dim : at*heads*dim] {
-		sum += float64(x) * float64(i+1)
-	}
-	token := uint32(math.Abs(sum*1e3)) % vocabulary
-	return token, token == 0, nil
-}
-
-func TestSmoke(t *testing.T) {
-	be, err := cpu.Open(cpu.Options{})
-	require.NoError(t, err)
-	defer be.Close()
-	pool, err := kvcache.NewPool(be, kvcache.Config{
-		Model:   kvcache.Model{Layers: 1, KVHeads: heads, HeadDim: dim, Act: backend.F32},
-		Storage: kvcache.Storage{K: backend.F32},
-		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Blocks: 24, Capacity: 64, MaxSeqs: 8},
-	})
-	require.NoError(t, err)
-	defer pool.Close()
-	stream, err := be.NewStream()
-	require.NoError(t, err)
-	f := &fake{be: be}
-	s, err := New[*cpu.Buffer](f, pool, pool.NewBatch(), stream, Options{StepTokens: 16})
-	require.NoError(t, err)
-	var answers []*Answer
-	prompts := [][]uint32{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13}, {5, 6}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 14}, make([]uint32, 40)}
-	for _, p := range prompts {
-		a, err := s.Submit(t.Context(), Request{Prompt: p, MaxTokens: 20})
-		require.NoError(t, err)
-		answers = append(answers, a)
-	}
-	s.Drain()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	require.NoError(t, s.Run(ctx))
-	for _, a := range answers {
-		var got []uint32
-		for token, err := range a.Tokens() {
-			require.NoError(t, err)
-			got = append(got, token)
+func (f *fake) Next(s *Step[buffer], part int) (uint32, bool, error) {
+	if f.next != nil {
+		if err := f.next(s, part); err != nil {
+			return 0, false, err
 		}
-		t.Log(got, a.Report())
 	}
-	t.Log(f.steps)
-	t.Logf("%+v", s.Stats())
-	st, err := pool.Stats()
-	require.NoError(t, err)
-	require.Zero(t, st.Held)
-	require.NoError(t, pool.Check())
+	row := -1
+	for _, p := range s.Parts[:part+1] {
+		row += len(p.Tokens)
+	}
+	sums := make([]int, dim)
+	for e := range sums {
+		sums[e] = int(math.Round(float64(f.means[row*dim+e]) * float64(s.Parts[part].Seq.Len())))
+	}
+	token, last := choose(sums)
+	return token, last, nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// Request is a prompt to continue.
+// Request is a prompt to continue. What its slices point to must not change before it ends.
 type Request struct {
 	Prompt    []uint32 // at least one token; Submit copies it
-	MaxTokens int      // most new tokens; 0: until the model ends the text, or the pool's Memory.Capacity
+	MaxTokens int      // most new tokens; 0: until the model ends the text, or the sequence has the pool's Memory.Capacity
 	// Open is how the prompt's sequence is opened: its salt, adapter, images and retention.
 	Open kvcache.OpenOptions
 	// State is the model's own, such as the sampler of this request.
@@ -27,12 +27,12 @@ const (
 	Unended   Reason = iota
 	Stopped          // the model ended it
 	Length           // it has MaxTokens tokens, or the sequence is full
-	Cancelled        // its context ended, or Tokens was left
+	Cancelled        // its context or that of Run ended, or Tokens was left
 	Failed           // see Report.Err
 	numReasons
 )
 
-var reasons = [...]string{Unended: "unended", Stopped: "stop", Length: "length", Cancelled: "abort", Failed: "error"}
+var reasons = [numReasons]string{"unended", "stop", "length", "abort", "error"}
 
 // String is the name that vLLM's metrics have: stop, length, abort or error.
 func (r Reason) String() string { return reasons[min(r, numReasons-1)] }
@@ -41,7 +41,7 @@ func (r Reason) String() string { return reasons[min(r, numReasons-1)] }
 type Report struct {
 	Reason Reason
 	Err    error         // with Cancelled and Failed
-	Match  kvcache.Match // what of the prompt was found when it was first opened
+	Match  kvcache.Match // what of the prompt was found before the first step
 	Tokens int           // of the answer
 
 	Suspended int           // times that it gave way to others
@@ -60,66 +60,43 @@ type Answer struct {
 
 	mu     sync.Mutex
 	tokens []uint32
-	read   int
 	report Report
 }
 
-func newAnswer(ctx context.Context) *Answer {
-	a := &Answer{more: make(chan struct{}, 1), done: make(chan struct{})}
-	a.ctx, a.cancel = context.WithCancel(ctx)
-	return a
-}
-
-// Tokens are the answer's tokens, each once it is there. An answer that was cancelled or failed ends with an error. To leave
-// the loop early cancels the request.
+// Tokens are the answer's tokens from the first on, each once it is there. An answer that was cancelled or failed ends with an error.
+// To leave the loop early cancels the request. One goroutine reads at a time.
 func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 	return func(yield func(uint32, error) bool) {
-		for {
-			token, state, err := a.next()
+		defer a.cancel()
+		for read, gone := 0, false; ; {
+			a.mu.Lock()
+			tokens, report := a.tokens[read:], a.report
+			a.mu.Unlock()
+			for _, token := range tokens {
+				if !yield(token, nil) {
+					return
+				}
+			}
+			read += len(tokens)
 			switch {
-			case state == here && yield(token, nil):
+			case len(tokens) > 0:
 				continue
-			case state == over && err == nil:
+			case report.Err != nil:
+				yield(0, report.Err)
 				return
-			case state == over:
-				yield(0, err)
+			case report.Reason != Unended:
 				return
-			case state == here:
-				a.cancel()
+			case gone: // nobody runs the scheduler, or it is in a step
+				yield(0, context.Cause(a.ctx))
 				return
 			}
 			select {
 			case <-a.more:
-			case <-a.done:
-			case <-a.ctx.Done(): // also where Run does not answer
-				if a.Report().Reason == Unended {
-					yield(0, context.Cause(a.ctx))
-					return
-				}
+			case <-a.ctx.Done():
+				gone = true
 			}
 		}
 	}
-}
-
-type reading uint8
-
-const (
-	nothing reading = iota
-	here
-	over
-)
-
-func (a *Answer) next() (token uint32, state reading, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.read < len(a.tokens):
-		a.read++
-		return a.tokens[a.read-1], here, nil
-	case a.report.Reason != Unended:
-		return 0, over, a.report.Err
-	}
-	return 0, nothing, nil
 }
 
 // Cancel ends the request, unless it has ended. Its blocks are given back before the next step.
@@ -135,11 +112,10 @@ func (a *Answer) Report() Report {
 	return a.report
 }
 
-// push adds a token.
-func (a *Answer) push(token uint32) {
+// push shows all tokens so far.
+func (a *Answer) push(tokens []uint32) {
 	a.mu.Lock()
-	a.tokens = append(a.tokens, token)
-	a.report.Tokens = len(a.tokens)
+	a.tokens, a.report.Tokens = tokens, len(tokens)
 	a.mu.Unlock()
 	select {
 	case a.more <- struct{}{}:

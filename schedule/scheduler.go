@@ -1,8 +1,8 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,12 +38,13 @@ type Scheduler[B backend.Buffer] struct {
 	mu      sync.Mutex
 	inbox   []*request[B] // submitted, not in the queue yet
 	opened  []*request[B] // that opening is done with
-	queued  int           // that wait: in inbox and queue
 	refuses bool          // Submit does
 	started bool
 	stats   Stats
 
-	queue []*request[B] // Run's, in order of arrival
+	// Run's own:
+	ctx   context.Context
+	queue []*request[B] // in order of arrival
 	step  Step[B]
 	parts []*request[B] // of the step
 	freed bool          // blocks were, since a request last waited for some
@@ -57,32 +58,30 @@ type shape struct {
 }
 
 // New makes a scheduler of requests on a model. It plans steps of the pool with batch on stream, which nobody else uses while Run runs;
-// all of them stay the caller's and must outlive Run.
+// all of them stay the caller's and must outlive Run. Others may use the pool, too: a request that finds too few blocks because of them
+// fails.
 func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache.Batch[B], stream backend.Stream, opt Options) (*Scheduler[B], error) {
 	if model == nil || pool == nil || batch == nil || stream == nil {
-		return nil, backend.ErrArgument{Package: "schedule", Op: "New", What: "the model, the pool, the batch or the stream is nil"}
+		return nil, argument("New", "the model, the pool, the batch or the stream is nil")
 	}
 	cfg := pool.Config()
-	if opt.MaxRunning == 0 {
-		opt.MaxRunning = cfg.Memory.MaxSeqs
-	}
-	if opt.StepTokens == 0 {
-		opt.StepTokens = max(256, opt.MaxRunning)
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
+	opt.MaxRunning = cmp.Or(opt.MaxRunning, cfg.Memory.MaxSeqs)
+	opt.StepTokens = cmp.Or(opt.StepTokens, max(256, opt.MaxRunning))
+	opt.MaxWaiting = cmp.Or(opt.MaxWaiting, 1024)
 	switch {
 	case opt.MaxRunning < 1 || opt.MaxWaiting < 1 || opt.Flush < 0:
-		return nil, backend.ErrArgument{Package: "schedule", Op: "New", What: "a negative option: need 0 or more"}
+		return nil, argument("New", "a negative option: need 0 or more")
 	case opt.StepTokens < opt.MaxRunning:
-		return nil, backend.ErrArgument{Package: "schedule", Op: "New", What: "Options.StepTokens: every running request has a token in a step; need MaxRunning or more"}
+		return nil, argument("New", "Options.StepTokens=%d: every running request has a token in a step; need MaxRunning, %d, or more", opt.StepTokens, opt.MaxRunning)
 	}
 	return &Scheduler[B]{
-		model: model, pool: pool, stream: stream, opt: opt, wake: make(chan struct{}, 1), step: Step[B]{Batch: batch},
-		measures: newMeasures(),
-		shape:    shape{capacity: cfg.Memory.Capacity, entry: cfg.EntryTokens(), block: cfg.BlockTokens(), reuses: cfg.Memory.Prefix != prefix.Off, tiers: len(pool.Tiers()) > 0},
+		model: model, pool: pool, stream: stream, opt: opt, wake: make(chan struct{}, 1), step: Step[B]{Batch: batch}, measures: newMeasures(),
+		shape: shape{capacity: cfg.Memory.Capacity, entry: cfg.EntryTokens(), block: cfg.BlockTokens(), reuses: cfg.Memory.Prefix != prefix.Off, tiers: len(pool.Tiers()) > 0},
 	}, nil
+}
+
+func argument(op, format string, args ...any) error {
+	return backend.ErrArgument{Package: "schedule", Op: op, What: fmt.Sprintf(format, args...)}
 }
 
 // Submit puts a request into the queue. When ctx ends, so does the request. It returns ErrQueueFull, ErrDraining, or
@@ -90,33 +89,35 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 	switch {
 	case len(r.Prompt) == 0:
-		return nil, backend.ErrArgument{Package: "schedule", Op: "Submit", What: "the prompt has no tokens, not even BOS"}
+		return nil, argument("Submit", "the prompt has no tokens, not even BOS")
 	case r.MaxTokens < 0:
-		return nil, backend.ErrArgument{Package: "schedule", Op: "Submit", What: "MaxTokens is negative: need 0 or more"}
+		return nil, argument("Submit", "MaxTokens=%d: need 0 or more", r.MaxTokens)
 	case len(r.Prompt) > s.shape.capacity:
 		return nil, kvcache.ErrCapacity{Have: len(r.Prompt), Max: s.shape.capacity}
 	}
 	for _, span := range r.Open.Spans {
 		if most := s.opt.StepTokens - s.opt.MaxRunning + 1; span.End-span.Begin > most {
-			return nil, backend.ErrArgument{Package: "schedule", Op: "Submit", What: fmt.Sprintf("a span of %d tokens, which one step computes: at most %d beside the other requests; raise Options.StepTokens", span.End-span.Begin, most)}
+			return nil, argument("Submit", "a span of %d tokens, which one step computes: beside those of others it has room for %d; raise Options.StepTokens", span.End-span.Begin, most)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
+	switch waiting := s.stats.Waiting + len(s.inbox); {
 	case s.refuses:
 		s.stats.Refused++
 		return nil, ErrDraining
-	case s.queued >= s.opt.MaxWaiting:
+	case waiting >= s.opt.MaxWaiting:
 		s.stats.Refused++
-		return nil, ErrQueueFull{s.queued}
+		return nil, ErrQueueFull{waiting}
 	}
-	r.Prompt = slices.Clone(r.Prompt)
-	q := &request[B]{Request: r, answer: newAnswer(ctx), text: slices.Clip(r.Prompt), arrived: time.Now()}
-	context.AfterFunc(q.answer.ctx, s.poke)
-	s.inbox, s.queued = append(s.inbox, q), s.queued+1
+	text := append(make([]uint32, 0, len(r.Prompt)+min(cmp.Or(r.MaxTokens, 256), 1024)), r.Prompt...) // most need no more
+	r.Prompt = text[:len(text):len(text)]
+	a := &Answer{more: make(chan struct{}, 1), done: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	context.AfterFunc(a.ctx, s.poke)
+	s.inbox = append(s.inbox, &request[B]{Request: r, answer: a, text: text, arrived: time.Now()})
 	s.poke()
-	return q.answer, nil
+	return a, nil
 }
 
 // Drain has Submit refuse, and Run return once the requests that it has are answered: what a server does on SIGTERM.
@@ -146,52 +147,50 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 	if again {
 		return ErrRunning
 	}
+	s.ctx = ctx
 	defer context.AfterFunc(ctx, s.poke)()
 	for {
 		over := ctx.Err() != nil
-		if over {
-			s.Drain()
-		}
-		left := s.collect()
+		drained := s.collect(over)
 		for _, r := range s.queue {
 			switch {
-			case r.state == opening && (over || r.answer.ctx.Err() != nil):
-				r.answer.cancel() // ends its wait
+			case r.state == ended:
 			case over:
-				s.end(r, Cancelled, context.Cause(ctx))
+				s.cancel(r, ctx)
 			case r.answer.ctx.Err() != nil:
-				s.end(r, Cancelled, context.Cause(r.answer.ctx))
+				s.cancel(r, r.answer.ctx)
 			}
 		}
 		s.sweep()
-		if left == 0 && len(s.queue) == 0 {
+		if drained && len(s.queue) == 0 {
 			s.working.Wait()
-			return context.Cause(ctx)
+			if over {
+				return context.Cause(ctx)
+			}
+			return nil
 		}
 		if !over {
 			s.admit()
 		}
 		if over || !s.advance() && !s.freed {
+			s.sweep()
 			<-s.wake
 		}
-		s.sweep()
 	}
 }
 
-// collect takes what others have for Run, and reports how much may still come: 0 if Submit refuses and nothing is being opened.
-func (s *Scheduler[B]) collect() (left int) {
+// collect takes what others have for Run, and reports whether that was all: Submit refuses.
+func (s *Scheduler[B]) collect(over bool) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, s.inbox...)
-	s.inbox = s.inbox[:0]
 	for _, r := range s.opened {
 		r.state = waitingForBlocks
 	}
-	s.opened = s.opened[:0]
-	if !s.refuses {
-		return 1
-	}
-	return 0
+	s.inbox, s.opened = nil, nil
+	s.survey()
+	s.refuses = s.refuses || over
+	return s.refuses
 }
 
 // sweep drops what has ended from the queue.
@@ -200,28 +199,31 @@ func (s *Scheduler[B]) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.survey()
-	s.queued = s.stats.Waiting + len(s.inbox)
+}
+
+// cancel ends a request because ctx has ended.
+func (s *Scheduler[B]) cancel(r *request[B], ctx context.Context) {
+	if r.state == opening {
+		r.answer.cancel() // its wait ends, and it is cancelled then
+		return
+	}
+	s.end(r, Cancelled, context.Cause(ctx))
 }
 
 // end ends a request, and gives back what it has.
 func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
-	if r.seq != nil {
-		if failed := r.seq.Release(); failed != nil && reason != Cancelled {
-			reason, err = Failed, errors.Join(err, failed)
-		}
-		r.seq = nil
-	}
-	r.state, s.freed = ended, true
-	r.report.Reason, r.report.Err = reason, err
+	_ = r.seq.Release() // its blocks come back in any case, and what is wrong with the device the next step finds
+	r.seq, r.state, s.freed = nil, ended, true
+	r.report.Reason, r.report.Err, r.report.Tokens = reason, err, r.generated()
 	if r.generated() > 0 {
 		r.report.Decode = r.latest.Sub(r.first)
 	}
-	if s.opt.Flush == 0 || !s.shape.tiers || reason != Stopped && reason != Length {
+	if s.opt.Flush == 0 || !s.shape.tiers || err != nil {
 		s.answer(r)
 		return
 	}
 	s.working.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.opt.Flush)
+		ctx, cancel := context.WithTimeout(s.ctx, s.opt.Flush)
 		defer cancel()
 		begin := time.Now()
 		_ = s.pool.Flush(ctx) // a tier that is slow costs what the next process finds
@@ -232,7 +234,6 @@ func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 
 // answer tells the caller that all is done.
 func (s *Scheduler[B]) answer(r *request[B]) {
-	r.report.Tokens = r.generated()
 	s.counted(r)
 	r.answer.end(r.report)
 }

@@ -6,20 +6,21 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 )
 
-// Stats are the numbers of a scheduler. Those of requests that have a state now come first; the others only grow.
+// Stats are the numbers of a scheduler: those of requests that have a state now, and what only grows.
 type Stats struct {
 	Running   int // computed in steps
-	Waiting   int // for their turn, for blocks, or for tiers
-	Held      int // of these, those whose beginning another request is computing
+	Waiting   int // for their turn, for blocks, or for one of the next two
+	Held      int // until another request has computed what they begin with
+	Loading   int // until tiers have brought what they know
 	Suspended int // gave way to others
 
 	Ended     [numReasons]int64 // requests, by Reason
 	Refused   int64             // calls of Submit, for a full queue or while draining
-	Preempted int64             // suspensions, and requests that are computed again for lack of host memory
+	Preempted int64             // times that a request gave way to others
 	Steps     int64
-	Prompt    int64 // tokens of the prompts of requests that ended
+	Prompt    int64 // tokens of prompts whose answers have begun
 	Cached    int64 // of those, tokens that were found
-	Computed  int64 // tokens of prompts that steps computed
+	Computed  int64 // tokens of prompts in steps
 	Generated int64 // tokens of answers
 
 	StepTokens    metrics.Distribution // tokens of each step
@@ -41,10 +42,8 @@ func newMeasures() measures {
 	seconds := func() *metrics.Histogram {
 		return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 	}
-	return measures{
-		stepTokens: metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384),
-		queued:     seconds(), prefill: seconds(), decode: seconds(), firstToken: seconds(), betweenTokens: seconds(), whole: seconds(), flushed: seconds(),
-	}
+	return measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384),
+		seconds(), seconds(), seconds(), seconds(), seconds(), seconds(), seconds()}
 }
 
 // Stats returns the scheduler's numbers.
@@ -60,43 +59,65 @@ func (s *Scheduler[B]) Stats() Stats {
 	return stats
 }
 
+func (s *Scheduler[B]) count(change func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.stats)
+}
+
 // survey counts the queue. The caller holds the lock.
 func (s *Scheduler[B]) survey() {
 	st := &s.stats
-	st.Running, st.Waiting, st.Held, st.Suspended = 0, 0, 0, 0
+	st.Running, st.Waiting, st.Held, st.Loading, st.Suspended = 0, 0, 0, 0, 0
 	for _, r := range s.queue {
 		switch r.state {
 		case running:
 			st.Running++
+			continue
 		case suspended:
 			st.Suspended++
+			continue
 		case ended:
-		default:
-			st.Waiting++
-			if r.state == waiting && r.held {
+			continue
+		case opening:
+			st.Loading++
+		case waiting:
+			if r.behind != nil {
 				st.Held++
 			}
 		}
+		st.Waiting++
 	}
+}
+
+// followed counts a token of an answer.
+func (s *Scheduler[B]) followed(r *request[B], now time.Time) {
+	first := r.generated() == 1
+	if first {
+		r.first, r.report.Prefill = now, now.Sub(r.begun)
+		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
+		s.measures.queued.Observe(r.report.Queued.Seconds())
+		s.measures.prefill.Observe(r.report.Prefill.Seconds())
+	} else {
+		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
+	}
+	r.latest = now
+	s.count(func(st *Stats) {
+		if st.Generated++; first {
+			st.Prompt += int64(len(r.Prompt))
+			st.Cached += int64(r.report.Match.Cached)
+		}
+	})
 }
 
 // counted counts a request that has ended.
 func (s *Scheduler[B]) counted(r *request[B]) {
-	m, report := &s.measures, &r.report
-	m.whole.Observe(time.Since(r.arrived).Seconds())
-	if !r.begun.IsZero() {
-		m.queued.Observe(report.Queued.Seconds())
-	}
+	s.measures.whole.Observe(time.Since(r.arrived).Seconds())
 	if r.generated() > 0 {
-		m.prefill.Observe(report.Prefill.Seconds())
-		m.decode.Observe(report.Decode.Seconds())
+		s.measures.decode.Observe(r.report.Decode.Seconds())
 	}
-	if report.Flushed > 0 {
-		m.flushed.Observe(report.Flushed.Seconds())
+	if r.report.Flushed > 0 {
+		s.measures.flushed.Observe(r.report.Flushed.Seconds())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stats.Ended[report.Reason]++
-	s.stats.Prompt += int64(len(r.Prompt))
-	s.stats.Cached += int64(report.Match.Cached)
+	s.count(func(st *Stats) { st.Ended[r.report.Reason]++ })
 }

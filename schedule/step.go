@@ -19,7 +19,11 @@ func (s *Scheduler[B]) advance() bool {
 		}
 		full := errors.Is(err, kvcache.ErrOutOfBlocks{})
 		err = errors.Join(err, s.step.Batch.Reset())
-		if !full || !s.makeRoom() {
+		switch {
+		case full && s.makeRoom():
+		case full && (s.others(s.parts[0]) || s.loading()): // tiers fill blocks for one that comes later
+			return false
+		default:
 			s.fail(err)
 			return true
 		}
@@ -32,13 +36,13 @@ func (s *Scheduler[B]) advance() bool {
 	}
 	err := s.model.Forward(&s.step)
 	if err == nil {
+		s.computed(time.Since(begin))
 		err = s.step.Batch.Commit()
 	}
 	if err != nil {
 		s.fail(errors.Join(err, s.step.Batch.Reset()))
 		return true
 	}
-	s.computed(time.Since(begin))
 	for i, r := range s.parts {
 		if s.step.Parts[i].Last {
 			s.follow(i, r)
@@ -49,6 +53,7 @@ func (s *Scheduler[B]) advance() bool {
 
 // gather adds the tokens of a step: the next one of every answer, and pieces of prompts in what is left.
 func (s *Scheduler[B]) gather() {
+	clear(s.parts)
 	s.step.Parts, s.parts = s.step.Parts[:0], s.parts[:0]
 	left := s.opt.StepTokens
 	for _, answers := range [...]bool{true, false} {
@@ -56,9 +61,8 @@ func (s *Scheduler[B]) gather() {
 			if r.state != running || left == 0 || answers != (r.generated() > 0 && r.pending() == 1) {
 				continue
 			}
-			n := min(r.pending(), left)
-			n = min(max(r.seq.Piece(n), 1), r.pending())
-			if n > left && len(s.parts) > 0 { // tokens that are computed in one step: it has the next one for itself
+			n := min(max(r.seq.Piece(min(r.pending(), left)), 1), r.pending())
+			if n > left { // a span, which is computed in one step: the next one has room for it
 				continue
 			}
 			at := r.seq.Len()
@@ -67,9 +71,9 @@ func (s *Scheduler[B]) gather() {
 				s.end(r, Failed, err)
 				continue
 			}
-			s.step.Parts = append(s.step.Parts, Part[B]{Request: &r.Request, Seq: r.seq, Tokens: tokens, Last: n == len(r.text)-at})
+			s.step.Parts = append(s.step.Parts, Part[B]{Request: &r.Request, Seq: r.seq, Tokens: tokens, Last: n == r.pending()})
 			s.parts = append(s.parts, r)
-			left = max(left-n, 0)
+			left -= n
 		}
 	}
 }
@@ -81,23 +85,23 @@ func (s *Scheduler[B]) fail(err error) {
 	}
 }
 
-// computed counts a step.
+// computed counts a step that is not committed yet, and tells the pool how long its prompts took.
 func (s *Scheduler[B]) computed(took time.Duration) {
 	tokens, prompts := 0, 0
-	for i := range s.step.Parts {
-		tokens += len(s.step.Parts[i].Tokens)
+	for _, p := range s.step.Parts {
+		tokens += len(p.Tokens)
 	}
 	for i, r := range s.parts {
 		if n := len(s.step.Parts[i].Tokens); r.generated() == 0 {
-			s.pool.Prefilled(r.seq.Len()-n, n, took*time.Duration(n)/time.Duration(tokens)) // its part of the time
+			s.pool.Prefilled(r.seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
 			prompts += n
 		}
 	}
 	s.measures.stepTokens.Observe(float64(tokens))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stats.Steps++
-	s.stats.Computed += int64(prompts)
+	s.count(func(st *Stats) {
+		st.Steps++
+		st.Computed += int64(prompts)
+	})
 }
 
 // follow adds the token that follows a request's last one.
@@ -108,26 +112,12 @@ func (s *Scheduler[B]) follow(i int, r *request[B]) {
 		return
 	}
 	r.text = append(r.text, token)
-	s.timed(r, time.Now())
-	r.answer.push(token)
+	s.followed(r, time.Now())
+	r.answer.push(r.text[len(r.Prompt):])
 	switch {
 	case last:
 		s.end(r, Stopped, nil)
 	case r.generated() == r.MaxTokens || r.seq.Len() == s.shape.capacity:
 		s.end(r, Length, nil)
 	}
-}
-
-// timed notes when a token came.
-func (s *Scheduler[B]) timed(r *request[B], now time.Time) {
-	if r.generated() == 1 {
-		r.first, r.report.Prefill = now, now.Sub(r.begun)
-		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
-	} else {
-		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
-	}
-	r.latest = now
-	s.mu.Lock()
-	s.stats.Generated++
-	s.mu.Unlock()
 }
