@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -177,7 +178,7 @@ func (h *history) pass(t *rapid.T, mend func()) {
 }
 
 func drawConfig(t *rapid.T) (kvcache.Config, Options) {
-	cfg := config(rapid.SampledFrom([]int{16, 17, 20, 40}).Draw(t, "blocks"))
+	cfg := config(rapid.SampledFrom([]int{6, 11, 16, 17, 20, 40}).Draw(t, "blocks"))
 	switch rapid.IntRange(0, 7).Draw(t, "pool") {
 	case 0:
 		cfg.Memory = kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 64, MaxSeqs: 3}
@@ -206,15 +207,15 @@ func TestHistoriesOfFailures(t *testing.T) {
 		late := backendtest.NewLate(openCPU(t), backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 		dev := backendtest.NewFaulty[buffer](late)
 		h := &history{rig: newRig(t, backend.Backend[buffer](dev), cfg, o)}
-		left := map[string]int{}
+		var forwards, nexts atomic.Int64 // until one fails
 		h.model.forward = func(*Step[buffer]) error {
-			if left["forward"]--; left["forward"] == 0 {
+			if forwards.Add(-1) == 0 {
 				return errBoom
 			}
 			return nil
 		}
 		h.model.next = func(*Step[buffer], int) error {
-			if left["next"]--; left["next"] == 0 {
+			if nexts.Add(-1) == 0 {
 				return errBoom
 			}
 			return nil
@@ -222,9 +223,9 @@ func TestHistoriesOfFailures(t *testing.T) {
 		h.schedule(t, true, func() {
 			switch n := 1 + len(h.answers)%3; len(h.events) % 3 {
 			case 0:
-				left["forward"] = n
+				forwards.Store(int64(n))
 			case 1:
-				left["next"] = n
+				nexts.Store(int64(n))
 			default:
 				dev.SetFault(backendtest.Nth(7*n, errBoom))
 			}
