@@ -61,14 +61,15 @@ func alone(r *Request, capacity int) (answer []uint32, reason Reason) {
 	}
 }
 
-// fake is a model of one layer whose next token depends on every token before it, by attention over the cache: queries are zero, so
-// that what they get is the mean of all values.
+// fake is a model whose next token depends on every token before it, by attention over the cache: queries are zero, so
+// that what they get is the mean of all values. Only its first layer counts.
 type fake struct {
 	be      backend.Backend[buffer]
 	stream  backend.Stream
 	forward func(*Step[buffer]) error                   // is asked first, unless nil
 	next    func(step *Step[buffer], i int) (err error) // likewise
 	means   []float32
+	more    []int // layers after the first that have keys and values
 
 	steps    [][]int // the tokens of each part of each step
 	computed int
@@ -103,7 +104,10 @@ func (f *fake) Forward(s *Step[buffer]) (err error) {
 		bufs[i] = b
 	}
 	io := kvcache.Dense(bufs[0], bufs[1], bufs[2], bufs[3])
-	return errors.Join(s.Batch.Append(0, io), s.Batch.Attend(0, io), backend.Download(f.be, f.stream, f.means, bufs[3], 0))
+	for _, layer := range f.more {
+		err = errors.Join(err, s.Batch.Append(layer, io), s.Batch.Attend(layer, io))
+	}
+	return errors.Join(err, s.Batch.Append(0, io), s.Batch.Attend(0, io), backend.Download(f.be, f.stream, f.means, bufs[3], 0))
 }
 
 func (f *fake) Next(s *Step[buffer], part int) (uint32, bool, error) {

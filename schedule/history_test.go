@@ -11,6 +11,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -27,9 +29,18 @@ type event struct {
 // history plays events while Run runs.
 type history struct {
 	*rig
+	span   int // most tokens of one
 	mu     sync.Mutex
 	events []event
 	past   int
+}
+
+func newHistory(t *rapid.T, be backend.Backend[buffer], cfg kvcache.Config, o Options) *history {
+	h := &history{rig: newRig(t, be, cfg, o)}
+	if h.span = h.s.opt.StepTokens - h.s.opt.MaxRunning + 1; cfg.Model.Groups != nil {
+		h.span = 0
+	}
+	return h
 }
 
 // play does what is due: all events of the past, and the next one where nothing else would happen.
@@ -47,8 +58,8 @@ func (h *history) play(idle bool) (more bool) {
 	return len(h.events) > 0
 }
 
-// drawRequest draws a request of a few families of prompts.
-func drawRequest(t *rapid.T) Request {
+// drawRequest draws a request of a few families of prompts, with spans of at most so many tokens.
+func drawRequest(t *rapid.T, span int) Request {
 	q := Request{
 		Prompt:    tokens(rapid.IntRange(0, 3).Draw(t, "seed"), rapid.SampledFrom([]int{0, 3, 8, 17}).Draw(t, "common"), rapid.IntRange(1, 40).Draw(t, "prompt")),
 		MaxTokens: rapid.SampledFrom([]int{0, 1, 2, 9, 30}).Draw(t, "most"),
@@ -64,6 +75,11 @@ func drawRequest(t *rapid.T) Request {
 	case 2, 3:
 		q.Open.Items = []prefix.Item{{Begin: min(2, len(q.Prompt)-1), End: len(q.Prompt), Hash: []byte{byte(rapid.IntRange(1, 2).Draw(t, "image"))}}}
 	}
+	if n := len(q.Prompt); span > 1 && n > 3 && rapid.IntRange(0, 4).Draw(t, "span") == 0 {
+		begin := rapid.IntRange(0, n-2).Draw(t, "begin")
+		q.Open.Spans = []kvcache.Span{{Begin: begin, End: min(begin+span, n-1)}}
+	}
+	q.Open.Overlap = rapid.IntRange(0, 3).Draw(t, "overlap") == 0
 	return q
 }
 
@@ -100,7 +116,7 @@ func (h *history) schedule(t *rapid.T, faults bool, fault func()) {
 		h.events = append(h.events, event{rapid.IntRange(0, 60).Draw(t, "when"), do})
 	}
 	for range rapid.IntRange(1, 14).Draw(t, "requests") {
-		q := drawRequest(t)
+		q := drawRequest(t, h.span)
 		ends, how := rapid.IntRange(0, 80).Draw(t, "ends"), rapid.IntRange(0, 5).Draw(t, "how")
 		var g *given
 		add(func() {
@@ -178,12 +194,15 @@ func (h *history) pass(t *rapid.T, mend func()) {
 }
 
 func drawConfig(t *rapid.T) (kvcache.Config, Options) {
-	cfg := config(rapid.SampledFrom([]int{6, 11, 16, 17, 20, 40}).Draw(t, "blocks"))
-	switch rapid.IntRange(0, 7).Draw(t, "pool") {
+	cfg := small(rapid.SampledFrom([]int{6, 11, 16, 17, 20, 40}).Draw(t, "blocks"))
+	switch rapid.IntRange(0, 9).Draw(t, "pool") {
 	case 0:
 		cfg.Memory = kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 64, MaxSeqs: 3}
 	case 1:
 		cfg.Memory.Prefix = prefix.Off
+	case 2, 3:
+		cfg.Model.Layers, cfg.Memory.Blocks, cfg.Memory.Rollback = 3, 90, -1
+		cfg.Model.Groups = []config.Group{{Layers: []int{0}}, {Kind: group.Window, Layers: []int{1}, Window: 8}, {Kind: group.State, Layers: []int{2}, StateBytes: 100}}
 	}
 	o := Options{MaxRunning: rapid.IntRange(0, 8).Draw(t, "running")}
 	o.StepTokens = rapid.SampledFrom([]int{0, 8, 9, 20, 64}).Draw(t, "step")
@@ -194,7 +213,7 @@ func drawConfig(t *rapid.T) (kvcache.Config, Options) {
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, o := drawConfig(t)
-		h := &history{rig: newRig(t, openCPU(t), cfg, o)}
+		h := newHistory(t, openCPU(t), cfg, o)
 		h.schedule(t, false, nil)
 		h.pass(t, func() {})
 	})
@@ -206,7 +225,7 @@ func TestHistoriesOfFailures(t *testing.T) {
 		cfg, o := drawConfig(t)
 		late := backendtest.NewLate(openCPU(t), backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 		dev := backendtest.NewFaulty[buffer](late)
-		h := &history{rig: newRig(t, backend.Backend[buffer](dev), cfg, o)}
+		h := newHistory(t, dev, cfg, o)
 		var forwards, nexts atomic.Int64 // until one fails
 		h.model.forward = func(*Step[buffer]) error {
 			if forwards.Add(-1) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,8 +43,8 @@ type given struct {
 	most    int  // blocks that it can have
 }
 
-// config is a pool of a few small blocks.
-func config(blocks int) kvcache.Config {
+// small is a pool of a few small blocks.
+func small(blocks int) kvcache.Config {
 	return kvcache.Config{
 		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: dim, Act: backend.F32},
 		Storage: kvcache.Storage{K: backend.F32},
@@ -65,6 +66,11 @@ func newRig(t testT, be backend.Backend[buffer], cfg kvcache.Config, o Options) 
 	stream, err := be.NewStream()
 	require.NoError(t, err)
 	r := &rig{t: t, be: be, patience: time.Minute, pool: pool, batch: pool.NewBatch(), stream: stream, model: &fake{be: be, stream: stream}}
+	for _, g := range cfg.Model.Groups {
+		if g.Kind == group.Window {
+			r.model.more = g.Layers
+		}
+	}
 	r.s, err = New[buffer](r.model, pool, r.batch, stream, o)
 	require.NoError(t, err)
 	return r
@@ -190,7 +196,7 @@ func tokens(seed, common, n int) []uint32 {
 
 // A few requests together have the answers that they have alone.
 func TestTogether(t *testing.T) {
-	r := newRig(t, openCPU(t), config(24), Options{StepTokens: 16})
+	r := newRig(t, openCPU(t), small(24), Options{StepTokens: 16})
 	for i := range 8 {
 		r.submit(Request{Prompt: tokens(i, i*2, 1+i*5), MaxTokens: 20})
 	}

@@ -76,12 +76,12 @@ func TestHistoriesOfTiers(t *testing.T) {
 		bubble(t, func() {
 			cfg, o := drawConfig(rt)
 			if cfg.Memory.Layout == kvcache.Contiguous || cfg.Memory.Prefix != 0 {
-				cfg = config(16) // which has tiers
+				cfg = small(16) // which has tiers
 			}
 			m := newMoody(rt)
 			cfg.Tiers.More = []tier.Tier{m}
 			o.Flush = time.Duration(rapid.IntRange(0, 1).Draw(rt, "flush")) * time.Second
-			h := &history{rig: newRig(rt, openCPU(rt), cfg, o)}
+			h := newHistory(rt, openCPU(rt), cfg, o)
 			h.patience = 24 * time.Hour
 			over := make(chan struct{})
 			op := rapid.SampledFrom([]string{"has", "get", "put"}).Draw(rt, "op")
@@ -123,7 +123,7 @@ func TestFlush(t *testing.T) {
 	for name, hangs := range map[string]bool{"well": false, "hangs": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func() {
-				cfg, m, over := config(24), newMoody(t), make(chan struct{})
+				cfg, m, over := small(24), newMoody(t), make(chan struct{})
 				cfg.Tiers.More = []tier.Tier{m}
 				r := newRig(t, openCPU(t), cfg, Options{Flush: 700 * time.Millisecond})
 				r.patience = time.Hour
@@ -158,7 +158,7 @@ func TestFlush(t *testing.T) {
 // What another process stored is loaded while others are computed, and a request that is cancelled meanwhile ends.
 func TestLoading(t *testing.T) {
 	bubble(t, func() {
-		cfg, m := config(24), newMoody(t)
+		cfg, m := small(24), newMoody(t)
 		cfg.Tiers.More = []tier.Tier{m}
 		first := newRig(t, openCPU(t), cfg, Options{Flush: time.Minute})
 		first.submit(Request{Prompt: tokens(1, 0, 33), MaxTokens: 1})
