@@ -186,9 +186,6 @@ func (s *Scheduler[B]) enter(r *request[B], again bool, take func() error) bool 
 			return false
 		}
 		if !s.giveUpOne(r) {
-			if s.loading() {
-				return false
-			}
 			break
 		}
 		err = take()

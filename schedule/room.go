@@ -1,9 +1,6 @@
 package schedule
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // waits reports whether a request that found too few blocks waits until others have given some back.
 func (s *Scheduler[B]) waits(r *request[B], again bool) bool { return r.tried && !again && s.others(r) }
@@ -13,19 +10,6 @@ func (s *Scheduler[B]) others(than *request[B]) bool {
 	return slices.ContainsFunc(s.queue, func(r *request[B]) bool {
 		return r != than && (r.state == running || r.state == opening)
 	})
-}
-
-// loading reports whether loads have blocks that nobody waits for any more, and has Run look again soon.
-func (s *Scheduler[B]) loading() bool {
-	if !s.shape.tiers {
-		return false
-	}
-	stats, err := s.pool.Stats()
-	if err != nil || stats.Moves.Loading == 0 {
-		return false
-	}
-	time.AfterFunc(10*time.Millisecond, s.poke)
-	return true
 }
 
 // makeRoom takes the blocks of the request that came last, and reports whether there was another one.

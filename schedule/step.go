@@ -21,7 +21,7 @@ func (s *Scheduler[B]) advance() bool {
 		err = errors.Join(err, s.step.Batch.Reset())
 		switch {
 		case full && s.makeRoom():
-		case full && (s.others(s.parts[0]) || s.loading()): // tiers fill blocks for one that comes later
+		case full && s.others(s.parts[0]): // tiers fill blocks for one that comes later
 			return false
 		default:
 			s.fail(err)
