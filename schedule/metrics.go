@@ -10,40 +10,37 @@ func Metrics() []metrics.Metric[Stats] {
 		return metrics.Metric[Stats]{Name: name, Help: help, Unit: unit, Type: kind, Labels: labels, Read: func(s Stats) []metrics.Sample { return read(&s) }}
 	}
 	sample := func(n float64, labels ...string) metrics.Sample { return metrics.Sample{Value: n, Labels: labels} }
-	number := func(of func(s *Stats) int) values {
-		return func(s *Stats) []metrics.Sample { return []metrics.Sample{sample(float64(of(s)))} }
-	}
-	count := func(of func(s *Stats) int64) values {
-		return func(s *Stats) []metrics.Sample { return []metrics.Sample{sample(float64(of(s)))} }
+	number := func(of func(s *Stats) float64) values {
+		return func(s *Stats) []metrics.Sample { return []metrics.Sample{sample(of(s))} }
 	}
 	spread := func(of func(s *Stats) *metrics.Distribution) values {
 		return func(s *Stats) []metrics.Sample { return []metrics.Sample{{Distribution: of(s)}} }
 	}
 	const gauge, counter, histogram = metrics.GaugeType, metrics.CounterType, metrics.HistogramType
 	return []metrics.Metric[Stats]{
-		row(gauge, "vllm:num_requests_running", "requests", "Requests that steps compute.", number(func(s *Stats) int { return s.Running })),
-		row(gauge, "vllm:num_requests_waiting", "requests", "Requests that wait, suspended ones included.", number(func(s *Stats) int { return s.Waiting + s.Suspended })),
+		row(gauge, "vllm:num_requests_running", "requests", "Requests that steps compute.", number(func(s *Stats) float64 { return float64(s.Running) })),
+		row(gauge, "vllm:num_requests_waiting", "requests", "Requests that wait, suspended ones included.", number(func(s *Stats) float64 { return float64(s.Waiting + s.Suspended) })),
 		row(gauge, "vllm:num_requests_waiting_by_reason", "requests", "Requests that wait: for room (capacity), or for tiers or what another request computes (deferred).",
 			func(s *Stats) []metrics.Sample {
 				deferred := float64(s.Held + s.Loading)
 				return []metrics.Sample{sample(float64(s.Waiting+s.Suspended)-deferred, "capacity"), sample(deferred, "deferred")}
 			}, "reason"),
-		row(gauge, "ferrumkv:requests_held", "requests", "Requests that wait until another one has computed what they begin with.", number(func(s *Stats) int { return s.Held })),
-		row(gauge, "ferrumkv:requests_loading", "requests", "Requests that wait for tiers.", number(func(s *Stats) int { return s.Loading })),
-		row(gauge, "ferrumkv:requests_suspended", "requests", "Requests that gave way to others.", number(func(s *Stats) int { return s.Suspended })),
+		row(gauge, "ferrumkv:requests_held", "requests", "Requests that wait until another one has computed what they begin with.", number(func(s *Stats) float64 { return float64(s.Held) })),
+		row(gauge, "ferrumkv:requests_loading", "requests", "Requests that wait for tiers.", number(func(s *Stats) float64 { return float64(s.Loading) })),
+		row(gauge, "ferrumkv:requests_suspended", "requests", "Requests that gave way to others.", number(func(s *Stats) float64 { return float64(s.Suspended) })),
 		row(counter, "vllm:request_success", "requests", "Requests that ended, by reason.", func(s *Stats) (all []metrics.Sample) {
 			for reason := Stopped; reason < numReasons; reason++ {
 				all = append(all, sample(float64(s.Ended[reason]), reason.String()))
 			}
 			return all
 		}, "finished_reason"),
-		row(counter, "ferrumkv:requests_refused", "requests", "Requests that were not taken: the queue was full, or the process drains.", count(func(s *Stats) int64 { return s.Refused })),
-		row(counter, "vllm:num_preemptions", "requests", "Times that a request gave way to others.", count(func(s *Stats) int64 { return s.Preempted })),
-		row(counter, "ferrumkv:steps", "steps", "Steps of the model.", count(func(s *Stats) int64 { return s.Steps })),
-		row(counter, "vllm:prompt_tokens", "tokens", "Tokens of prompts whose answers have begun.", count(func(s *Stats) int64 { return s.Prompt })),
-		row(counter, "vllm:prompt_tokens_cached", "tokens", "Of these, tokens that were found in the cache or its tiers.", count(func(s *Stats) int64 { return s.Cached })),
-		row(counter, "ferrumkv:prompt_tokens_computed", "tokens", "Tokens of prompts in steps.", count(func(s *Stats) int64 { return s.Computed })),
-		row(counter, "vllm:generation_tokens", "tokens", "Tokens of answers.", count(func(s *Stats) int64 { return s.Generated })),
+		row(counter, "ferrumkv:requests_refused", "requests", "Requests that were not taken: the queue was full, or the process drains.", number(func(s *Stats) float64 { return float64(s.Refused) })),
+		row(counter, "vllm:num_preemptions", "requests", "Times that a request gave way to others.", number(func(s *Stats) float64 { return float64(s.Preempted) })),
+		row(counter, "ferrumkv:steps", "steps", "Steps of the model.", number(func(s *Stats) float64 { return float64(s.Steps) })),
+		row(counter, "vllm:prompt_tokens", "tokens", "Tokens of prompts whose answers have begun.", number(func(s *Stats) float64 { return float64(s.Prompt) })),
+		row(counter, "vllm:prompt_tokens_cached", "tokens", "Of these, tokens that were found in the cache or its tiers.", number(func(s *Stats) float64 { return float64(s.Cached) })),
+		row(counter, "ferrumkv:prompt_tokens_computed", "tokens", "Tokens of prompts in steps.", number(func(s *Stats) float64 { return float64(s.Computed) })),
+		row(counter, "vllm:generation_tokens", "tokens", "Tokens of answers.", number(func(s *Stats) float64 { return float64(s.Generated) })),
 		row(histogram, "vllm:iteration_tokens_total", "tokens", "Tokens of a step.", spread(func(s *Stats) *metrics.Distribution { return &s.StepTokens })),
 		row(histogram, "vllm:request_queue_time_seconds", "seconds", "From arrival to the first step.", spread(func(s *Stats) *metrics.Distribution { return &s.Queued })),
 		row(histogram, "vllm:request_prefill_time_seconds", "seconds", "From the first step to the first token.", spread(func(s *Stats) *metrics.Distribution { return &s.Prefill })),

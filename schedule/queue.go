@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // state is where a request stands.
@@ -90,7 +91,7 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 		return true
 	}
 	r.behind = nil
-	if !s.shape.reuses || r.Open.NoReuse {
+	if s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
 		return false
 	}
 	for _, o := range s.queue {
@@ -101,7 +102,7 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 			continue
 		}
 		n := min(common(o, r), len(r.text)-1) // the last token is computed in any case
-		if n -= n % s.shape.entry; n > 0 && o.computes(n) {
+		if n -= n % s.cfg.EntryTokens(); n > 0 && o.computes(n) {
 			r.behind, r.shared = o, n
 			return true
 		}
@@ -131,7 +132,7 @@ func common[B backend.Buffer](a, b *request[B]) int {
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
 	r.tried = false
-	if !s.shape.tiers {
+	if !s.tiers {
 		s.openNow(r)
 		r.state = waitingForBlocks
 		return
@@ -160,14 +161,13 @@ func (s *Scheduler[B]) openNow(r *request[B]) {
 
 // reserve has a request run if there are blocks for its prompt and, beside others, for the first tokens after it.
 func (s *Scheduler[B]) reserve(r *request[B], again bool) bool {
-	if r.failed != nil {
-		s.end(r, Failed, r.failed)
-		return true
-	}
 	return s.enter(r, again, func() error {
+		if r.failed != nil {
+			return r.failed
+		}
 		tokens := len(r.text)
 		if s.others(r) { // without room to grow it would soon be suspended
-			tokens = min(tokens+s.shape.block, s.shape.capacity)
+			tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
 		}
 		return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
 	})

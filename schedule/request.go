@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -18,6 +20,20 @@ type Request struct {
 	// State is the model's own, such as the sampler of this request.
 	State any
 }
+
+// ErrQueueFull is a Submit while Options.MaxWaiting requests wait: try again later.
+type ErrQueueFull struct{ Waiting int }
+
+func (e ErrQueueFull) Error() string {
+	return fmt.Sprintf("schedule: %d requests are waiting, and no more may; try again later", e.Waiting)
+}
+
+var (
+	// ErrDraining is a Submit after Drain, or after Run has returned.
+	ErrDraining = errors.New("schedule: no more requests are taken; submit to another scheduler")
+	// ErrRunning is a second Run of a scheduler.
+	ErrRunning = errors.New("schedule: Run was called before; make another scheduler with New")
+)
 
 // Reason says why an answer ended.
 type Reason uint8
@@ -54,7 +70,7 @@ type Report struct {
 // Answer is what follows a prompt, while it is computed. A caller that reads slowly delays nobody.
 type Answer struct {
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	more   chan struct{} // there is something to read
 	done   chan struct{}
 
@@ -67,7 +83,7 @@ type Answer struct {
 // To leave the loop early cancels the request. One goroutine reads at a time.
 func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 	return func(yield func(uint32, error) bool) {
-		defer a.cancel()
+		defer a.cancel(nil)
 		for read, gone := 0, false; ; {
 			a.mu.Lock()
 			tokens, report := a.tokens[read:], a.report
@@ -100,7 +116,7 @@ func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 }
 
 // Cancel ends the request, unless it has ended. Its blocks are given back before the next step.
-func (a *Answer) Cancel() { a.cancel() }
+func (a *Answer) Cancel() { a.cancel(nil) }
 
 // Done is closed when the answer has ended, and all that it held is given back.
 func (a *Answer) Done() <-chan struct{} { return a.done }
@@ -128,6 +144,6 @@ func (a *Answer) end(r Report) {
 	a.mu.Lock()
 	a.report = r
 	a.mu.Unlock()
-	a.cancel()
+	a.cancel(nil)
 	close(a.done)
 }

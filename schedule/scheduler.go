@@ -10,7 +10,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Options are the limits of a Scheduler. The zero value has the defaults.
@@ -29,7 +28,8 @@ type Scheduler[B backend.Buffer] struct {
 	pool     *kvcache.Pool[B]
 	stream   backend.Stream
 	opt      Options
-	shape    shape
+	cfg      kvcache.Config // of the pool
+	tiers    bool           // it has some
 	measures measures
 
 	wake    chan struct{}  // there is something for Run
@@ -50,13 +50,6 @@ type Scheduler[B backend.Buffer] struct {
 	freed bool          // blocks were, since a request last waited for some
 }
 
-// shape is what of a pool's configuration decides.
-type shape struct {
-	capacity, entry int // tokens of a sequence, and of what the cache finds as one
-	block           int
-	reuses, tiers   bool
-}
-
 // New makes a scheduler of requests on a model. It plans steps of the pool with batch on stream, which nobody else uses while Run runs;
 // all of them stay the caller's and must outlive Run. Others may use the pool, too: a request that finds too few blocks because of them
 // fails.
@@ -75,8 +68,8 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 		return nil, argument("New", "Options.StepTokens=%d: every running request has a token in a step; need MaxRunning, %d, or more", opt.StepTokens, opt.MaxRunning)
 	}
 	return &Scheduler[B]{
-		model: model, pool: pool, stream: stream, opt: opt, wake: make(chan struct{}, 1), step: Step[B]{Batch: batch}, measures: newMeasures(),
-		shape: shape{capacity: cfg.Memory.Capacity, entry: cfg.EntryTokens(), block: cfg.BlockTokens(), reuses: cfg.Memory.Prefix != prefix.Off, tiers: len(pool.Tiers()) > 0},
+		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0, measures: newMeasures(),
+		wake: make(chan struct{}, 1), step: Step[B]{Batch: batch},
 	}, nil
 }
 
@@ -92,8 +85,8 @@ func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 		return nil, argument("Submit", "the prompt has no tokens, not even BOS")
 	case r.MaxTokens < 0:
 		return nil, argument("Submit", "MaxTokens=%d: need 0 or more", r.MaxTokens)
-	case len(r.Prompt) > s.shape.capacity:
-		return nil, kvcache.ErrCapacity{Have: len(r.Prompt), Max: s.shape.capacity}
+	case len(r.Prompt) > s.cfg.Memory.Capacity:
+		return nil, kvcache.ErrCapacity{Have: len(r.Prompt), Max: s.cfg.Memory.Capacity}
 	}
 	for _, span := range r.Open.Spans {
 		if most := s.opt.StepTokens - s.opt.MaxRunning + 1; span.End-span.Begin > most {
@@ -113,7 +106,7 @@ func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 	text := append(make([]uint32, 0, len(r.Prompt)+min(cmp.Or(r.MaxTokens, 256), 1024)), r.Prompt...) // most need no more
 	r.Prompt = text[:len(text):len(text)]
 	a := &Answer{more: make(chan struct{}, 1), done: make(chan struct{})}
-	a.ctx, a.cancel = context.WithCancel(ctx)
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	context.AfterFunc(a.ctx, s.poke)
 	s.inbox = append(s.inbox, &request[B]{Request: r, answer: a, text: text, arrived: time.Now()})
 	s.poke()
@@ -153,12 +146,11 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 		over := ctx.Err() != nil
 		drained := s.collect(over)
 		for _, r := range s.queue {
-			switch {
-			case r.state == ended:
-			case over:
-				s.cancel(r, ctx)
-			case r.answer.ctx.Err() != nil:
-				s.cancel(r, r.answer.ctx)
+			if over {
+				r.answer.cancel(context.Cause(ctx))
+			}
+			if r.answer.ctx.Err() != nil && r.state != ended && r.state != opening { // whose wait ends by itself
+				s.end(r, Cancelled, context.Cause(r.answer.ctx))
 			}
 		}
 		s.sweep()
@@ -201,15 +193,6 @@ func (s *Scheduler[B]) sweep() {
 	s.survey()
 }
 
-// cancel ends a request because ctx has ended.
-func (s *Scheduler[B]) cancel(r *request[B], ctx context.Context) {
-	if r.state == opening {
-		r.answer.cancel() // its wait ends, and it is cancelled then
-		return
-	}
-	s.end(r, Cancelled, context.Cause(ctx))
-}
-
 // end ends a request, and gives back what it has.
 func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 	_ = r.seq.Release() // its blocks come back in any case, and what is wrong with the device the next step finds
@@ -218,8 +201,8 @@ func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 	if r.generated() > 0 {
 		r.report.Decode = r.latest.Sub(r.first)
 	}
-	if s.opt.Flush == 0 || !s.shape.tiers || err != nil {
-		s.answer(r)
+	if s.opt.Flush == 0 || !s.tiers || err != nil {
+		s.ended(r)
 		return
 	}
 	s.working.Go(func() {
@@ -228,12 +211,6 @@ func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 		begin := time.Now()
 		_ = s.pool.Flush(ctx) // a tier that is slow costs what the next process finds
 		r.report.Flushed = time.Since(begin)
-		s.answer(r)
+		s.ended(r)
 	})
-}
-
-// answer tells the caller that all is done.
-func (s *Scheduler[B]) answer(r *request[B]) {
-	s.counted(r)
-	r.answer.end(r.report)
 }

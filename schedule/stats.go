@@ -110,8 +110,8 @@ func (s *Scheduler[B]) followed(r *request[B], now time.Time) {
 	})
 }
 
-// counted counts a request that has ended.
-func (s *Scheduler[B]) counted(r *request[B]) {
+// ended counts a request that has ended, and tells its caller.
+func (s *Scheduler[B]) ended(r *request[B]) {
 	s.measures.whole.Observe(time.Since(r.arrived).Seconds())
 	if r.generated() > 0 {
 		s.measures.decode.Observe(r.report.Decode.Seconds())
@@ -120,4 +120,5 @@ func (s *Scheduler[B]) counted(r *request[B]) {
 		s.measures.flushed.Observe(r.report.Flushed.Seconds())
 	}
 	s.count(func(st *Stats) { st.Ended[r.report.Reason]++ })
+	r.answer.end(r.report)
 }

@@ -117,7 +117,7 @@ func (s *Scheduler[B]) follow(i int, r *request[B]) {
 	switch {
 	case last:
 		s.end(r, Stopped, nil)
-	case r.generated() == r.MaxTokens || r.seq.Len() == s.shape.capacity:
+	case r.generated() == r.MaxTokens || r.seq.Len() == s.cfg.Memory.Capacity:
 		s.end(r, Length, nil)
 	}
 }
