@@ -42,7 +42,6 @@ func decoding(t testing.TB, n int) (turn func()) {
 	})
 	turn = func() {
 		s.collect(false)
-		s.sweep()
 		s.admit()
 		s.advance()
 		for range n - len(s.queue) {

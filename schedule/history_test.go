@@ -94,7 +94,7 @@ func (h *history) fair(step *Step[buffer]) {
 	require.LessOrEqual(h.t, len(step.Parts), s.opt.MaxRunning)
 	var last state
 	for i, r := range s.queue {
-		in := slices.Contains(s.parts, r)
+		in := slices.ContainsFunc(step.Parts, func(p Part[buffer]) bool { return p.of == r })
 		require.Equal(h.t, in && r.state == running, in, "only what runs is computed")
 		switch {
 		case r.state == running && r.generated() > 0 && r.pending() == 1:

@@ -20,11 +20,6 @@ func Metrics() []metrics.Metric[Stats] {
 	return []metrics.Metric[Stats]{
 		row(gauge, "vllm:num_requests_running", "requests", "Requests that steps compute.", number(func(s *Stats) float64 { return float64(s.Running) })),
 		row(gauge, "vllm:num_requests_waiting", "requests", "Requests that wait, suspended ones included.", number(func(s *Stats) float64 { return float64(s.Waiting + s.Suspended) })),
-		row(gauge, "vllm:num_requests_waiting_by_reason", "requests", "Requests that wait: for room (capacity), or for tiers or what another request computes (deferred).",
-			func(s *Stats) []metrics.Sample {
-				deferred := float64(s.Held + s.Loading)
-				return []metrics.Sample{sample(float64(s.Waiting+s.Suspended)-deferred, "capacity"), sample(deferred, "deferred")}
-			}, "reason"),
 		row(gauge, "ferrumkv:requests_held", "requests", "Requests that wait until another one has computed what they begin with.", number(func(s *Stats) float64 { return float64(s.Held) })),
 		row(gauge, "ferrumkv:requests_loading", "requests", "Requests that wait for tiers.", number(func(s *Stats) float64 { return float64(s.Loading) })),
 		row(gauge, "ferrumkv:requests_suspended", "requests", "Requests that gave way to others.", number(func(s *Stats) float64 { return float64(s.Suspended) })),

@@ -28,4 +28,5 @@ type Part[B backend.Buffer] struct {
 	Seq     *kvcache.Sequence[B]
 	Tokens  []uint32
 	Last    bool // the request has no more tokens: Model.Next is asked for one
+	of      *request[B]
 }

@@ -46,8 +46,7 @@ type Scheduler[B backend.Buffer] struct {
 	ctx   context.Context
 	queue []*request[B] // in order of arrival
 	step  Step[B]
-	parts []*request[B] // of the step
-	freed bool          // blocks were, since a request last waited for some
+	freed bool // blocks were, since a request last waited for some
 }
 
 // New makes a scheduler of requests on a model. It plans steps of the pool with batch on stream, which nobody else uses while Run runs;
@@ -61,11 +60,8 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 	opt.MaxRunning = cmp.Or(opt.MaxRunning, cfg.Memory.MaxSeqs)
 	opt.StepTokens = cmp.Or(opt.StepTokens, max(256, opt.MaxRunning))
 	opt.MaxWaiting = cmp.Or(opt.MaxWaiting, 1024)
-	switch {
-	case opt.MaxRunning < 1 || opt.MaxWaiting < 1 || opt.Flush < 0:
-		return nil, argument("New", "a negative option: need 0 or more")
-	case opt.StepTokens < opt.MaxRunning:
-		return nil, argument("New", "Options.StepTokens=%d: every running request has a token in a step; need MaxRunning, %d, or more", opt.StepTokens, opt.MaxRunning)
+	if opt.MaxRunning < 1 || opt.MaxWaiting < 1 || opt.Flush < 0 || opt.StepTokens < opt.MaxRunning {
+		return nil, argument("New", "%+v: need no negative number, and StepTokens of at least MaxRunning, since every running request has a token in a step", opt)
 	}
 	return &Scheduler[B]{
 		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0, measures: newMeasures(),
@@ -144,7 +140,7 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.poke)()
 	for {
 		over := ctx.Err() != nil
-		drained := s.collect(over)
+		s.collect(over)
 		for _, r := range s.queue {
 			if over {
 				r.answer.cancel(context.Cause(ctx))
@@ -153,8 +149,7 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 				s.end(r, Cancelled, context.Cause(r.answer.ctx))
 			}
 		}
-		s.sweep()
-		if drained && len(s.queue) == 0 {
+		if s.collect(over) && len(s.queue) == 0 {
 			s.working.Wait()
 			if over {
 				return context.Cause(ctx)
@@ -165,17 +160,17 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 			s.admit()
 		}
 		if over || !s.advance() && !s.freed {
-			s.sweep()
+			s.collect(over)
 			<-s.wake
 		}
 	}
 }
 
-// collect takes what others have for Run, and reports whether that was all: Submit refuses.
+// collect takes what others have for Run, drops what has ended, and reports whether that was all: Submit refuses.
 func (s *Scheduler[B]) collect(over bool) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = append(s.queue, s.inbox...)
+	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
 	for _, r := range s.opened {
 		r.state = waitingForBlocks
 	}
@@ -183,14 +178,6 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 	s.survey()
 	s.refuses = s.refuses || over
 	return s.refuses
-}
-
-// sweep drops what has ended from the queue.
-func (s *Scheduler[B]) sweep() {
-	s.queue = slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.survey()
 }
 
 // end ends a request, and gives back what it has.

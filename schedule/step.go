@@ -10,7 +10,7 @@ import (
 // advance computes a step, and reports whether there was something to compute.
 func (s *Scheduler[B]) advance() bool {
 	for {
-		if s.gather(); len(s.parts) == 0 {
+		if s.gather(); len(s.step.Parts) == 0 {
 			return false
 		}
 		err := s.step.Batch.Plan(s.stream)
@@ -21,7 +21,7 @@ func (s *Scheduler[B]) advance() bool {
 		err = errors.Join(err, s.step.Batch.Reset())
 		switch {
 		case full && s.makeRoom():
-		case full && s.others(s.parts[0]): // tiers fill blocks for one that comes later
+		case full && s.others(s.step.Parts[0].of): // tiers fill blocks for one that comes later
 			return false
 		default:
 			s.fail(err)
@@ -29,8 +29,8 @@ func (s *Scheduler[B]) advance() bool {
 		}
 	}
 	begin := time.Now()
-	for _, r := range s.parts {
-		if r.begun.IsZero() {
+	for _, p := range s.step.Parts {
+		if r := p.of; r.begun.IsZero() {
 			r.begun, r.report.Queued = begin, begin.Sub(r.arrived)
 		}
 	}
@@ -43,9 +43,9 @@ func (s *Scheduler[B]) advance() bool {
 		s.fail(errors.Join(err, s.step.Batch.Reset()))
 		return true
 	}
-	for i, r := range s.parts {
-		if s.step.Parts[i].Last {
-			s.follow(i, r)
+	for i, p := range s.step.Parts {
+		if p.Last {
+			s.follow(i, p.of)
 		}
 	}
 	return true
@@ -53,8 +53,8 @@ func (s *Scheduler[B]) advance() bool {
 
 // gather adds the tokens of a step: the next one of every answer, and pieces of prompts in what is left.
 func (s *Scheduler[B]) gather() {
-	clear(s.parts)
-	s.step.Parts, s.parts = s.step.Parts[:0], s.parts[:0]
+	clear(s.step.Parts)
+	s.step.Parts = s.step.Parts[:0]
 	left := s.opt.StepTokens
 	for _, answers := range [...]bool{true, false} {
 		for _, r := range s.queue {
@@ -71,8 +71,7 @@ func (s *Scheduler[B]) gather() {
 				s.end(r, Failed, err)
 				continue
 			}
-			s.step.Parts = append(s.step.Parts, Part[B]{Request: &r.Request, Seq: r.seq, Tokens: tokens, Last: n == r.pending()})
-			s.parts = append(s.parts, r)
+			s.step.Parts = append(s.step.Parts, Part[B]{Request: &r.Request, Seq: r.seq, Tokens: tokens, Last: n == r.pending(), of: r})
 			left -= n
 		}
 	}
@@ -80,8 +79,8 @@ func (s *Scheduler[B]) gather() {
 
 // fail ends all requests of the step.
 func (s *Scheduler[B]) fail(err error) {
-	for _, r := range s.parts {
-		s.end(r, Failed, err)
+	for _, p := range s.step.Parts {
+		s.end(p.of, Failed, err)
 	}
 }
 
@@ -91,9 +90,9 @@ func (s *Scheduler[B]) computed(took time.Duration) {
 	for _, p := range s.step.Parts {
 		tokens += len(p.Tokens)
 	}
-	for i, r := range s.parts {
-		if n := len(s.step.Parts[i].Tokens); r.generated() == 0 {
-			s.pool.Prefilled(r.seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
+	for _, p := range s.step.Parts {
+		if n := len(p.Tokens); p.of.generated() == 0 {
+			s.pool.Prefilled(p.Seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
 			prompts += n
 		}
 	}
