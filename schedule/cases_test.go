@@ -59,9 +59,8 @@ func TestChunkedPrefill(t *testing.T) {
 		}
 		return nil
 	}
-	r.s.Drain()
-	r.s.refuses = false
-	go func() { <-r.answers[0].Done(); r.s.Drain() }()
+	first := r.answers[0]
+	go func() { <-first.Done(); r.s.Drain() }()
 	r.run(context.Background())
 	require.Equal(t, [][]int{{3}, {1, 9}, {1, 9}, {1, 9}, {1, 9}, {1, 4}}, r.model.steps)
 	r.close()

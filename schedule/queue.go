@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -190,15 +191,14 @@ func (s *Scheduler[B]) enter(r *request[B], again bool, take func() error) bool 
 		}
 		err = take()
 	}
-	if damaged := (kvcache.ErrDamaged{}); errors.As(err, &damaged) {
+	switch {
+	case err == nil:
+		r.state, r.tried = running, false
+	case errors.As(err, new(kvcache.ErrDamaged)):
 		s.giveUp(r)
-		return true
-	}
-	if err != nil {
+	default:
 		s.end(r, Failed, err)
-		return true
 	}
-	r.state, r.tried = running, false
 	return true
 }
 
@@ -217,14 +217,13 @@ func (s *Scheduler[B]) makeRoom() bool {
 	if s.giveUpOne(nil) {
 		return true
 	}
-	var last *request[B]
-	count := 0
+	var first, last *request[B] // that run
 	for _, r := range s.queue {
 		if r.state == running {
-			last, count = r, count+1
+			first, last = cmp.Or(first, r), r
 		}
 	}
-	if count < 2 {
+	if first == last {
 		return false
 	}
 	last.report.Suspended++

@@ -39,12 +39,11 @@ type Scheduler[B backend.Buffer] struct {
 	inbox   []*request[B] // submitted, not in the queue yet
 	opened  []*request[B] // that opening is done with
 	refuses bool          // Submit does
-	started bool
 	stats   Stats
 
 	// Run's own:
-	ctx   context.Context
-	queue []*request[B] // in order of arrival
+	ctx   context.Context // nil: it was not called
+	queue []*request[B]   // in order of arrival
 	step  Step[B]
 	freed bool // blocks were, since a request last waited for some
 }
@@ -130,13 +129,14 @@ func (s *Scheduler[B]) poke() {
 // kvcache.ErrClosed.
 func (s *Scheduler[B]) Run(ctx context.Context) error {
 	s.mu.Lock()
-	again := s.started
-	s.started = true
+	again := s.ctx != nil
+	if !again {
+		s.ctx = ctx
+	}
 	s.mu.Unlock()
 	if again {
 		return ErrRunning
 	}
-	s.ctx = ctx
 	defer context.AfterFunc(ctx, s.poke)()
 	for {
 		over := ctx.Err() != nil

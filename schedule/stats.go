@@ -67,27 +67,16 @@ func (s *Scheduler[B]) count(change func(*Stats)) {
 
 // survey counts the queue. The caller holds the lock.
 func (s *Scheduler[B]) survey() {
-	st := &s.stats
-	st.Running, st.Waiting, st.Held, st.Loading, st.Suspended = 0, 0, 0, 0, 0
+	var in [ended + 1]int
+	held := 0
 	for _, r := range s.queue {
-		switch r.state {
-		case running:
-			st.Running++
-			continue
-		case suspended:
-			st.Suspended++
-			continue
-		case ended:
-			continue
-		case opening:
-			st.Loading++
-		case waiting:
-			if r.behind != nil {
-				st.Held++
-			}
+		if in[r.state]++; r.state == waiting && r.behind != nil {
+			held++
 		}
-		st.Waiting++
 	}
+	st := &s.stats
+	st.Running, st.Suspended, st.Loading, st.Held = in[running], in[suspended], in[opening], held
+	st.Waiting = in[waiting] + in[opening] + in[waitingForBlocks]
 }
 
 // followed counts a token of an answer.
