@@ -32,7 +32,7 @@ type request[B backend.Buffer] struct {
 	text   []uint32 // the prompt, and what followed
 	seq    *kvcache.Sequence[B]
 	failed error       // of opening it
-	tried  bool        // there were not enough blocks
+	tried  int         // the Scheduler's ends when there were too few blocks for it
 	behind *request[B] // computes what this one begins with; nil: it does not wait for another
 	shared int         // tokens of that
 	report Report
@@ -58,11 +58,9 @@ func (r *request[B]) computes(n int) bool {
 
 // admit has requests begin, in order, as long as there is room. One that does not fit has those after it wait.
 func (s *Scheduler[B]) admit() {
-	again := s.freed
-	s.freed = false
 	active := 0
 	for _, r := range s.queue {
-		if r.state == suspended && !s.enter(r, again, r.seq.Resume) {
+		if r.state == suspended && !s.enter(r, r.seq.Resume) {
 			return
 		}
 		if r.state != waiting && r.state != ended {
@@ -71,7 +69,7 @@ func (s *Scheduler[B]) admit() {
 	}
 	for _, r := range s.queue {
 		if r.state == waiting {
-			if active >= s.opt.MaxRunning || s.waits(r, again) {
+			if active >= s.opt.MaxRunning || s.waits(r) {
 				return
 			}
 			if s.held(r) {
@@ -80,7 +78,7 @@ func (s *Scheduler[B]) admit() {
 			active++
 			s.open(r)
 		}
-		if r.state == waitingForBlocks && !s.reserve(r, again) {
+		if r.state == waitingForBlocks && !s.reserve(r) {
 			return
 		}
 	}
@@ -132,7 +130,7 @@ func common[B backend.Buffer](a, b *request[B]) int {
 
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
-	r.tried = false
+	r.tried = 0
 	if !s.tiers {
 		s.openNow(r)
 		r.state = waitingForBlocks
@@ -161,8 +159,8 @@ func (s *Scheduler[B]) openNow(r *request[B]) {
 }
 
 // reserve has a request run if there are blocks for its prompt and, beside others, for the first tokens after it.
-func (s *Scheduler[B]) reserve(r *request[B], again bool) bool {
-	return s.enter(r, again, func() error {
+func (s *Scheduler[B]) reserve(r *request[B]) bool {
+	return s.enter(r, func() error {
 		if r.failed != nil {
 			return r.failed
 		}
@@ -176,13 +174,13 @@ func (s *Scheduler[B]) reserve(r *request[B], again bool) bool {
 
 // enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until others
 // have given some back; where no other has any it fails.
-func (s *Scheduler[B]) enter(r *request[B], again bool, take func() error) bool {
-	if s.waits(r, again) {
+func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
+	if s.waits(r) {
 		return false
 	}
 	err := take()
 	for errors.Is(err, kvcache.ErrOutOfBlocks{}) {
-		r.tried = true
+		r.tried = s.ends
 		if s.others(r) {
 			return false
 		}
@@ -193,7 +191,7 @@ func (s *Scheduler[B]) enter(r *request[B], again bool, take func() error) bool 
 	}
 	switch {
 	case err == nil:
-		r.state, r.tried = running, false
+		r.state = running
 	case errors.As(err, new(kvcache.ErrDamaged)):
 		s.giveUp(r)
 	default:
@@ -203,7 +201,7 @@ func (s *Scheduler[B]) enter(r *request[B], again bool, take func() error) bool 
 }
 
 // waits reports whether a request that found too few blocks waits until others have given some back.
-func (s *Scheduler[B]) waits(r *request[B], again bool) bool { return r.tried && !again && s.others(r) }
+func (s *Scheduler[B]) waits(r *request[B]) bool { return r.tried == s.ends && s.others(r) }
 
 // others reports whether another request has blocks that it will give back.
 func (s *Scheduler[B]) others(than *request[B]) bool {
@@ -229,7 +227,7 @@ func (s *Scheduler[B]) makeRoom() bool {
 	last.report.Suspended++
 	s.count(func(st *Stats) { st.Preempted++ })
 	if last.seq.Suspend() == nil {
-		last.state, last.tried = suspended, true
+		last.state, last.tried = suspended, s.ends
 	} else { // such as for lack of host memory
 		s.giveUp(last)
 	}
@@ -250,5 +248,5 @@ func (s *Scheduler[B]) giveUpOne(but *request[B]) bool {
 // giveUp has a request wait to be opened again. What it computed stays in the cache until others need the room.
 func (s *Scheduler[B]) giveUp(r *request[B]) {
 	_ = r.seq.Release() // as in end
-	r.seq, r.state, r.tried = nil, waiting, true
+	r.seq, r.state, r.tried = nil, waiting, s.ends
 }

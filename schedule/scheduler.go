@@ -45,7 +45,7 @@ type Scheduler[B backend.Buffer] struct {
 	ctx   context.Context // nil: it was not called
 	queue []*request[B]   // in order of arrival
 	step  Step[B]
-	freed bool // blocks were, since a request last waited for some
+	ends  int // requests that ended, and one
 }
 
 // New makes a scheduler of requests on a model. It plans steps of the pool with batch on stream, which nobody else uses while Run runs;
@@ -64,7 +64,7 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 	}
 	return &Scheduler[B]{
 		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0, measures: newMeasures(),
-		wake: make(chan struct{}, 1), step: Step[B]{Batch: batch},
+		wake: make(chan struct{}, 1), step: Step[B]{Batch: batch}, ends: 1,
 	}, nil
 }
 
@@ -156,10 +156,11 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 			}
 			return nil
 		}
+		before := s.ends
 		if !over {
 			s.admit()
 		}
-		if over || !s.advance() && !s.freed {
+		if over || !s.advance() && s.ends == before {
 			s.collect(over)
 			<-s.wake
 		}
@@ -183,7 +184,7 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 // end ends a request, and gives back what it has.
 func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 	_ = r.seq.Release() // its blocks come back in any case, and what is wrong with the device the next step finds
-	r.seq, r.state, s.freed = nil, ended, true
+	r.seq, r.state, s.ends = nil, ended, s.ends+1
 	r.report.Reason, r.report.Err, r.report.Tokens = reason, err, r.generated()
 	if r.generated() > 0 {
 		r.report.Decode = r.latest.Sub(r.first)
