@@ -31,7 +31,6 @@ func Metrics() []metrics.Metric[Stats] {
 		}, "finished_reason"),
 		row(counter, "ferrumkv:requests_refused", "requests", "Requests that were not taken: the queue was full, or the process drains.", number(func(s *Stats) float64 { return float64(s.Refused) })),
 		row(counter, "vllm:num_preemptions", "requests", "Times that a request gave way to others.", number(func(s *Stats) float64 { return float64(s.Preempted) })),
-		row(counter, "ferrumkv:steps", "steps", "Steps of the model.", number(func(s *Stats) float64 { return float64(s.Steps) })),
 		row(counter, "vllm:prompt_tokens", "tokens", "Tokens of prompts whose answers have begun.", number(func(s *Stats) float64 { return float64(s.Prompt) })),
 		row(counter, "vllm:prompt_tokens_cached", "tokens", "Of these, tokens that were found in the cache or its tiers.", number(func(s *Stats) float64 { return float64(s.Cached) })),
 		row(counter, "ferrumkv:prompt_tokens_computed", "tokens", "Tokens of prompts in steps.", number(func(s *Stats) float64 { return float64(s.Computed) })),

@@ -84,7 +84,8 @@ type Answer struct {
 func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 	return func(yield func(uint32, error) bool) {
 		defer a.cancel(nil)
-		for read, gone := 0, false; ; {
+		for read := 0; ; {
+			gone := a.ctx.Err() != nil // it has ended, or will
 			a.mu.Lock()
 			tokens, report := a.tokens[read:], a.report
 			a.mu.Unlock()
@@ -93,23 +94,18 @@ func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 					return
 				}
 			}
-			read += len(tokens)
-			switch {
-			case len(tokens) > 0:
-				continue
-			case report.Err != nil:
-				yield(0, report.Err)
-				return
-			case report.Reason != Unended:
-				return
-			case gone: // nobody runs the scheduler, or it is in a step
-				yield(0, context.Cause(a.ctx))
+			if read += len(tokens); gone && len(tokens) == 0 {
+				if report.Reason == Unended { // nobody runs the scheduler, or it is in a step
+					report.Err = context.Cause(a.ctx)
+				}
+				if report.Err != nil {
+					yield(0, report.Err)
+				}
 				return
 			}
 			select {
 			case <-a.more:
 			case <-a.ctx.Done():
-				gone = true
 			}
 		}
 	}

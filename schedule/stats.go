@@ -17,11 +17,10 @@ type Stats struct {
 	Ended     [numReasons]int64 // requests, by Reason
 	Refused   int64             // calls of Submit, for a full queue or while draining
 	Preempted int64             // times that a request gave way to others
-	Steps     int64
-	Prompt    int64 // tokens of prompts whose answers have begun
-	Cached    int64 // of those, tokens that were found
-	Computed  int64 // tokens of prompts in steps
-	Generated int64 // tokens of answers
+	Prompt    int64             // tokens of prompts whose answers have begun
+	Cached    int64             // of those, tokens that were found
+	Computed  int64             // tokens of prompts in steps
+	Generated int64             // tokens of answers
 
 	StepTokens    metrics.Distribution // tokens of each step
 	Queued        metrics.Distribution // seconds from Submit to the first step

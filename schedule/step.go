@@ -97,10 +97,7 @@ func (s *Scheduler[B]) computed(took time.Duration) {
 		}
 	}
 	s.measures.stepTokens.Observe(float64(tokens))
-	s.count(func(st *Stats) {
-		st.Steps++
-		st.Computed += int64(prompts)
-	})
+	s.count(func(st *Stats) { st.Computed += int64(prompts) })
 }
 
 // follow adds the token that follows a request's last one.
