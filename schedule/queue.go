@@ -111,12 +111,9 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 
 // common is how many tokens two requests begin with in common, images included.
 func common[B backend.Buffer](a, b *request[B]) int {
-	n := min(len(a.text), len(b.text))
-	for i := range n {
-		if a.text[i] != b.text[i] {
-			n = i
-			break
-		}
+	n, most := 0, min(len(a.text), len(b.text))
+	for n < most && a.text[n] == b.text[n] {
+		n++
 	}
 	x, y := a.Open.Items, b.Open.Items
 	for len(x) > 0 && len(y) > 0 && x[0].Begin == y[0].Begin && x[0].End == y[0].End && bytes.Equal(x[0].Hash, y[0].Hash) {
@@ -130,10 +127,8 @@ func common[B backend.Buffer](a, b *request[B]) int {
 
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
-	r.tried = 0
-	if !s.tiers {
+	if r.tried, r.state = 0, waitingForBlocks; !s.tiers {
 		s.openNow(r)
-		r.state = waitingForBlocks
 		return
 	}
 	r.state = opening
@@ -205,9 +200,7 @@ func (s *Scheduler[B]) waits(r *request[B]) bool { return r.tried == s.ends && s
 
 // others reports whether another request has blocks that it will give back.
 func (s *Scheduler[B]) others(than *request[B]) bool {
-	return slices.ContainsFunc(s.queue, func(r *request[B]) bool {
-		return r != than && (r.state == running || r.state == opening)
-	})
+	return slices.ContainsFunc(s.queue, func(r *request[B]) bool { return r != than && (r.state == running || r.state == opening) })
 }
 
 // makeRoom takes the blocks of the request that came last, and reports whether there was another one.
