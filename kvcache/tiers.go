@@ -37,8 +37,8 @@ func (p *Pool[B]) Prefilled(context, tokens int, took time.Duration) {
 	}
 }
 
-// Flush waits until all blocks written so far are in tiers, or ctx ends. It does not wait for a tier that hangs, and then returns
-// tier.ErrHung. Close flushes too, for a limited time.
+// Flush waits until all blocks written so far are in tiers, or ctx ends, whatever others write meanwhile. It does not wait for a tier that
+// hangs, and then returns tier.ErrHung. Close flushes too, for a limited time.
 func (p *Pool[B]) Flush(ctx context.Context) (err error) {
 	defer naming("Pool.Flush", &err)
 	if err := p.shut(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -189,6 +190,24 @@ func (m *Mover) Drain(ctx context.Context) error {
 	if m.jobs > 0 && ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return m.hanging()
+}
+
+// Settle waits until the jobs that were submitted before have their results, or ctx ends, whatever comes after them. Like Drain it does
+// not wait for calls that hang.
+func (m *Mover) Settle(ctx context.Context) error {
+	m.mu.Lock()
+	jobs := slices.Collect(maps.Keys(m.live))
+	m.mu.Unlock()
+	for _, j := range jobs {
+		select {
+		case <-j.told:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.hanging()
 }
 

@@ -51,8 +51,8 @@ type Offload[B backend.Buffer] struct {
 
 	// Under the guard:
 	ready   ready
+	rounds  int     // of the storer
 	picked  []going // by the storer, which copies them and asks tiers about them
-	idle    bool    // the storer waits for more
 	held    *hold   // what it copies
 	still   int     // callers that need it to copy nothing
 	closed  bool
@@ -161,7 +161,8 @@ func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
 	return o.mover.Clear(ctx, root)
 }
 
-// Flush waits until everything that the device has written is in the tiers, or ctx ends. It does not wait for a tier that hangs: tier.ErrHung.
+// Flush waits until everything that steps have written is in the tiers, or ctx ends. It waits neither for what later steps write nor for a
+// tier that hangs: tier.ErrHung.
 func (o *Offload[B]) Flush(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		o.guard.Lock()
@@ -169,16 +170,27 @@ func (o *Offload[B]) Flush(ctx context.Context) error {
 		o.calm.Broadcast()
 	})
 	defer stop()
+	until := func(is func() bool) {
+		for !is() && !o.closed && ctx.Err() == nil {
+			o.calm.Wait()
+		}
+	}
 	o.guard.Lock()
 	o.poke()
-	for (!o.idle || len(o.ready.order) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
-		o.calm.Wait()
-	}
+	begun := o.blocks.Begun()
+	until(func() bool { return !o.blocks.Writing(begun) })
+	entries := slices.Clone(o.ready.order)
+	until(func() bool {
+		entries = slices.DeleteFunc(entries, func(entry block.Block) bool { _, due := o.ready.due[entry]; return !due })
+		return len(entries) == 0
+	})
+	round := o.rounds
+	until(func() bool { return o.picked == nil || o.rounds > round })
 	o.guard.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return o.mover.Drain(ctx)
+	return o.mover.Settle(ctx)
 }
 
 // Close ends what is on its way and waits for it. It is called without the guard, when no calls come any more.
