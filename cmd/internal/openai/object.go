@@ -64,10 +64,10 @@ func read[T any](path string, value []byte, to *T) error {
 var kindOf = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "an integer", reflect.Int64: "an integer",
 	reflect.Float64: "a number", reflect.Pointer: "an integer", reflect.Slice: "a list of strings, or of tokens"}
 
-// list reads a list without null.
+// list reads a list without null in it; null is none.
 func list[T any](path string, value []byte) ([]T, error) {
 	var all []*T
-	if err := read(path, value, &all); err != nil {
+	if err := read(path, value, &all); err != nil || all == nil {
 		return nil, err
 	}
 	out := make([]T, len(all))
