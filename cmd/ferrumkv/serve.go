@@ -29,7 +29,7 @@ would change an answer and is not there is refused with the name of the field.
 
 It listens on this machine alone unless --listen says another address, and has no encryption.
 Conversations need the model's chat template, or --template. The log, on standard error, has
-a line for each request, and no text.
+a line for each prompt, and no text.
 
 SIGTERM and Ctrl-C let the answers end that are being computed, and refuse others; a second
 one ends the program at once.`,
@@ -68,7 +68,7 @@ func (f serveFlags) run(cmd *cobra.Command) error {
 }
 
 // errCut is the cause of the end of answers that took longer than a server had left.
-var errCut = errors.New("the server ended")
+var errCut = fmt.Errorf("the server ended: %w", context.Canceled)
 
 // serve answers requests until a signal comes, and the answers have ended.
 func (f *serveFlags) serve(cmd *cobra.Command, w writer, template *chat.Template, key string) (err error) {

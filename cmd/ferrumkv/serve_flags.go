@@ -37,14 +37,14 @@ func (f *serveFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDR` to listen on; port 0 takes one that is free")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` with the key that clients send as Authorization: Bearer KEY (default: what "+envAPIKey+" says, else none)")
 	flags.StringVar(&f.name, "served-name", "", "`NAME` of the model for clients (default: that of its file or folder)")
-	flags.IntVar(&f.running, "max-running", 8, "at most `N` requests are computed at a time")
+	flags.IntVar(&f.running, "max-running", 8, "at most `N` prompts are computed at a time")
 	flags.IntVar(&f.stepTokens, "step-tokens", 256, "at most `N` tokens are computed in a step, those of prompts beside those of answers")
-	flags.IntVar(&f.queue, "queue", 64, "at most `N` requests wait; more are refused with 429")
+	flags.IntVar(&f.queue, "queue", 64, "at most `N` prompts wait; more are refused with 429")
 	flags.DurationVar(&f.flush, "flush", 0, "the end of an answer waits for up to `DURATION` until tiers have what it computed, so that another process finds it")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "after SIGTERM or Ctrl-C the answers that are being computed have `DURATION` to end")
 	flags.StringVar(&f.events, "events", "", "publish what the cache has, as vLLM does, on tcp://HOST:PORT (`ADDR`), and the replay on the next port")
 	flags.StringVar(&f.endpoint, "endpoint", "", "`IP:PORT` by which routers know this server, for --events (default: that of --listen)")
-	flags.StringVar(&f.verbosity, "log-level", "info", "`LEVEL` of the log on standard error: debug, info (a line for each request), warn or error")
+	flags.StringVar(&f.verbosity, "log-level", "info", "`LEVEL` of the log on standard error: debug, info (a line for each prompt), warn or error")
 }
 
 // config checks the flags, and is what they say of the cache.
@@ -113,7 +113,7 @@ func (f *serveFlags) conversations(cmd *cobra.Command) (*chat.Template, error) {
 // key is what clients have to send; "": nothing.
 func (f *serveFlags) key() (string, error) {
 	if f.keyFile == "" {
-		return os.Getenv(envAPIKey), nil
+		return strings.TrimSpace(os.Getenv(envAPIKey)), nil
 	}
 	text, err := os.ReadFile(f.keyFile)
 	if err != nil {

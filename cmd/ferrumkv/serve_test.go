@@ -268,6 +268,7 @@ func TestServeRefusals(t *testing.T) {
 	} {
 		fails(t, append([]string{"serve"}, strings.Fields(c.args)...), c.want)
 	}
+	fails(t, []string{"serve", "--api-key-file", ""}, "--api-key-file: is empty")
 	fails(t, []string{"serve", "--api-key-file", file(t, "key", "a b\n")}, "need one key in one line")
 	fails(t, []string{"serve", "--template", file(t, "t.jinja", "{% nothing %}")}, "the chat template: ", "name another one with --template FILE")
 	for path, want := range map[string]string{"": "embedded", "/models/Qwen3-0.6B/": "Qwen3-0.6B", "a/b.gguf": "b"} {

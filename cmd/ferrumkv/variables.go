@@ -44,7 +44,7 @@ func unknownVariables(environment []string) (out []string) {
 
 // checkSet names variables that are set and do nothing, before a command runs, and refuses paths that are empty.
 func checkSet(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"model", "save"} {
+	for _, name := range []string{"model", "save", "api-key-file"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return fmt.Errorf("--%s: is empty, such as from a variable that is not set; name a path, or leave the flag out", name)
 		}

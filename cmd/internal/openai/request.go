@@ -15,7 +15,7 @@ import (
 
 // Limits of a request.
 const (
-	maxPrompts = 128
+	maxPrompts = 32
 	maxStops   = 4
 	maxStop    = 256 // bytes
 	maxSalt    = 1024

@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 		{`{}`, "prompt", "must be a string"}, {`{"prompt":null}`, "prompt", "must be"}, {`{"prompt":7}`, "prompt", "must be"}, {`{"prompt":{}}`, "prompt", "must be"},
 		{`{"prompt":["a",1]}`, "prompt", "must be a list"}, {`{"prompt":["a",null]}`, "prompt", "null"}, {`{"prompt":[1,null]}`, "prompt", "null"}, {`{"prompt":[1,-1]}`, "prompt", "must be a list"},
 		{`{"prompt":[1,1.5]}`, "prompt", "must be a list"}, {`{"prompt":[1,4294967296]}`, "prompt", "must be a list"}, {`{"prompt":[[1],["a"]]}`, "prompt[1]", "must be a list"},
-		{`{"prompt":[true]}`, "prompt", "must be a list"}, {`{"prompt":[` + strings.Repeat(`"a",`, maxPrompts) + `"a"]}`, "prompt", "at most 128"},
+		{`{"prompt":[true]}`, "prompt", "must be a list"}, {`{"prompt":[` + strings.Repeat(`"a",`, maxPrompts) + `"a"]}`, "prompt", "at most 32"},
 		{`{"prompt":"x","prompt":"y"}`, "prompt", "twice"}, {said(`"stream":false,"stream":false`), "stream", "twice"}, {said(`"user":"a","user":"a"`), "user", "twice"},
 		{said(`"Stream":true`), "Stream", "does not have"}, {said(`"top_k":1`), "top_k", "does not have"}, {said(`"top_k":null`), "top_k", "does not have"}, {said(`"messages":[]`), "messages", "does not have"},
 		{said(`"model":7`), "model", "must be a string"}, {said(`"temperature":-0.1`), "temperature", "0 to 2"}, {said(`"temperature":2.1`), "temperature", "0 to 2"}, {said(`"temperature":"1"`), "temperature", "must be a number"},

@@ -104,6 +104,7 @@ func (s *Server) HTTP() *http.Server {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of an earlier answer on this connection
 	to, found := s.routes[r.URL.Path]
 	switch {
 	case s.opt.Loopback && !local(r.Host):
