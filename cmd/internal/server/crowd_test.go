@@ -23,8 +23,11 @@ import (
 // has room for a part of them.
 func TestClientsVanish(t *testing.T) {
 	lasts := 2 * time.Second
-	if testsize.Full() {
+	switch {
+	case testsize.Full():
 		lasts = 2 * time.Minute
+	case testing.Short():
+		lasts = time.Second / 2
 	}
 	r := newRig(t, rigOptions{memory: kvcache.Memory{MaxSeqs: 8, Capacity: 256, Blocks: 48}, engine: serving.Options{Schedule: schedule.Options{MaxWaiting: 64, StepTokens: 64}}})
 	n := length(60)
@@ -154,7 +157,7 @@ func TestContext(t *testing.T) {
 	require.Equal(t, "messages", at(decoded(t, text), "error.param"))
 }
 
-// The metrics have the pool's.
+// The metrics have what routers read.
 func TestMetrics(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.complete("Once upon a time", 4)
@@ -163,5 +166,8 @@ func TestMetrics(t *testing.T) {
 	status, header, text := do(t, get)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, header.Get("Content-Type"), "text/plain; version=0.0.4")
-	require.Contains(t, text, "\nvllm:kv_cache_usage_perc ")
+	for _, line := range []string{"vllm:kv_cache_usage_perc 0", "vllm:num_requests_running 0", "vllm:num_requests_waiting 0", "vllm:generation_tokens_total 4", `vllm:request_success_total{finished_reason="length"} 1`} {
+		require.Contains(t, text, "\n"+line+"\n")
+	}
+	require.Regexp(t, `\nvllm:cache_config_info\{.*block_size="16".*\} 1\n`, text)
 }

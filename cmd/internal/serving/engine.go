@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -73,10 +74,19 @@ func (e *Engine) Ready() bool { return !e.drains.Load() }
 // Context is the most tokens of a prompt and its answer.
 func (e *Engine) Context() int { return e.runner.Pool().Config().Memory.Capacity }
 
-// Metrics are those of the pool.
+// The tables of metrics.
+var (
+	ofScheduler = schedule.Metrics()
+	ofPool      = metrics.Pool()
+)
+
+// Metrics are those of the scheduler and of the pool.
 func (e *Engine) Metrics() ([]metrics.Family, error) {
 	stats, err := e.runner.Pool().Stats()
-	return metrics.Of(metrics.Pool(), stats), err
+	return slices.Concat(
+		metrics.Of(ofScheduler, e.scheduler.Stats()),
+		metrics.Of(ofPool, stats),
+	), err
 }
 
 // ErrContext is a prompt, or a prompt and its MaxTokens, that the context has no room for.
