@@ -105,8 +105,8 @@ func Parse(body []byte, ofChat bool) (r Request, err error) {
 		err = bad("messages", "it must have at least one message")
 	case !ofChat && len(r.Texts)+len(r.Tokens) == 0:
 		err = bad("prompt", "it must be a string, a list of strings, or tokens")
-	case !ofChat && r.Settings.MaxTokens == 0:
-		r.Settings.MaxTokens = 16
+	case !ofChat:
+		r.Settings.Usual = 16
 	}
 	return r, err
 }

@@ -23,21 +23,22 @@ func TestParse(t *testing.T) {
 	want := Request{Model: "m", Settings: serving.Settings{Temperature: 0.5, TopP: 0.25, MaxTokens: 7, Seed: &seed, Stop: []string{"a", "b"}}, Salt: []byte("s"), Stream: true, Usage: true}
 	r, err := Parse([]byte(said(all)), false)
 	require.NoError(t, err)
-	want.Texts = []string{"x"}
+	want.Texts, want.Settings.Usual = []string{"x"}, 16
 	require.Equal(t, want, r)
 	r, err = Parse([]byte(spoken(strings.Replace(all, "max_tokens", "max_completion_tokens", 1))), true)
 	require.NoError(t, err)
+	want.Settings.Usual = 0
 	want.Texts, want.Messages = nil, []chat.Message{{Role: "user", Content: "x"}}
 	require.Equal(t, want, r)
 
-	usual := serving.Settings{Temperature: 1, TopP: 1, MaxTokens: 16}
+	usual := serving.Settings{Temperature: 1, TopP: 1, Usual: 16}
 	nothing := `"model":null,"temperature":null,"top_p":null,"max_tokens":null,"seed":null,"stop":null,"stream":null,"stream_options":null,"cache_salt":null`
 	for _, body := range []string{`{"prompt":"x"}`, said(nothing)} {
 		r, err = Parse([]byte(body), false)
 		require.NoError(t, err)
 		require.Equal(t, Request{Texts: []string{"x"}, Settings: usual}, r)
 	}
-	usual.MaxTokens = 0
+	usual.Usual = 0
 	r, err = Parse([]byte(spoken(nothing+`,"max_completion_tokens":null`)), true)
 	require.NoError(t, err)
 	require.Equal(t, usual, r.Settings)

@@ -81,6 +81,24 @@ func TestConversationAsClientsSendIt(t *testing.T) {
 	require.Equal(t, whole, r.ids(parts))
 }
 
+// Where a template puts a space before answers, and the model writes it, too, the prompt goes on from it.
+func TestSpaceBeforeAnswers(t *testing.T) {
+	spaced := `{% for m in messages %}{% if m.role == "assistant" %}One day, {{ m.content }}
+{% else %}{{ m.content }}
+{% endif %}{% endfor %}{% if add_generation_prompt %}One day,{% endif %}`
+	r := newRig(t, rigOptions{engine: serving.Options{Template: &chat.Template{Source: spaced}}})
+	said := []object{say("user", "Once upon a time")}
+	known := 0.
+	for range 3 {
+		a := r.talk(said)
+		require.True(t, strings.HasPrefix(at(a, "choices.0.message.content").(string), " "))
+		require.Nil(t, at(a, "usage.prompt_tokens_details.diverged"))
+		require.GreaterOrEqual(t, at(a, "usage.prompt_tokens_details.cached_tokens"), known)
+		known = at(a, "usage.total_tokens").(float64) - 1
+		said = append(said, at(a, "choices.0.message").(object), say("user", "The big dog"))
+	}
+}
+
 // A template that takes out what was thought makes the prompt leave the path that was computed, and the answer and the log say where.
 func TestDiverged(t *testing.T) {
 	thinks := `{% for m in messages %}{{ m.role }}: {{ m.content.split("</think>")[-1] }}

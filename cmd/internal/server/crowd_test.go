@@ -138,7 +138,7 @@ func TestContext(t *testing.T) {
 		body any
 		want string
 	}{
-		{object{"prompt": strings.Repeat("x", 63)}, "the context is 64 tokens, and the prompt has 64 and the answer up to 16"},
+		{object{"prompt": strings.Repeat("x", 63)}, "the context is 64 tokens, and the prompt has 64: shorten it, so that there is room for an answer"},
 		{object{"prompt": []string{"a", strings.Repeat("x", 60)}, "max_tokens": 4}, "the context is 64 tokens, and the prompt has 61 and the answer up to 4"},
 		{object{"prompt": []int{1, 70000}}, "token 1 of the prompt is 70000: the vocabulary has 259"},
 		{object{"prompt": []int{}}, "the prompt has no tokens"},
@@ -148,6 +148,7 @@ func TestContext(t *testing.T) {
 		require.Contains(t, at(decoded(t, text), "error.message"), c.want)
 		require.Equal(t, "prompt", at(decoded(t, text), "error.param"))
 	}
+	require.Equal(t, 64., at(r.post(completions, object{"prompt": strings.Repeat("x", 58)}), "usage.total_tokens"), "less than 16 tokens")
 	a := r.post("/v1/chat/completions", object{"messages": []object{say("user", "Once")}, "temperature": 0})
 	require.Equal(t, 64., at(a, "usage.total_tokens"), "up to the context")
 	require.Equal(t, "length", at(a, "choices.0.finish_reason"))

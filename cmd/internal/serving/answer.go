@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -15,7 +16,8 @@ import (
 // Settings say how a prompt is continued.
 type Settings struct {
 	ID                string // of the request, for the log
-	MaxTokens         int    // 0: up to the context
+	MaxTokens         int    // 0: Usual
+	Usual             int    // as far as the context has room; 0: all of that
 	Temperature, TopP float64
 	Seed              *uint64 // nil: another one each time
 	Stop              []string
@@ -38,7 +40,7 @@ func (e *Engine) Submit(ctx context.Context, p Prompt, s Settings) (iter.Seq2[Pi
 		return nil, ErrContext{len(p.Tokens), s.MaxTokens, e.Context()}
 	}
 	if s.MaxTokens == 0 {
-		s.MaxTokens = room
+		s.MaxTokens = min(room, cmp.Or(s.Usual, room))
 	}
 	seed := rand.Uint64()
 	if s.Seed != nil {

@@ -31,7 +31,10 @@ func (e *Engine) Announce(publish func(...kvevents.Event) error) (end func(), er
 		a.all(have)
 		for {
 			select {
-			case event := <-s.C:
+			case event, open := <-s.C:
+				if !open { // the pool is closed
+					return
+				}
 				if event.Lost > 0 { // what was lost is unknown: begin anew
 					pool.Unwatch(s)
 					if s, have, err = pool.Watch(eventRoom); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 )
@@ -51,7 +52,7 @@ func common(a, b []uint32) (n int) {
 	return n
 }
 
-// render is the text of a conversation. Where a template puts white space around answers, the last one is taken without its own, if the text goes on
+// render is the text of a conversation. Where a template puts white space before answers, the last one is taken without its own, if the text goes on
 // from the past then.
 func (e *Engine) render(ctx context.Context, t *talk, last int) (string, error) {
 	select {
@@ -67,7 +68,7 @@ func (e *Engine) render(ctx context.Context, t *talk, last int) (string, error) 
 		return text, err
 	}
 	trimmed := slices.Clone(t.rendered)
-	trimmed[last].Content = strings.TrimSpace(trimmed[last].Content)
+	trimmed[last].Content = strings.TrimLeftFunc(trimmed[last].Content, unicode.IsSpace)
 	other, err := template.Render(ctx, trimmed, true)
 	if err == nil && strings.HasPrefix(other, t.past.Text) {
 		t.rendered, text = trimmed, other
