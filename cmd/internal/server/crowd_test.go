@@ -22,6 +22,11 @@ import (
 // 64 streams at a time, whose clients vanish at any moment: each answer that ends is the one that is computed alone, and nothing is left in the cache, which
 // has room for a part of them.
 func TestClientsVanish(t *testing.T) {
+	t.Run("device", func(t *testing.T) { testVanish(t, "") })
+	t.Run("disk", func(t *testing.T) { testVanish(t, t.TempDir()) })
+}
+
+func testVanish(t *testing.T, disk string) {
 	lasts := 2 * time.Second
 	switch {
 	case testsize.Full():
@@ -29,7 +34,7 @@ func TestClientsVanish(t *testing.T) {
 	case testing.Short():
 		lasts = time.Second / 2
 	}
-	r := newRig(t, rigOptions{memory: kvcache.Memory{MaxSeqs: 8, Capacity: 256, Blocks: 48}, engine: serving.Options{Schedule: schedule.Options{MaxWaiting: 64, StepTokens: 64}}})
+	r := newRig(t, rigOptions{disk: disk, memory: kvcache.Memory{MaxSeqs: 8, Capacity: 256, Blocks: 48}, engine: serving.Options{Schedule: schedule.Options{MaxWaiting: 64, StepTokens: 64}}})
 	n := length(60)
 	var prompts, alone []string
 	for i := range 12 {

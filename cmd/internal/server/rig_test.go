@@ -22,6 +22,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/cmd/internal/runner"
 	"github.com/ferrumkv/ferrumkv/cmd/internal/serving"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
@@ -56,6 +57,7 @@ type rigOptions struct {
 	engine serving.Options
 	server Options
 	memory kvcache.Memory
+	disk   string // the folder of a tier; "": there is none
 }
 
 func newRig(t *testing.T, opt rigOptions) *rig {
@@ -70,7 +72,7 @@ func newRig(t *testing.T, opt rigOptions) *rig {
 		opt.memory.MaxSeqs = 4
 	}
 	r := &rig{T: t, ended: make(chan struct{})}
-	r.runner, err = runner.New(be, m, runner.Options{Cache: kvcache.Config{Memory: opt.memory}, Threads: 1})
+	r.runner, err = runner.New(be, m, runner.Options{Cache: kvcache.Config{Memory: opt.memory, Tiers: tiers(opt.disk)}, Threads: 1})
 	require.NoError(t, err)
 	opt.server.Name = "story"
 	if opt.engine.Template == nil {
@@ -98,6 +100,14 @@ func newRig(t *testing.T, opt rigOptions) *rig {
 		require.NoError(t, r.runner.Close())
 	})
 	return r
+}
+
+// tiers are those of a folder; "": none.
+func tiers(dir string) (t config.Tiers) {
+	if dir != "" {
+		t.Disk = config.Disk{Dir: dir, Bytes: 8 << 20, Floor: 1}
+	}
+	return t
 }
 
 // logged is a log that several goroutines write.
