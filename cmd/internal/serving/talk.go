@@ -68,12 +68,14 @@ func (e *Engine) render(ctx context.Context, t *talk, last int) (string, error) 
 		return text, err
 	}
 	trimmed := slices.Clone(t.rendered)
-	trimmed[last].Content = strings.TrimLeftFunc(trimmed[last].Content, unicode.IsSpace)
-	other, err := template.Render(ctx, trimmed, true)
-	if err == nil && strings.HasPrefix(other, t.past.Text) {
-		t.rendered, text = trimmed, other
+	answer := &trimmed[last].Content
+	if cut := strings.TrimLeftFunc(*answer, unicode.IsSpace); cut != *answer {
+		*answer = cut
+		if other, err := template.Render(ctx, trimmed, true); err == nil && strings.HasPrefix(other, t.past.Text) {
+			t.rendered, text = trimmed, other
+		}
 	}
-	return text, err
+	return text, nil
 }
 
 // encode is the tokens of a text that begins, or goes on from other text. BOS is there once, whether the vocabulary or the template has it.
