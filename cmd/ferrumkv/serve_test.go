@@ -275,3 +275,58 @@ func TestServeRefusals(t *testing.T) {
 		require.Equal(t, want, servedName(path))
 	}
 }
+
+// What the model thinks is beside its answer, and not in the next prompt: usage and log say where that leaves what was computed. A template that keeps it goes on.
+func TestServeThoughts(t *testing.T) {
+	model := storyGGUF(t, thoughtTemplate, map[byte]string{'.': "</think>"})
+	keeps := file(t, "keeps.jinja", `{% for m in messages %}{% if m.role == "user" %}{{ m.content }}: <think>{% else %}{{ m.content + "\n" }}{% endif %}{% endfor %}`)
+	type reply struct {
+		Choices []struct {
+			Message struct {
+				Role      string `json:"role"`
+				Content   string `json:"content"`
+				Reasoning string `json:"reasoning_content"`
+			}
+		}
+		Usage struct {
+			Total   int `json:"total_tokens"`
+			Details struct {
+				Cached   int `json:"cached_tokens"`
+				Diverged *struct{ At, Of int }
+			} `json:"prompt_tokens_details"`
+		}
+	}
+	most := map[int]int{2: 120, 4: 30} // one thought, which the model ends
+	for _, args := range [][]string{{"--model", model}, {"--model", model, "--template", keeps}} {
+		s := startServe(t, nil, args...)
+		require.Equal(t, "story", s.name)
+		talk := func(messages ...any) (r reply) {
+			body, err := json.Marshal(map[string]any{"messages": messages, "max_tokens": most[len(args)], "temperature": 0})
+			require.NoError(t, err)
+			status, text := s.ask("/v1/chat/completions", string(body))
+			require.Equal(t, http.StatusOK, status, text)
+			require.NoError(t, json.Unmarshal([]byte(text), &r))
+			return r
+		}
+		user := func(text string) any { return map[string]any{"role": "user", "content": text} }
+		a := talk(user(said[0]))
+		answer := a.Choices[0].Message
+		require.NotEmpty(t, answer.Reasoning)
+		require.NotEmpty(t, answer.Content)
+		require.NotContains(t, answer.Content+answer.Reasoning, "think>")
+		b := talk(user(said[0]), map[string]any{"role": "assistant", "content": answer.Content}, user(said[1]))
+		details := b.Usage.Details
+		if len(args) > 2 {
+			require.Nil(t, details.Diverged)
+			require.Equal(t, a.Usage.Total-1, details.Cached)
+			continue
+		}
+		before := 1 + len("user: "+said[0]+"\n")
+		require.NotNil(t, details.Diverged)
+		require.Equal(t, struct{ At, Of int }{before, a.Usage.Total}, *details.Diverged)
+		require.Equal(t, before, details.Cached)
+		require.Eventually(t, func() bool {
+			return strings.Contains(s.log.String(), fmt.Sprintf(`path="diverged at token %d of %d"`, before, a.Usage.Total))
+		}, time.Minute, time.Millisecond)
+	}
+}
