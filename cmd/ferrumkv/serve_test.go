@@ -213,8 +213,11 @@ func TestServeRouter(t *testing.T) {
 	var servers []*served
 	for range 2 {
 		s := startServe(t, nil, "--events", "tcp://127.0.0.1:0")
-		m := at.FindStringSubmatch(s.log.String())
-		require.Len(t, m, 4, &s.log)
+		var m []string
+		require.Eventually(t, func() bool {
+			m = at.FindStringSubmatch(s.log.String())
+			return m != nil
+		}, time.Minute, time.Millisecond)
 		require.Equal(t, "kv@"+strings.TrimPrefix(s.url, "http://")+"@embedded", m[3])
 		sub := pubsub.Subscribe(pubsub.SubscriberOptions{Events: m[1], Replay: m[2]})
 		t.Cleanup(func() { _ = sub.Close() })
