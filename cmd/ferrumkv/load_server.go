@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// envAPIKey is where programs look for a key of such servers.
-const envAPIKey = "OPENAI_API_KEY"
+// envClientKey is where programs look for a key of such servers.
+const envClientKey = "OPENAI_API_KEY"
 
 // maxKey is longer than any key.
 const maxKey = 16 << 10
@@ -30,7 +30,7 @@ func (f *loadServerFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server's `URL`, without /v1")
 	flags.StringVarP(&f.model, "model", "m", "", "`NAME` of the model (default: the first that the server lists)")
-	flags.StringVar(&f.keyEnv, "api-key-env", envAPIKey, "`NAME` of an environment variable with the server's key; sent unencrypted to another machine only where you name it")
+	flags.StringVar(&f.keyEnv, "api-key-env", envClientKey, "`NAME` of an environment variable with the server's key; sent unencrypted to another machine only where you name it")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` with the server's key")
 	flags.BoolVar(&f.chat, "chat", false, "send prompts as messages to /v1/chat/completions rather than to /v1/completions")
 	flags.IntVar(&f.vocabulary, "token-ids", 0, "send prompts as ids of tokens below `N`, such as the size of the model's vocabulary")

@@ -217,9 +217,9 @@ func TestLoadBadFlags(t *testing.T) {
 func TestLoadKey(t *testing.T) {
 	url := listens(t, &llm{key: "sk-right"})
 	args := []string{"load", "--url", url, "--rate", "1000", "--requests", "2", "--scale", "0.1"}
-	t.Setenv(envAPIKey, "sk-right")
+	t.Setenv(envClientKey, "sk-right")
 	require.NotContains(t, succeeds(t, args...).stdout, "sk-right")
-	t.Setenv(envAPIKey, "sk-wrong")
+	t.Setenv(envClientKey, "sk-wrong")
 	require.NotContains(t, fails(t, args, "http_401: not Bearer …").stderr, "sk-wrong")
 	t.Setenv("OTHER_KEY", "sk-right")
 	succeeds(t, append(args, "--api-key-env", "OTHER_KEY")...)
@@ -230,11 +230,11 @@ func TestLoadKey(t *testing.T) {
 	cmd := newLoad()
 	var stderr strings.Builder
 	cmd.SetErr(&stderr)
-	c, err := loadServerFlags{url: "http://far.test", keyEnv: envAPIKey}.client(cmd)
+	c, err := loadServerFlags{url: "http://far.test", keyEnv: envClientKey}.client(cmd)
 	require.NoError(t, err)
 	require.Empty(t, c.Key)
 	require.Equal(t, "note: the key of OPENAI_API_KEY is not sent, because it would go unencrypted to another machine; --api-key-env OPENAI_API_KEY sends it\n", stderr.String())
-	c, err = loadServerFlags{url: "https://far.test", keyEnv: envAPIKey}.client(cmd)
+	c, err = loadServerFlags{url: "https://far.test", keyEnv: envClientKey}.client(cmd)
 	require.NoError(t, err)
 	require.Equal(t, "sk-wrong", c.Key)
 }

@@ -53,6 +53,7 @@ measures the library's kernels and what its storage formats and eviction policie
 replays serving traces through its prefix cache, measures servers, and shows what this machine can run.`,
 		Example: `  ferrumkv generate                     # the embedded model tells a story
   ferrumkv chat --model FOLDER          # a conversation whose cache stays between turns
+  ferrumkv serve --model FOLDER         # the same for many, over HTTP
   ferrumkv doctor                       # devices and configuration
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
@@ -71,6 +72,6 @@ replays serving traces through its prefix cache, measures servers, and shows wha
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newLoad(), newQuality(), newInspect(), newTokenize(), newCache(), newStates(), newProof(), newVersion())
+	root.AddCommand(newGenerate(), newChat(), newServe(), newLoad(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newStates(), newProof(), newVersion())
 	return root
 }

@@ -1,0 +1,41 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Error is an error as clients know it.
+type Error struct {
+	Status  int // of HTTP
+	Message string
+	Param   string // the field
+	Code    string
+}
+
+func (e Error) Error() string { return e.Message }
+
+// kinds are the types of errors, by status.
+var kinds = map[int]string{http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "service_unavailable_error", http.StatusInternalServerError: "server_error"}
+
+// MarshalJSON is the object that an answer has as error.
+func (e Error) MarshalJSON() ([]byte, error) {
+	kind := kinds[e.Status]
+	if kind == "" {
+		kind = "invalid_request_error"
+	}
+	given := func(text string) any {
+		if text == "" {
+			return nil
+		}
+		return text
+	}
+	return json.Marshal(map[string]any{"message": e.Message, "type": kind, "param": given(e.Param), "code": given(e.Code)})
+}
+
+// bad is a field that cannot be taken.
+func bad(field, format string, a ...any) error {
+	return Error{Status: http.StatusBadRequest, Param: field, Message: field + ": " + fmt.Sprintf(format, a...)}
+}
