@@ -3,7 +3,6 @@ package kvcache
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,19 +23,6 @@ type Match struct {
 	Loading int
 	// Tiers is, of Cached, the tokens that came from each tier (Pool.Tiers) while Sequence.Wait waited; nil: none did.
 	Tiers []int
-}
-
-// ErrLoading is an Add of tokens to a sequence that waits for some from tiers, and was opened with MustWait.
-type ErrLoading struct{ Tokens int }
-
-func (e ErrLoading) Error() string {
-	return fmt.Sprintf("kvcache: %d tokens of the prompt are on their way from tiers; call Sequence.Wait, or open the sequence without MustWait", e.Tokens)
-}
-
-// Is matches any ErrLoading with errors.Is(err, ErrLoading{}).
-func (e ErrLoading) Is(target error) bool {
-	t, ok := target.(ErrLoading)
-	return ok && (t == e || t == ErrLoading{})
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
@@ -62,7 +48,7 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) (int, string) {
+func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (int, string) {
 	o := s.pool.below.Offload
 	if o == nil || tokens == 0 {
 		return 0, ""
@@ -79,7 +65,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, mus
 	if l == nil {
 		return 0, why
 	}
-	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks, Must: must}
+	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks}
 	return s.coming.Rest(s.Len()), why
 }
 

@@ -25,8 +25,6 @@ type OpenOptions struct {
 	// NoReuse computes the whole prompt even if it is cached, for instance to get all its
 	// logits.
 	NoReuse bool
-	// MustWait makes Batch.Add return ErrLoading while tokens are on their way from tiers, instead of giving them up.
-	MustWait bool
 	// Overlap says that the runner can compute the beginning of a prompt while tiers bring its end, where that is fastest. It gives steps
 	// prompt[seq.Len():] in pieces (Sequence.Piece) as long as there is some: with a Commit Len may go on by more than the tokens that were
 	// added. Wait returns at once then.
@@ -99,7 +97,7 @@ func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q pref
 		}
 	}
 	more.Both = o.Overlap && !o.NoPublish && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
-	m.Loading, plan = s.expect(more, below, found, o.MustWait)
+	m.Loading, plan = s.expect(more, below, found)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
 	return s, m, plan, nil

@@ -59,13 +59,3 @@ func (s *Sequence[B]) Resume() (err error) {
 		return cmp.Or(err, s.publishAccepted())
 	})
 }
-
-// Suspended is the bytes of host memory that the sequence takes while it is suspended, and whether it is.
-func (s *Sequence[B]) Suspended() (bytes int64, is bool) {
-	s.pool.lock()
-	defer s.pool.unlock()
-	if s.body.Away == nil {
-		return 0, false
-	}
-	return s.body.Away.Bytes(), true
-}

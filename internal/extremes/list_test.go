@@ -165,7 +165,7 @@ var types = []reflect.Type{
 	of[backend.ErrConfig](), of[backend.ErrNonFinite](), of[backend.ErrOutOfMemory](), of[backend.ErrUnavailable](), of[backend.ErrUnsupported](),
 	of[cpu.Backend](), of[cpu.Buffer](), of[quant.Affine](), of[quant.Word](),
 	of[kvcache.Batch[buffer]](), of[kvcache.Pool[buffer]](), of[kvcache.Sequence[buffer]](), of[kvcache.Standalone[buffer]](),
-	of[kvcache.ErrDamaged](), of[kvcache.ErrGone](), of[kvcache.ErrLoading](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
+	of[kvcache.ErrDamaged](), of[kvcache.ErrGone](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
 	of[block.BlockAllocator](), of[block.Claim](), of[block.ErrBlock](), of[block.ErrOutOfBlocks](), of[block.ErrRange](),
 	of[config.Config](), of[config.Layout](), of[config.Memory](), of[config.Model](), of[config.Part](), of[config.Tiers](), of[config.Source](), of[config.ErrPoolSize](),
 	of[evict.H2O](), of[evict.PyramidKV](), of[evict.Recency](), of[evict.SlidingWindow](), of[evict.SnapKV](), of[evict.ErrPolicy](),
