@@ -91,6 +91,26 @@ func TestHandlersThatCallThePool(t *testing.T) {
 	require.NotZero(t, h.asked.Load())
 }
 
+// What was not stored when a pool was closed is not lost in silence.
+func TestUnfinishedStoresAreLogged(t *testing.T) {
+	impatient(t)
+	log := &lines{}
+	m, err := memory.Open(memory.Options{Name: "far", Bytes: 16 << 20})
+	require.NoError(t, err)
+	far := &hung{Tier: m}
+	r := tiered(t, 12, config.Tiers{More: []tier.Tier{far}}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+	far.hang("put")
+	x, _ := r.read(sequence(0, 23), OpenOptions{})
+	require.NoError(t, r.prefill(r.s, x))
+	r.drop(x)
+	require.Error(t, r.pool.Close())
+	far.recover()
+	require.Contains(t, log.String(), `level=WARN msg="kvcache: a call to a tier hangs; the tier is not called until it returns" tier=far call=put`)
+	require.Contains(t, log.String(), `level=WARN msg="kvcache: a pool was closed before its tiers had all that was written" cause=tier.ErrHung`)
+	require.Eventually(t, func() bool { return far.inside.Load() == 0 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, m.Close())
+}
+
 // A pool that is closed leaves no goroutine of its log.
 func TestLogsEnd(t *testing.T) {
 	open := func() {
