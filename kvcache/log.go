@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // A pool logs numbers, settings and causes, and nothing that identifies a prompt, a tenant or a key: journal.Cause keeps the part of an error that is
-// safe. Debug records are logged without the lock, because Enabled calls the program's handler.
+// safe. No call waits for the program's handler (journal.Async), so that some are made with the lock held.
 
 // flushing is how long Close waits for the handler.
 const flushing = time.Second
@@ -71,7 +72,7 @@ func (p *Pool[B]) logOpened(prompt int, m Match, plan string) {
 // logWaited logs what tiers brought of a prompt.
 func (p *Pool[B]) logWaited(m Match, err error) {
 	if p.log.Enabled(context.Background(), slog.LevelDebug) {
-		p.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a sequence waited for tiers", slog.Int("cached", m.Cached), slog.Int("uncached", m.Uncached), slog.Any("tiers", m.Tiers), journal.Cause(err))
+		p.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a sequence waited for tiers", slog.Int("cached", m.Cached), slog.Int("uncached", m.Uncached), slog.Any("tiers", slices.Clone(m.Tiers)), journal.Cause(err))
 	}
 }
 

@@ -234,6 +234,14 @@ func (s *stalled) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
+// Enabled waits as soon as Handle does, like that of a handler with one lock for both.
+func (s *stalled) Enabled(ctx context.Context, level slog.Level) bool {
+	if s.met.Load() > 0 {
+		<-s.letGo
+	}
+	return s.Handler.Enabled(ctx, level)
+}
+
 // A handler that never returns stops nobody: sequences are opened, computed, suspended and loaded, tiers fail, and the pool is closed.
 func TestHandlersThatHangStopNobody(t *testing.T) {
 	impatient(t)

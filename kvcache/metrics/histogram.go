@@ -17,14 +17,14 @@ type Histogram struct {
 // NewHistogram returns a histogram whose buckets end at bounds, each inclusive, and one for what is above all of them. The order of bounds does not
 // matter.
 func NewHistogram(bounds ...float64) *Histogram {
-	bounds = slices.DeleteFunc(slices.Clone(bounds), func(b float64) bool { return math.IsNaN(b) || math.IsInf(b, 1) })
+	bounds = slices.DeleteFunc(slices.Clone(bounds), func(b float64) bool { return math.IsNaN(b) || math.IsInf(b, 0) })
 	slices.Sort(bounds)
 	return &Histogram{bounds: slices.Compact(bounds)}
 }
 
-// Observe counts v. It ignores NaN, which would make the sum NaN for ever. After the first call it allocates nothing.
+// Observe counts v. It ignores NaN and infinities, after which the sum would never be a number again. After the first call it allocates nothing.
 func (h *Histogram) Observe(v float64) {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
 	i, _ := slices.BinarySearch(h.bounds, v)
@@ -48,7 +48,7 @@ func (h *Histogram) Snapshot() Distribution {
 
 // Distribution is the observations of a histogram at one moment.
 type Distribution struct {
-	Bounds []float64 // where buckets end, inclusive, rising; must not be changed
+	Bounds []float64 // where buckets end, inclusive, finite, rising; must not be changed
 	Counts []uint64  // of each bucket alone, and of what is above the last bound
 	Sum    float64
 }
@@ -59,4 +59,14 @@ func (d Distribution) Count() (n uint64) {
 		n += c
 	}
 	return n
+}
+
+// rising reports whether bounds are as Bounds says.
+func (d *Distribution) rising() bool {
+	for i, b := range d.Bounds {
+		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= d.Bounds[i-1] {
+			return false
+		}
+	}
+	return true
 }

@@ -41,7 +41,6 @@ func labelled[N int | int64](n N, labels ...string) Sample {
 }
 
 func blocks() []Metric[kvcache.Stats] {
-
 	return rows(
 		Metric[stats]{Name: "vllm:kv_cache_usage_perc", Unit: "ratio", Help: "Part of all blocks that sequences and steps hold, 0 to 1. Cached blocks that nobody holds count as free: they can be handed out.",
 			Read: func(s stats) []Sample {
@@ -69,10 +68,9 @@ func blocks() []Metric[kvcache.Stats] {
 }
 
 func prefixes() []Metric[kvcache.Stats] {
-
 	return rows(
-		Metric[stats]{Name: "vllm:prefix_cache_queries", Type: CounterType, Unit: "tokens", Help: "Tokens of prompts that were looked up in the prefix tree: all but the last one of each prompt, which is always computed.",
-			Read: one(func(s *stats) int { return s.Prefix.TokensQueried })},
+		Metric[stats]{Name: "vllm:prefix_cache_queries", Type: CounterType, Unit: "tokens", Help: "Tokens of prompts that were looked up in the prefix tree, the last one of each included, which is always computed.",
+			Read: one(func(s *stats) int { return s.Prefix.TokensQueried + s.Prefix.Lookups })}, // TokensQueried is without it
 		Metric[stats]{Name: "vllm:prefix_cache_hits", Type: CounterType, Unit: "tokens", Help: "Tokens of prompts that were found in the prefix tree, on the device.",
 			Read: one(func(s *stats) int { return s.Prefix.TokensHit })},
 		Metric[stats]{Name: "prefix_lookups", Type: CounterType, Unit: "lookups", Labels: []string{"found", "reason"},

@@ -5,9 +5,12 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -15,6 +18,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
+	"github.com/ferrumkv/ferrumkv/kvcache/tier/memory"
 )
 
 // text is what is exposed of stats.
@@ -82,7 +86,6 @@ func TestUsageIsOfAllBlocks(t *testing.T) {
 // unread are the fields of Stats that no metric has, and why.
 var unread = map[string]string{
 	"Prefix.Blocks":            "is cached + held",
-	"Prefix.Lookups":           "is the sum of ferrumkv:prefix_lookups",
 	"Prefix.Partial":           "is the part of that sum whose label found is part",
 	"Prefix.Misses[0]":         "a lookup that found everything missed nothing",
 	"Prefix.PartialReasons[0]": "likewise",
@@ -155,6 +158,54 @@ func TestBlockTokens(t *testing.T) {
 		}
 		require.Equal(t, want, s.BlockTokens)
 		require.Contains(t, text(t, s), fmt.Sprintf("vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n", want, s.Blocks))
+	}
+}
+
+// vLLM counts all tokens of a prompt as queried, and those that it does not compute as hits.
+func TestQueriesAreWholePrompts(t *testing.T) {
+	r := newRig(t, kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Blocks: 32, Capacity: 64, MaxSeqs: 2})
+	prompt := make([]uint32, 13)
+	require.NoError(t, r.open(prompt, kvcache.OpenOptions{}).Release())
+	require.NoError(t, r.open(prompt, kvcache.OpenOptions{}).Release())
+	require.NoError(t, r.open(prompt[:1], kvcache.OpenOptions{}).Release())
+	seq, _, err := r.kv.Pool.Open(nil, kvcache.OpenOptions{}) // no lookup
+	require.NoError(t, err)
+	require.NoError(t, seq.Release())
+	s, err := r.kv.Pool.Stats()
+	require.NoError(t, err)
+	p, err := parse(text(t, s))
+	require.NoError(t, err)
+	require.Equal(t, 13+13+1.0, p.values["vllm:prefix_cache_queries_total"])
+	require.Equal(t, 12.0, p.values["vllm:prefix_cache_hits_total"])
+}
+
+// Scrapes that meet Close have numbers or ErrClosed, and steps go on beside them.
+func TestScrapesMeetClose(t *testing.T) {
+	for range 20 {
+		low, err := memory.Open(memory.Options{Bytes: 1 << 14})
+		require.NoError(t, err)
+		r := newRig(t, kvcache.Memory{BlockSize: 4, Blocks: 32, Capacity: 64, MaxSeqs: 2}, low)
+		var scrapers sync.WaitGroup
+		table := metrics.Pool()
+		for range 3 {
+			scrapers.Go(func() {
+				for {
+					s, err := r.kv.Pool.Stats()
+					if err != nil {
+						assert.ErrorIs(t, err, kvcache.ErrClosed)
+						return
+					}
+					assert.NoError(t, metrics.Write(io.Discard, metrics.Of(table, s)...))
+				}
+			})
+		}
+		for i := range 5 {
+			prompt := slices.Repeat([]uint32{uint32(i)}, 20)
+			require.NoError(t, r.open(prompt, kvcache.OpenOptions{}).Release())
+		}
+		require.NoError(t, r.kv.Pool.Close())
+		scrapers.Wait()
+		require.NoError(t, low.Close())
 	}
 }
 

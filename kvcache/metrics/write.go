@@ -24,10 +24,12 @@ func Write(w io.Writer, families ...Family) error {
 	seen := make(map[string]bool, len(families))
 	for i := range families {
 		f := &families[i]
-		if seen[f.Name] {
-			return ErrFamily{f.Name, "is there twice"}
+		for _, name := range f.names() {
+			if seen[name] {
+				return ErrFamily{f.Name, fmt.Sprintf("%s is there twice", name)}
+			}
+			seen[name] = true
 		}
-		seen[f.Name] = true
 		if err := f.check(); err != nil {
 			return err
 		}
@@ -41,6 +43,17 @@ var (
 	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
+
+// names are those that a family has in a text.
+func (f *Family) names() []string {
+	switch f.Type {
+	case CounterType:
+		return []string{f.Name + "_total"}
+	case HistogramType:
+		return []string{f.Name, f.Name + "_bucket", f.Name + "_sum", f.Name + "_count"}
+	}
+	return []string{f.Name}
+}
 
 func (f *Family) check() error {
 	switch {
@@ -70,6 +83,8 @@ func (f *Family) check() error {
 			return ErrFamily{f.Name, "histograms, and no others, have samples with distributions"}
 		case d != nil && len(d.Counts) != len(d.Bounds)+1:
 			return ErrFamily{f.Name, fmt.Sprintf("a distribution has %d counts for %d bounds", len(d.Counts), len(d.Bounds))}
+		case d != nil && !d.rising():
+			return ErrFamily{f.Name, fmt.Sprintf("the bounds %v of a distribution do not rise, or have one that is not finite", d.Bounds)}
 		}
 	}
 	return nil
@@ -87,10 +102,7 @@ func (t *text) family(f *Family) {
 	if len(f.Samples) == 0 {
 		return
 	}
-	name := f.Name
-	if f.Type == CounterType {
-		name += "_total"
-	}
+	name := f.names()[0]
 	t.add("# HELP ", name, " ", escapeHelp.Replace(strings.ToValidUTF8(f.Help, "\uFFFD")), "\n# TYPE ", name, " ", f.Type.String(), "\n")
 	for _, s := range f.Samples {
 		if s.Distribution == nil {

@@ -99,24 +99,36 @@ func TestTextIsRead(t *testing.T) {
 
 func TestFamiliesThatCannotBeWritten(t *testing.T) {
 	one, h := []metrics.Sample{{}}, []metrics.Sample{{Distribution: &metrics.Distribution{Counts: []uint64{0}}}}
+	bounds := func(b ...float64) []metrics.Sample {
+		return []metrics.Sample{{Distribution: &metrics.Distribution{Bounds: b, Counts: make([]uint64, len(b)+1)}}}
+	}
 	good := metrics.Family{Name: "good", Samples: one}
+	counter, histogram := metrics.Family{Name: "counter", Type: metrics.CounterType, Samples: one}, metrics.Family{Name: "histogram", Type: metrics.HistogramType, Samples: h}
 	for why, f := range map[string]metrics.Family{
-		"not a name of a metric":     {Name: "1st", Samples: one},
-		"not a name of a metric\x00": {Name: "a b", Samples: one},
-		"which Write adds":           {Name: "a_total", Type: metrics.CounterType, Samples: one},
-		"unknown type":               {Name: "a", Type: 7, Samples: one},
-		`"b:c" is not a name`:        {Name: "a", Labels: []string{"b:c"}},
-		`"__b" is not a name`:        {Name: "a", Labels: []string{"__b"}},
-		`"le" is not a name`:         {Name: "a", Type: metrics.HistogramType, Labels: []string{"le"}},
-		`label "b" twice`:            {Name: "a", Labels: []string{"b", "c", "b"}},
-		"0 values for 1 labels":      {Name: "a", Labels: []string{"b"}, Samples: one},
-		"with distributions":         {Name: "a", Samples: h},
-		"with distributions\x00":     {Name: "a", Type: metrics.HistogramType, Samples: one},
-		"0 counts for 0 bounds":      {Name: "a", Type: metrics.HistogramType, Samples: []metrics.Sample{{Distribution: &metrics.Distribution{}}}},
-		"there twice":                good,
+		"not a name of a metric":             {Name: "1st", Samples: one},
+		"not a name of a metric\x00":         {Name: "a b", Samples: one},
+		"which Write adds":                   {Name: "a_total", Type: metrics.CounterType, Samples: one},
+		"unknown type":                       {Name: "a", Type: 7, Samples: one},
+		`"b:c" is not a name`:                {Name: "a", Labels: []string{"b:c"}},
+		`"__b" is not a name`:                {Name: "a", Labels: []string{"__b"}},
+		`"le" is not a name`:                 {Name: "a", Type: metrics.HistogramType, Labels: []string{"le"}},
+		`label "b" twice`:                    {Name: "a", Labels: []string{"b", "c", "b"}},
+		"0 values for 1 labels":              {Name: "a", Labels: []string{"b"}, Samples: one},
+		"with distributions":                 {Name: "a", Samples: h},
+		"with distributions\x00":             {Name: "a", Type: metrics.HistogramType, Samples: one},
+		"0 counts for 0 bounds":              {Name: "a", Type: metrics.HistogramType, Samples: []metrics.Sample{{Distribution: &metrics.Distribution{}}}},
+		"good is there twice":                good,
+		"counter_total is there twice":       {Name: "counter_total", Samples: one},
+		"histogram_sum is there twice":       {Name: "histogram_sum", Samples: one},
+		"histogram_count is there twice":     {Name: "histogram_count", Samples: one},
+		"histogram is there twice":           {Name: "histogram", Samples: one},
+		"the bounds [1 1] of a distribution": {Name: "a", Type: metrics.HistogramType, Samples: bounds(1, 1)},
+		"the bounds [2 1] of":                {Name: "a", Type: metrics.HistogramType, Samples: bounds(2, 1)},
+		"the bounds [1 +Inf] of":             {Name: "a", Type: metrics.HistogramType, Samples: bounds(1, math.Inf(1))},
+		"the bounds [NaN] of":                {Name: "a", Type: metrics.HistogramType, Samples: bounds(math.NaN())},
 	} {
 		var out strings.Builder
-		err := metrics.Write(&out, good, f)
+		err := metrics.Write(&out, good, counter, histogram, f)
 		require.ErrorAs(t, err, &metrics.ErrFamily{}, why)
 		require.ErrorContains(t, err, strings.TrimSuffix(why, "\x00"))
 		require.Empty(t, out.String())

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
-// The mover logs names of tiers and calls, and nothing of blocks. Records at Info and above are logged with the lock held: see journal.Async.
+// The mover logs names of tiers and calls, and nothing of blocks. Most of this is logged with the lock held: see journal.Async.
 
 // paused logs that a tier is not called for a while.
 func (m *Mover) paused(g *guard, op string, err error) {
@@ -36,7 +36,7 @@ func (m *Mover) unstuck(g *guard, op string, took time.Duration) {
 	m.log.LogAttrs(context.Background(), slog.LevelInfo, "kvcache: a call to a tier that hung has returned", slog.String("tier", g.name), slog.String("call", op), slog.Duration("took", took))
 }
 
-// failedCall logs a call that failed or was cancelled. The lock is not held.
+// failedCall logs a call that failed or was cancelled.
 func (m *Mover) failedCall(g *guard, op string, err error) {
 	if m.log.Enabled(context.Background(), slog.LevelDebug) {
 		m.log.LogAttrs(context.Background(), slog.LevelDebug, "kvcache: a call to a tier failed or was cancelled", slog.String("tier", g.name), slog.String("call", op), journal.Cause(err))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
@@ -31,6 +32,7 @@ type Below[B backend.Buffer] struct {
 	own     []tier.Tier         // those that Open opened
 	chosen  *chosen             // the disk, if a variable set it and nothing else outlives the process
 	answers []*answer           // of each
+	log     *slog.Logger
 }
 
 // Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock, and log never waits (journal.Async). One that cannot be opened is an error if the
@@ -120,6 +122,7 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 		b.Infos, b.answers = append(b.Infos, info), append(b.answers, &answer{})
 		b.Outlive = b.Outlive || info.Outlives
 	}
+	b.log = log
 	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own), log)
 	return b, err
 }
@@ -171,7 +174,9 @@ func (b *Below[B]) Close() (err error) {
 	if o := b.Offload; o != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseWait)
 		defer cancel()
-		_ = o.Flush(ctx) // a tier that hangs does not hang the program
+		if late := o.Flush(ctx); late != nil { // a tier that hangs does not hang the program
+			b.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a pool was closed before its tiers had all that was written", journal.Cause(late))
+		}
 		err = o.Close()
 	}
 	return errors.Join(err, closeAll(b.own))

@@ -7,6 +7,7 @@ package collector
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +31,7 @@ func New[T any](table []metrics.Metric[T], read func() (T, error)) *Collector[T]
 		if m.Type == metrics.CounterType {
 			name += "_total"
 		}
-		c.descs = append(c.descs, prometheus.NewDesc(name, m.Help, m.Labels, nil))
+		c.descs = append(c.descs, prometheus.NewDesc(name, strings.ToValidUTF8(m.Help, "\uFFFD"), m.Labels, nil))
 	}
 	return c
 }
@@ -56,17 +57,21 @@ func (c *Collector[T]) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// constant is a sample as a metric.
+// constant is a sample as a metric, with the label values that metrics.Write has: the client refuses others, and the whole scrape with them.
 func constant(desc *prometheus.Desc, t metrics.Type, s metrics.Sample) prometheus.Metric {
+	labels := make([]string, len(s.Labels))
+	for i, l := range s.Labels {
+		labels[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
 	made, err := func() (prometheus.Metric, error) {
 		switch t {
 		case metrics.GaugeType:
-			return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, s.Labels...)
+			return prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.Value, labels...)
 		case metrics.CounterType:
-			return prometheus.NewConstMetric(desc, prometheus.CounterValue, s.Value, s.Labels...)
+			return prometheus.NewConstMetric(desc, prometheus.CounterValue, s.Value, labels...)
 		case metrics.HistogramType:
 			if d := s.Distribution; d != nil && len(d.Counts) == len(d.Bounds)+1 {
-				return prometheus.NewConstHistogram(desc, d.Count(), d.Sum, cumulative(*d), s.Labels...)
+				return prometheus.NewConstHistogram(desc, d.Count(), d.Sum, cumulative(*d), labels...)
 			}
 			return nil, fmt.Errorf("a histogram without a bucket for each bound, and one above")
 		}

@@ -24,7 +24,7 @@ func below() (kvcache.Stats, error) {
 	s := kvcache.Stats{Blocks: 8, Free: 3, Cached: 3, Held: 2, BlockTokens: 16, BytesHeld: 1 << 50}
 	s.Prefix.TokensQueried, s.Prefix.TokensHit, s.Prefix.Misses[1] = 1_000_003, 977, 3
 	s.Groups = []kvcache.GroupStats{{Kind: group.Window, Logical: 5}}
-	s.Tiers = []kvcache.TierStats{{Info: tier.Info{Name: "memory", Medium: tier.Memory}}, {Info: tier.Info{Name: "a \"store\",\n \\ far", Medium: tier.Network}}}
+	s.Tiers = []kvcache.TierStats{{Info: tier.Info{Name: "memory", Medium: tier.Memory}}, {Info: tier.Info{Name: "a \"store\",\n \\ far\xff\r\x00", Medium: tier.Network}}}
 	s.Tiers[1].Moves.Took = 1_234_567_891
 	return s, nil
 }

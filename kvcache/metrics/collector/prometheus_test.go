@@ -123,7 +123,7 @@ func TestPrometheusScrapes(t *testing.T) {
 	}
 	for q, v := range map[string]float64{
 		`vllm:kv_cache_usage_perc * 16`:                                         float64(stats.Held),
-		`vllm:prefix_cache_hits_total / vllm:prefix_cache_queries_total`:        float64(stats.Prefix.TokensHit) / float64(stats.Prefix.TokensQueried),
+		`vllm:prefix_cache_hits_total / vllm:prefix_cache_queries_total`:        float64(stats.Prefix.TokensHit) / float64(stats.Prefix.TokensQueried+stats.Prefix.Lookups),
 		`sum(ferrumkv:blocks)`:                                                  16,
 		`ferrumkv:tier_blocks * on(tier) group_left(medium) ferrumkv:tier_info`: float64(stats.Tiers[0].Stats.Blocks),
 	} {

@@ -34,6 +34,7 @@ type Tier struct {
 	wear    bucket
 	reads   breaker
 	writes  breaker
+	cramped bool      // growing failed, and has not succeeded since
 	growAt  time.Time // before that, growing is not tried again
 	uncut   bool      // the files are longer than the slots, or may be after a crash
 	dirty   int64     // bytes written and not synced

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
-// note logs what a disk did or met, at level Info or above: it may be called with locks held (journal.Async). Nothing in it names a block.
+// note logs what a disk did or met. It may be called with locks held (journal.Async). Nothing in it names a block.
 func (t *Tier) note(level slog.Level, message string, about ...slog.Attr) {
 	t.log.LogAttrs(context.Background(), level, message, append([]slog.Attr{slog.String("tier", name)}, about...)...)
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
 // How long growing is not tried again after it could not be.
@@ -48,11 +50,20 @@ func (t *Tier) grow() {
 	switch {
 	case err == nil && slots > 0:
 		t.index.grow(n + int(slots))
+		if t.cramped {
+			t.cramped = false
+			t.note(slog.LevelInfo, "kvcache: a disk grows again", slog.Int64("bytes", t.index.bytes), slog.Int64("capacity", int64(t.limit)*t.codec.payload))
+		}
 		return
 	case err != nil && !errors.Is(err, errNoSpace):
 		t.stats.Failures++
 	}
 	t.growAt = t.o.now().Add(later)
+	if !t.cramped {
+		t.cramped = true
+		t.note(slog.LevelWarn, "kvcache: a disk cannot grow to its capacity: its file system has no room above the floor, or refuses", slog.Int64("bytes", t.index.bytes),
+			slog.Int64("capacity", int64(t.limit)*t.codec.payload), slog.Int64("free", space), slog.Int64("floor", t.o.Floor), journal.Cause(err))
+	}
 }
 
 // keepFloor cuts the files off as far as it takes to leave the floor free, which others may have taken.

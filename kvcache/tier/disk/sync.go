@@ -92,13 +92,20 @@ func (t *Tier) syncTable() error {
 func (t *Tier) tried(b *breaker, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	calls := slog.String("calls", "writes")
+	if b == &t.reads {
+		calls = slog.String("calls", "reads")
+	}
 	if err != nil {
 		if b.failed(t.o.now()); b.fails == patience {
-			t.note(slog.LevelWarn, "kvcache: reads or writes of a disk failed several times in a row; further ones are delayed", journal.Cause(err))
+			t.note(slog.LevelWarn, "kvcache: reads or writes of a disk failed several times in a row; further ones are delayed", calls, journal.Cause(err))
 		}
-	} else {
-		b.worked()
+		return
 	}
+	if b.fails >= patience {
+		t.note(slog.LevelInfo, "kvcache: reads or writes of a disk work again", calls)
+	}
+	b.worked()
 }
 
 // wrote counts bytes that are not synced, and syncs them when they are many: at half of what may be lost another goroutine

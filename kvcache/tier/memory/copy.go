@@ -147,7 +147,7 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 	return nil
 }
 
-// changed is what is logged where bytes are not what they were, which is at level Error: the lock may be held (journal.Async).
+// changed is what is logged where bytes are not what they were. The lock may be held (journal.Async).
 func (t *Tier) changed() []slog.Attr {
 	return []slog.Attr{slog.String("tier", t.info.Name), slog.Int64("payloads", t.stats.Corrupt)}
 }
