@@ -145,23 +145,19 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 			if over {
 				r.answer.cancel(context.Cause(ctx))
 			}
-			if r.answer.ctx.Err() != nil && r.state != ended && r.state != opening { // whose wait ends by itself
+			if r.answer.ctx.Err() != nil && r.state != opening { // whose wait ends by itself
 				s.end(r, Cancelled, context.Cause(r.answer.ctx))
 			}
-		}
-		if s.collect(over) && len(s.queue) == 0 {
-			s.working.Wait()
-			if over {
-				return context.Cause(ctx)
-			}
-			return nil
 		}
 		before := s.ends
 		if !over {
 			s.admit()
 		}
+		if last := s.collect(over); last && len(s.queue) == 0 { // and others see how requests stand during the step
+			s.working.Wait()
+			return context.Cause(ctx) // nil, unless it ends now
+		}
 		if over || !s.advance() && s.ends == before {
-			s.collect(over)
 			<-s.wake
 		}
 	}
