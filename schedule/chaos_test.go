@@ -26,47 +26,22 @@ func TestChaos(t *testing.T) {
 			dev := backendtest.NewFaulty[buffer](openCPU(rt))
 			h := newHistory(rt, dev, cfg, o)
 			h.patience = 24 * time.Hour
-			closed := false
 			var hogs []*kvcache.Sequence[buffer]
-			kind := rapid.IntRange(0, 4).Draw(rt, "kind")
-			fault := func() {
-				switch kind {
-				case 0:
-					if !closed {
-						closed = true
-						_ = h.pool.Close()
-					}
-				case 1:
-					dev.SetFault(func(backendtest.Call) error { return backend.ErrLost })
-				case 2:
-					seq, _, err := h.pool.Open([]uint32{1}, kvcache.OpenOptions{})
-					if err == nil {
+			faults := []func(){
+				func() { _ = h.pool.Close() },
+				func() { _ = h.batch.Close() },
+				func() { _ = h.pool.Clear(true) },
+				func() { dev.SetFault(func(backendtest.Call) error { return backend.ErrLost }) },
+				func() {
+					if seq, _, err := h.pool.Open([]uint32{1}, kvcache.OpenOptions{}); err == nil {
 						_ = h.pool.Reserve(kvcache.Reservation[buffer]{Seq: seq, Tokens: 60})
 						hogs = append(hogs, seq)
 					}
-				case 3:
-					_ = h.batch.Close()
-				case 4:
-					_ = h.pool.Clear(true)
-				}
+				},
 			}
 			h.model.forward = func(*Step[buffer]) error { time.Sleep(time.Millisecond); return nil }
-			h.schedule(rt, true, fault)
-			step := h.model.forward
-			h.model.forward = func(s *Step[buffer]) error {
-				h.fair(s)
-				h.play(false)
-				return step(s)
-			}
-			go func() {
-				for h.play(true) {
-					for _, g := range h.answers {
-						<-g.Done()
-					}
-				}
-				h.s.Drain()
-			}()
-			h.run(context.Background())
+			h.schedule(rt, true, rapid.SampledFrom(faults).Draw(rt, "fault"))
+			h.live(context.Background())
 			dev.SetFault(nil)
 			for _, g := range h.answers {
 				g.most = 0
@@ -75,9 +50,7 @@ func TestChaos(t *testing.T) {
 			for _, seq := range hogs {
 				_ = seq.Release()
 			}
-			if !closed {
-				_ = h.pool.Close()
-			}
+			_ = h.pool.Close()
 			time.Sleep(time.Minute)
 			_ = h.stream.Close()
 			if m != nil {
