@@ -37,8 +37,6 @@ func Metrics() []metrics.Metric[Stats] {
 		row(counter, "vllm:generation_tokens", "tokens", "Tokens of answers.", number(func(s *Stats) float64 { return float64(s.Generated) })),
 		row(histogram, "vllm:iteration_tokens_total", "tokens", "Tokens of a step.", spread(func(s *Stats) *metrics.Distribution { return &s.StepTokens })),
 		row(histogram, "vllm:request_queue_time_seconds", "seconds", "From arrival to the first step.", spread(func(s *Stats) *metrics.Distribution { return &s.Queued })),
-		row(histogram, "vllm:request_prefill_time_seconds", "seconds", "From the first step to the first token.", spread(func(s *Stats) *metrics.Distribution { return &s.Prefill })),
-		row(histogram, "vllm:request_decode_time_seconds", "seconds", "From the first token to the last one.", spread(func(s *Stats) *metrics.Distribution { return &s.Decode })),
 		row(histogram, "vllm:time_to_first_token_seconds", "seconds", "From arrival to the first token.", spread(func(s *Stats) *metrics.Distribution { return &s.FirstToken })),
 		row(histogram, "vllm:inter_token_latency_seconds", "seconds", "From one token of an answer to the next.", spread(func(s *Stats) *metrics.Distribution { return &s.BetweenTokens })),
 		row(histogram, "vllm:e2e_request_latency_seconds", "seconds", "From arrival to the end.", spread(func(s *Stats) *metrics.Distribution { return &s.Whole })),

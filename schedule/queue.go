@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -16,11 +15,11 @@ import (
 type state uint8
 
 const (
-	waiting          state = iota // for its turn
-	opening                       // in a goroutine, which waits for tiers
-	waitingForBlocks              // it has a sequence, or an error
+	waiting   state = iota // for its turn
+	suspended              // for blocks: it gave way
+	opened                 // for blocks: it has a sequence, or an error
+	opening                // in a goroutine, which waits for tiers
 	running
-	suspended
 	ended
 )
 
@@ -47,38 +46,32 @@ func (r *request[B]) pending() int { return len(r.text) - r.seq.Len() }
 
 // computes reports whether the request is about to have n tokens in the cache.
 func (r *request[B]) computes(n int) bool {
-	switch r.state {
-	case opening:
-		return true
-	case waitingForBlocks, running:
-		return r.seq != nil && r.seq.Len() < n
-	}
-	return false
+	return r.state == opening || r.state != suspended && r.seq != nil && r.seq.Len() < n
 }
 
-// admit has requests begin, in order, as long as there is room. One that does not fit has those after it wait.
+// admit has requests run, in order, as long as there is room. One that does not fit has those after it wait.
 func (s *Scheduler[B]) admit() {
 	active := 0
 	for _, r := range s.queue {
-		if r.state == suspended && !s.enter(r, r.seq.Resume) {
-			return
-		}
-		if r.state != waiting && r.state != ended {
+		if r.seq != nil || r.state == opening {
 			active++
 		}
 	}
 	for _, r := range s.queue {
+		if r.state >= opening {
+			continue
+		}
+		if r.tried == s.ends && s.others(r) { // others have given back nothing since
+			return
+		}
 		if r.state == waiting {
-			if active >= s.opt.MaxRunning || s.waits(r) {
-				return
-			}
-			if s.held(r) {
+			if active >= s.opt.MaxRunning || s.held(r) {
 				continue
 			}
 			active++
 			s.open(r)
 		}
-		if r.state == waitingForBlocks && !s.reserve(r) {
+		if r.state != opening && !s.enter(r) {
 			return
 		}
 	}
@@ -127,7 +120,7 @@ func common[B backend.Buffer](a, b *request[B]) int {
 
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
-	if r.tried, r.state = 0, waitingForBlocks; !s.tiers {
+	if r.tried, r.state = 0, opened; !s.tiers {
 		s.openNow(r)
 		return
 	}
@@ -137,7 +130,7 @@ func (s *Scheduler[B]) open(r *request[B]) {
 		s.mu.Lock()
 		s.opened = append(s.opened, r)
 		s.mu.Unlock()
-		s.poke()
+		s.wake.send()
 	})
 }
 
@@ -153,27 +146,10 @@ func (s *Scheduler[B]) openNow(r *request[B]) {
 	}
 }
 
-// reserve has a request run if there are blocks for its prompt and, beside others, for the first tokens after it.
-func (s *Scheduler[B]) reserve(r *request[B]) bool {
-	return s.enter(r, func() error {
-		if r.failed != nil {
-			return r.failed
-		}
-		tokens := len(r.text)
-		if s.others(r) { // without room to grow it would soon be suspended
-			tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
-		}
-		return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
-	})
-}
-
-// enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until others
-// have given some back; where no other has any it fails.
-func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
-	if s.waits(r) {
-		return false
-	}
-	err := take()
+// enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until
+// others have given some back; where no other has any it fails.
+func (s *Scheduler[B]) enter(r *request[B]) bool {
+	err := s.take(r)
 	for errors.Is(err, kvcache.ErrOutOfBlocks{}) {
 		r.tried = s.ends
 		if s.others(r) {
@@ -182,12 +158,13 @@ func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
 		if !s.giveUpOne(r) {
 			break
 		}
-		err = take()
+		err = s.take(r)
 	}
 	switch {
 	case err == nil:
 		r.state = running
 	case errors.As(err, new(kvcache.ErrDamaged)):
+		s.ends++ // its turn may be now
 		s.giveUp(r)
 	default:
 		s.end(r, Failed, err)
@@ -195,8 +172,20 @@ func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
 	return true
 }
 
-// waits reports whether a request that found too few blocks waits until others have given some back.
-func (s *Scheduler[B]) waits(r *request[B]) bool { return r.tried == s.ends && s.others(r) }
+// take takes the blocks of a suspended request, or those of a prompt and, beside others, of the first tokens after it.
+func (s *Scheduler[B]) take(r *request[B]) error {
+	switch tokens := len(r.text); {
+	case r.state == suspended:
+		return r.seq.Resume()
+	case r.failed != nil:
+		return r.failed
+	case s.others(r): // without room to grow it would soon be suspended
+		tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
+		fallthrough
+	default:
+		return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
+	}
+}
 
 // others reports whether another request has blocks that it will give back.
 func (s *Scheduler[B]) others(than *request[B]) bool {
@@ -208,29 +197,25 @@ func (s *Scheduler[B]) makeRoom() bool {
 	if s.giveUpOne(nil) {
 		return true
 	}
-	var first, last *request[B] // that run
-	for _, r := range s.queue {
-		if r.state == running {
-			first, last = cmp.Or(first, r), r
+	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
+	for _, r := range slices.Backward(s.queue[first+1:]) {
+		if r.state != running {
+			continue
 		}
+		r.report.Suspended++
+		s.count(func(st *Stats) { st.Preempted++ })
+		if r.state, r.tried = suspended, s.ends; r.seq.Suspend() != nil { // such as for lack of host memory
+			s.giveUp(r)
+		}
+		return true
 	}
-	if first == last {
-		return false
-	}
-	last.report.Suspended++
-	s.count(func(st *Stats) { st.Preempted++ })
-	if last.seq.Suspend() == nil {
-		last.state, last.tried = suspended, s.ends
-	} else { // such as for lack of host memory
-		s.giveUp(last)
-	}
-	return true
+	return false
 }
 
 // giveUpOne has the last of those that wait for blocks give up the ones that it found.
 func (s *Scheduler[B]) giveUpOne(but *request[B]) bool {
 	for _, r := range slices.Backward(s.queue) {
-		if r != but && r.state == waitingForBlocks && r.seq != nil {
+		if r != but && r.state == opened && r.seq != nil {
 			s.giveUp(r)
 			return true
 		}

@@ -71,7 +71,7 @@ type Report struct {
 type Answer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	more   chan struct{} // there is something to read
+	more   signal // there is something to read
 	done   chan struct{}
 
 	mu     sync.Mutex
@@ -129,10 +129,7 @@ func (a *Answer) push(tokens []uint32) {
 	a.mu.Lock()
 	a.tokens, a.report.Tokens = tokens, len(tokens)
 	a.mu.Unlock()
-	select {
-	case a.more <- struct{}{}:
-	default:
-	}
+	a.more.send()
 }
 
 // end ends the answer.
@@ -142,4 +139,14 @@ func (a *Answer) end(r Report) {
 	a.mu.Unlock()
 	a.cancel(nil)
 	close(a.done)
+}
+
+// signal wakes a goroutine that waits for it, or will.
+type signal chan struct{}
+
+func (c signal) send() {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -32,7 +33,7 @@ type Scheduler[B backend.Buffer] struct {
 	tiers    bool           // it has some
 	measures measures
 
-	wake    chan struct{}  // there is something for Run
+	wake    signal         // there is something for Run
 	working sync.WaitGroup // goroutines that wait for tiers
 
 	mu      sync.Mutex
@@ -42,8 +43,9 @@ type Scheduler[B backend.Buffer] struct {
 	stats   Stats
 
 	// Run's own:
-	ctx   context.Context // nil: it was not called
-	queue []*request[B]   // in order of arrival
+	begun atomic.Bool
+	ctx   context.Context
+	queue []*request[B] // in order of arrival
 	step  Step[B]
 	ends  int // requests that ended, and one
 }
@@ -64,7 +66,7 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 	}
 	return &Scheduler[B]{
 		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0, measures: newMeasures(),
-		wake: make(chan struct{}, 1), step: Step[B]{Batch: batch}, ends: 1,
+		wake: make(signal, 1), step: Step[B]{Batch: batch}, ends: 1,
 	}, nil
 }
 
@@ -100,11 +102,11 @@ func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 	}
 	text := append(make([]uint32, 0, len(r.Prompt)+min(cmp.Or(r.MaxTokens, 256), 1024)), r.Prompt...) // most need no more
 	r.Prompt = text[:len(text):len(text)]
-	a := &Answer{more: make(chan struct{}, 1), done: make(chan struct{})}
+	a := &Answer{more: make(signal, 1), done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	context.AfterFunc(a.ctx, s.poke)
+	context.AfterFunc(a.ctx, s.wake.send)
 	s.inbox = append(s.inbox, &request[B]{Request: r, answer: a, text: text, arrived: time.Now()})
-	s.poke()
+	s.wake.send()
 	return a, nil
 }
 
@@ -113,31 +115,18 @@ func (s *Scheduler[B]) Drain() {
 	s.mu.Lock()
 	s.refuses = true
 	s.mu.Unlock()
-	s.poke()
-}
-
-// poke has Run look for what is new.
-func (s *Scheduler[B]) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.send()
 }
 
 // Run computes until Drain, and then returns nil once all requests are answered. When ctx ends it cancels them and returns the cause.
 // Errors of the device are those of requests: Run goes on. A pool or batch that is closed meanwhile fails all requests with
 // kvcache.ErrClosed.
 func (s *Scheduler[B]) Run(ctx context.Context) error {
-	s.mu.Lock()
-	again := s.ctx != nil
-	if !again {
-		s.ctx = ctx
-	}
-	s.mu.Unlock()
-	if again {
+	if !s.begun.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	defer context.AfterFunc(ctx, s.poke)()
+	s.ctx = ctx
+	defer context.AfterFunc(ctx, s.wake.send)()
 	for {
 		over := ctx.Err() != nil
 		s.collect(over)
@@ -169,10 +158,18 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 	defer s.mu.Unlock()
 	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
 	for _, r := range s.opened {
-		r.state = waitingForBlocks
+		r.state = opened
 	}
 	s.inbox, s.opened = nil, nil
-	s.survey()
+	var in [ended + 1]int
+	s.stats.Held = 0
+	for _, r := range s.queue {
+		if in[r.state]++; r.state == waiting && r.behind != nil {
+			s.stats.Held++
+		}
+	}
+	s.stats.Running, s.stats.Suspended, s.stats.Loading = in[running], in[suspended], in[opening]
+	s.stats.Waiting = in[waiting] + in[opening] + in[opened]
 	s.refuses = s.refuses || over
 	return s.refuses
 }
@@ -182,9 +179,6 @@ func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 	_ = r.seq.Release() // its blocks come back in any case, and what is wrong with the device the next step finds
 	r.seq, r.state, s.ends = nil, ended, s.ends+1
 	r.report.Reason, r.report.Err, r.report.Tokens = reason, err, r.generated()
-	if r.generated() > 0 {
-		r.report.Decode = r.latest.Sub(r.first)
-	}
 	if s.opt.Flush == 0 || !s.tiers || err != nil {
 		s.ended(r)
 		return

@@ -9,24 +9,20 @@ import (
 
 // advance computes a step, and reports whether there was something to compute.
 func (s *Scheduler[B]) advance() bool {
-	for {
-		if s.gather(); len(s.step.Parts) == 0 {
-			return false
-		}
-		err := s.step.Batch.Plan(s.stream)
-		if err == nil {
-			break
-		}
+	if s.gather(); len(s.step.Parts) == 0 {
+		return false
+	}
+	if err := s.step.Batch.Plan(s.stream); err != nil {
 		full := errors.Is(err, kvcache.ErrOutOfBlocks{})
 		err = errors.Join(err, s.step.Batch.Reset())
 		switch {
 		case full && s.makeRoom():
+			return s.advance()
 		case full && s.others(s.step.Parts[0].of): // tiers fill blocks for one that comes later
 			return false
-		default:
-			s.fail(err)
-			return true
 		}
+		s.fail(err)
+		return true
 	}
 	begin := time.Now()
 	for _, p := range s.step.Parts {
