@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -30,7 +31,8 @@ type request[B backend.Buffer] struct {
 	state  state
 	text   []uint32 // the prompt, and what followed
 	seq    *kvcache.Sequence[B]
-	failed error       // of opening it
+	open   atomic.Bool // opening is done
+	failed error       // of that
 	tried  int         // the Scheduler's ends when there were too few blocks for it
 	behind *request[B] // computes what this one begins with; nil: it does not wait for another
 	shared int         // tokens of that
@@ -53,7 +55,7 @@ func (r *request[B]) computes(n int) bool {
 func (s *Scheduler[B]) admit() {
 	active := 0
 	for _, r := range s.queue {
-		if r.seq != nil || r.state == opening {
+		if r.state == opening || r.seq != nil {
 			active++
 		}
 	}
@@ -86,10 +88,7 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 	if s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
 		return false
 	}
-	for _, o := range s.queue {
-		if o == r {
-			break
-		}
+	for _, o := range s.queue[:slices.Index(s.queue, r)] {
 		if !o.computes(len(r.text)) || o.Open.NoPublish || !o.Open.Scope.Equal(r.Open.Scope) {
 			continue
 		}
@@ -120,30 +119,25 @@ func common[B backend.Buffer](a, b *request[B]) int {
 
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
-	if r.tried, r.state = 0, opened; !s.tiers {
-		s.openNow(r)
+	open := func() {
+		seq, match, err := s.pool.Open(r.text, r.Open)
+		if err == nil && match.Loading > 0 {
+			why := match.MissReason
+			match, err = seq.Wait(r.answer.ctx)
+			match.MissReason = why
+		}
+		if r.seq, r.failed = seq, err; r.begun.IsZero() {
+			r.report.Match = match
+		}
+		r.open.Store(true)
+		s.wake.send()
+	}
+	if r.tried, r.state = 0, opening; s.tiers {
+		s.working.Go(open)
 		return
 	}
-	r.state = opening
-	s.working.Go(func() {
-		s.openNow(r)
-		s.mu.Lock()
-		s.opened = append(s.opened, r)
-		s.mu.Unlock()
-		s.wake.send()
-	})
-}
-
-func (s *Scheduler[B]) openNow(r *request[B]) {
-	seq, match, err := s.pool.Open(r.text, r.Open)
-	if err == nil && match.Loading > 0 {
-		why := match.MissReason
-		match, err = seq.Wait(r.answer.ctx)
-		match.MissReason = why
-	}
-	if r.seq, r.failed = seq, err; r.begun.IsZero() {
-		r.report.Match = match
-	}
+	open()
+	r.state = opened
 }
 
 // enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until
@@ -151,11 +145,10 @@ func (s *Scheduler[B]) openNow(r *request[B]) {
 func (s *Scheduler[B]) enter(r *request[B]) bool {
 	err := s.take(r)
 	for errors.Is(err, kvcache.ErrOutOfBlocks{}) {
-		r.tried = s.ends
-		if s.others(r) {
+		if r.tried = s.ends; s.others(r) {
 			return false
 		}
-		if !s.giveUpOne(r) {
+		if !s.makeRoom(r) {
 			break
 		}
 		err = s.take(r)
@@ -174,17 +167,17 @@ func (s *Scheduler[B]) enter(r *request[B]) bool {
 
 // take takes the blocks of a suspended request, or those of a prompt and, beside others, of the first tokens after it.
 func (s *Scheduler[B]) take(r *request[B]) error {
-	switch tokens := len(r.text); {
+	switch {
 	case r.state == suspended:
 		return r.seq.Resume()
 	case r.failed != nil:
 		return r.failed
-	case s.others(r): // without room to grow it would soon be suspended
-		tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
-		fallthrough
-	default:
-		return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
 	}
+	tokens := len(r.text)
+	if s.others(r) { // without room to grow it would soon be suspended
+		tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
+	}
+	return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
 }
 
 // others reports whether another request has blocks that it will give back.
@@ -192,10 +185,13 @@ func (s *Scheduler[B]) others(than *request[B]) bool {
 	return slices.ContainsFunc(s.queue, func(r *request[B]) bool { return r != than && (r.state == running || r.state == opening) })
 }
 
-// makeRoom takes the blocks of the request that came last, and reports whether there was another one.
-func (s *Scheduler[B]) makeRoom() bool {
-	if s.giveUpOne(nil) {
-		return true
+// makeRoom takes the blocks of the request that came last, of those that wait for more if one has any, and reports whether there was one.
+func (s *Scheduler[B]) makeRoom(but *request[B]) bool {
+	for _, r := range slices.Backward(s.queue) {
+		if r != but && r.state == opened && r.seq != nil {
+			s.giveUp(r)
+			return true
+		}
 	}
 	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
 	for _, r := range slices.Backward(s.queue[first+1:]) {
@@ -208,17 +204,6 @@ func (s *Scheduler[B]) makeRoom() bool {
 			s.giveUp(r)
 		}
 		return true
-	}
-	return false
-}
-
-// giveUpOne has the last of those that wait for blocks give up the ones that it found.
-func (s *Scheduler[B]) giveUpOne(but *request[B]) bool {
-	for _, r := range slices.Backward(s.queue) {
-		if r != but && r.state == opened && r.seq != nil {
-			s.giveUp(r)
-			return true
-		}
 	}
 	return false
 }

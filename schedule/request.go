@@ -13,12 +13,10 @@ import (
 
 // Request is a prompt to continue. What its slices point to must not change before it ends.
 type Request struct {
-	Prompt    []uint32 // at least one token; Submit copies it
-	MaxTokens int      // most new tokens; 0: until the model ends the text, or the sequence has the pool's Memory.Capacity
-	// Open is how the prompt's sequence is opened: its salt, adapter, images and retention.
-	Open kvcache.OpenOptions
-	// State is the model's own, such as the sampler of this request.
-	State any
+	Prompt    []uint32            // at least one token; Submit copies it
+	MaxTokens int                 // most new tokens; 0: until the model ends the text, or the sequence has the pool's Memory.Capacity
+	Open      kvcache.OpenOptions // salt, adapter, images and retention
+	State     any                 // the model's own, such as a sampler
 }
 
 // ErrQueueFull is a Submit while Options.MaxWaiting requests wait: try again later.
@@ -124,21 +122,15 @@ func (a *Answer) Report() Report {
 	return a.report
 }
 
-// push shows all tokens so far.
-func (a *Answer) push(tokens []uint32) {
+// show has the caller see the tokens so far and, once there is a reason, the end.
+func (a *Answer) show(tokens []uint32, r Report) {
 	a.mu.Lock()
-	a.tokens, a.report.Tokens = tokens, len(tokens)
+	a.tokens, a.report = tokens, r
 	a.mu.Unlock()
-	a.more.send()
-}
-
-// end ends the answer.
-func (a *Answer) end(r Report) {
-	a.mu.Lock()
-	a.report = r
-	a.mu.Unlock()
-	a.cancel(nil)
-	close(a.done)
+	if a.more.send(); r.Reason != Unended {
+		a.cancel(nil)
+		close(a.done)
+	}
 }
 
 // signal wakes a goroutine that waits for it, or will.

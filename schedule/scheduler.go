@@ -18,8 +18,7 @@ type Options struct {
 	StepTokens int // most tokens of a step, at least MaxRunning; 0: 256, or MaxRunning where that is more
 	MaxRunning int // most requests with a sequence; 0: the pool's Memory.MaxSeqs
 	MaxWaiting int // most requests that wait for one; 0: 1024
-	// Flush is how long the end of an answer waits at most until the tiers have what it computed, so that another process finds it; 0:
-	// it does not wait.
+	// Flush is how long the end of an answer waits at most until tiers have what it computed, so that another process finds it.
 	Flush time.Duration
 }
 
@@ -38,7 +37,6 @@ type Scheduler[B backend.Buffer] struct {
 
 	mu      sync.Mutex
 	inbox   []*request[B] // submitted, not in the queue yet
-	opened  []*request[B] // that opening is done with
 	refuses bool          // Submit does
 	stats   Stats
 
@@ -157,13 +155,13 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
-	for _, r := range s.opened {
-		r.state = opened
-	}
-	s.inbox, s.opened = nil, nil
+	s.inbox = nil
 	var in [ended + 1]int
 	s.stats.Held = 0
 	for _, r := range s.queue {
+		if r.state == opening && r.open.CompareAndSwap(true, false) {
+			r.state = opened
+		}
 		if in[r.state]++; r.state == waiting && r.behind != nil {
 			s.stats.Held++
 		}
@@ -178,17 +176,24 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 func (s *Scheduler[B]) end(r *request[B], reason Reason, err error) {
 	_ = r.seq.Release() // its blocks come back in any case, and what is wrong with the device the next step finds
 	r.seq, r.state, s.ends = nil, ended, s.ends+1
-	r.report.Reason, r.report.Err, r.report.Tokens = reason, err, r.generated()
-	if s.opt.Flush == 0 || !s.tiers || err != nil {
-		s.ended(r)
-		return
+	r.report.Reason, r.report.Err = reason, err
+	flush := s.opt.Flush > 0 && s.tiers && err == nil
+	finish := func() {
+		if flush {
+			ctx, cancel := context.WithTimeout(s.ctx, s.opt.Flush)
+			defer cancel()
+			begin := time.Now()
+			_ = s.pool.Flush(ctx) // a tier that is slow costs what the next process finds
+			r.report.Flushed = time.Since(begin)
+			s.measures.flushed.Observe(r.report.Flushed.Seconds())
+		}
+		s.measures.whole.Observe(time.Since(r.arrived).Seconds())
+		s.count(func(st *Stats) { st.Ended[reason]++ })
+		r.answer.show(r.text[len(r.Prompt):], r.report)
 	}
-	s.working.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, s.opt.Flush)
-		defer cancel()
-		begin := time.Now()
-		_ = s.pool.Flush(ctx) // a tier that is slow costs what the next process finds
-		r.report.Flushed = time.Since(begin)
-		s.ended(r)
-	})
+	if flush {
+		s.working.Go(finish)
+	} else {
+		finish()
+	}
 }

@@ -1,10 +1,6 @@
 package schedule
 
-import (
-	"time"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
-)
+import "github.com/ferrumkv/ferrumkv/kvcache/metrics"
 
 // Stats are the numbers of a scheduler: those of requests that have a state now, and what only grows.
 type Stats struct {
@@ -36,11 +32,10 @@ type measures struct {
 }
 
 func newMeasures() measures {
-	seconds := func() *metrics.Histogram {
+	s := func() *metrics.Histogram {
 		return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 	}
-	return measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384),
-		seconds(), seconds(), seconds(), seconds(), seconds()}
+	return measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), s(), s(), s(), s(), s()}
 }
 
 // Stats returns the scheduler's numbers.
@@ -59,33 +54,4 @@ func (s *Scheduler[B]) count(change func(*Stats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.stats)
-}
-
-// followed counts a token of an answer.
-func (s *Scheduler[B]) followed(r *request[B], now time.Time) {
-	first := r.generated() == 1
-	if first {
-		r.first, r.report.Prefill = now, now.Sub(r.begun)
-		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
-		s.measures.queued.Observe(r.report.Queued.Seconds())
-	} else {
-		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
-	}
-	r.latest, r.report.Decode = now, now.Sub(r.first)
-	s.count(func(st *Stats) {
-		if st.Generated++; first {
-			st.Prompt += int64(len(r.Prompt))
-			st.Cached += int64(r.report.Match.Cached)
-		}
-	})
-}
-
-// ended counts a request that has ended, and tells its caller.
-func (s *Scheduler[B]) ended(r *request[B]) {
-	s.measures.whole.Observe(time.Since(r.arrived).Seconds())
-	if r.report.Flushed > 0 {
-		s.measures.flushed.Observe(r.report.Flushed.Seconds())
-	}
-	s.count(func(st *Stats) { st.Ended[r.report.Reason]++ })
-	r.answer.end(r.report)
 }

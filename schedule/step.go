@@ -12,31 +12,22 @@ func (s *Scheduler[B]) advance() bool {
 	if s.gather(); len(s.step.Parts) == 0 {
 		return false
 	}
-	if err := s.step.Batch.Plan(s.stream); err != nil {
-		full := errors.Is(err, kvcache.ErrOutOfBlocks{})
+	err := s.step.Batch.Plan(s.stream)
+	full := errors.Is(err, kvcache.ErrOutOfBlocks{})
+	if err == nil {
+		err = s.compute()
+	}
+	if err != nil {
 		err = errors.Join(err, s.step.Batch.Reset())
 		switch {
-		case full && s.makeRoom():
+		case full && s.makeRoom(nil):
 			return s.advance()
 		case full && s.others(s.step.Parts[0].of): // tiers fill blocks for one that comes later
 			return false
 		}
-		s.fail(err)
-		return true
-	}
-	begin := time.Now()
-	for _, p := range s.step.Parts {
-		if r := p.of; r.begun.IsZero() {
-			r.begun, r.report.Queued = begin, begin.Sub(r.arrived)
+		for _, p := range s.step.Parts {
+			s.end(p.of, Failed, err)
 		}
-	}
-	err := s.model.Forward(&s.step)
-	if err == nil {
-		s.computed(time.Since(begin))
-		err = s.step.Batch.Commit()
-	}
-	if err != nil {
-		s.fail(errors.Join(err, s.step.Batch.Reset()))
 		return true
 	}
 	for i, p := range s.step.Parts {
@@ -73,19 +64,19 @@ func (s *Scheduler[B]) gather() {
 	}
 }
 
-// fail ends all requests of the step.
-func (s *Scheduler[B]) fail(err error) {
-	for _, p := range s.step.Parts {
-		s.end(p.of, Failed, err)
-	}
-}
-
-// computed counts a step that is not committed yet, and tells the pool how long its prompts took.
-func (s *Scheduler[B]) computed(took time.Duration) {
-	tokens, prompts := 0, 0
+// compute computes a planned step, and tells the pool how long its prompts took.
+func (s *Scheduler[B]) compute() error {
+	begin, tokens, prompts := time.Now(), 0, 0
 	for _, p := range s.step.Parts {
 		tokens += len(p.Tokens)
+		if r := p.of; r.begun.IsZero() {
+			r.begun, r.report.Queued = begin, begin.Sub(r.arrived)
+		}
 	}
+	if err := s.model.Forward(&s.step); err != nil {
+		return err
+	}
+	took := time.Since(begin)
 	for _, p := range s.step.Parts {
 		if n := len(p.Tokens); p.of.generated() == 0 {
 			s.pool.Prefilled(p.Seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
@@ -94,6 +85,7 @@ func (s *Scheduler[B]) computed(took time.Duration) {
 	}
 	s.measures.stepTokens.Observe(float64(tokens))
 	s.count(func(st *Stats) { st.Computed += int64(prompts) })
+	return s.step.Batch.Commit()
 }
 
 // follow adds the token that follows a request's last one.
@@ -104,8 +96,20 @@ func (s *Scheduler[B]) follow(i int, r *request[B]) {
 		return
 	}
 	r.text = append(r.text, token)
-	s.followed(r, time.Now())
-	r.answer.push(r.text[len(r.Prompt):])
+	r.report.Tokens++
+	now := time.Now()
+	if r.generated() == 1 {
+		prompt, cached := int64(len(r.Prompt)), int64(r.report.Match.Cached)
+		s.count(func(st *Stats) { st.Prompt, st.Cached = st.Prompt+prompt, st.Cached+cached })
+		r.first, r.report.Prefill = now, now.Sub(r.begun)
+		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
+		s.measures.queued.Observe(r.report.Queued.Seconds())
+	} else {
+		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
+	}
+	r.latest, r.report.Decode = now, now.Sub(r.first)
+	s.count(func(st *Stats) { st.Generated++ })
+	r.answer.show(r.text[len(r.Prompt):], r.report)
 	switch {
 	case last:
 		s.end(r, Stopped, nil)
