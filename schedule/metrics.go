@@ -2,8 +2,7 @@ package schedule
 
 import "github.com/ferrumkv/ferrumkv/kvcache/metrics"
 
-// Metrics is the table of a scheduler's metrics, made anew by each call: a program makes it once. Those that mean what they mean in vLLM
-// have its names.
+// Metrics is the table of a scheduler's metrics, made anew by each call. Those that mean what they mean in vLLM have its names.
 func Metrics() []metrics.Metric[Stats] {
 	const gauge, counter, histogram = metrics.GaugeType, metrics.CounterType, metrics.HistogramType
 	row := func(kind metrics.Type, name, unit, help string, read func(Stats) []metrics.Sample, labels ...string) metrics.Metric[Stats] {

@@ -27,17 +27,16 @@ const (
 // request is a request in the queue.
 type request[B backend.Buffer] struct {
 	Request
-	answer *Answer
-	state  state
-	text   []uint32 // the prompt, and what followed
-	seq    *kvcache.Sequence[B]
-	open   atomic.Bool // opening is done
-	failed error       // of that
-	tried  int         // the Scheduler's ends when there were too few blocks for it
-	behind *request[B] // computes what this one begins with; nil: it does not wait for another
-	shared int         // tokens of that
-	report Report
-
+	answer                        *Answer
+	state                         state
+	text                          []uint32 // the prompt, and what followed
+	seq                           *kvcache.Sequence[B]
+	open                          atomic.Bool // opening is done
+	failed                        error       // of that
+	tried                         int         // the Scheduler's ends when there were too few blocks for it
+	behind                        *request[B] // computes what this one begins with; nil: it does not wait for another
+	shared                        int         // tokens of that
+	report                        Report
 	arrived, begun, first, latest time.Time // of Submit, the first step, the first token and the latest one
 }
 
@@ -84,8 +83,7 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 	if r.behind != nil && r.behind.computes(r.shared) {
 		return true
 	}
-	r.behind = nil
-	if s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
+	if r.behind = nil; s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
 		return false
 	}
 	for _, o := range s.queue[:slices.Index(s.queue, r)] {
@@ -144,14 +142,13 @@ func (s *Scheduler[B]) open(r *request[B]) {
 // others have given some back; where no other has any it fails.
 func (s *Scheduler[B]) enter(r *request[B]) bool {
 	err := s.take(r)
-	for errors.Is(err, kvcache.ErrOutOfBlocks{}) {
+	for ; errors.Is(err, kvcache.ErrOutOfBlocks{}); err = s.take(r) {
 		if r.tried = s.ends; s.others(r) {
 			return false
 		}
 		if !s.makeRoom(r) {
 			break
 		}
-		err = s.take(r)
 	}
 	switch {
 	case err == nil:
@@ -185,25 +182,22 @@ func (s *Scheduler[B]) others(than *request[B]) bool {
 	return slices.ContainsFunc(s.queue, func(r *request[B]) bool { return r != than && (r.state == running || r.state == opening) })
 }
 
-// makeRoom takes the blocks of the request that came last, of those that wait for more if one has any, and reports whether there was one.
+// makeRoom takes the blocks of the request that came last, the first one that runs aside, and reports whether there was one.
 func (s *Scheduler[B]) makeRoom(but *request[B]) bool {
-	for _, r := range slices.Backward(s.queue) {
-		if r != but && r.state == opened && r.seq != nil {
+	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
+	for i, r := range slices.Backward(s.queue) {
+		switch {
+		case r != but && r.state == opened && r.seq != nil:
 			s.giveUp(r)
 			return true
+		case r.state == running && i > first:
+			r.report.Suspended++
+			s.count(func(st *Stats) { st.Preempted++ })
+			if r.state, r.tried = suspended, s.ends; r.seq.Suspend() != nil { // such as for lack of host memory
+				s.giveUp(r)
+			}
+			return true
 		}
-	}
-	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
-	for _, r := range slices.Backward(s.queue[first+1:]) {
-		if r.state != running {
-			continue
-		}
-		r.report.Suspended++
-		s.count(func(st *Stats) { st.Preempted++ })
-		if r.state, r.tried = suspended, s.ends; r.seq.Suspend() != nil { // such as for lack of host memory
-			s.giveUp(r)
-		}
-		return true
 	}
 	return false
 }

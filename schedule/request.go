@@ -46,10 +46,10 @@ const (
 	numReasons
 )
 
-var reasons = [numReasons]string{"unended", "stop", "length", "abort", "error"}
-
 // String is the name that vLLM's metrics have: stop, length, abort or error.
-func (r Reason) String() string { return reasons[min(r, numReasons-1)] }
+func (r Reason) String() string {
+	return [...]string{"unended", "stop", "length", "abort", "error"}[min(r, Failed)]
+}
 
 // Report is what became of a request, and what it cost.
 type Report struct {

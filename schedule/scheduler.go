@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 )
 
 // Options are the limits of a Scheduler. The zero value has the defaults.
@@ -63,8 +64,9 @@ func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache
 		return nil, argument("New", "%+v: need no negative number, and StepTokens of at least MaxRunning, since every running request has a token in a step", opt)
 	}
 	return &Scheduler[B]{
-		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0, measures: newMeasures(),
-		wake: make(signal, 1), step: Step[B]{Batch: batch}, ends: 1,
+		model: model, pool: pool, stream: stream, opt: opt, cfg: cfg, tiers: len(pool.Tiers()) > 0,
+		measures: measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192), seconds(), seconds(), seconds(), seconds(), seconds()},
+		wake:     make(signal, 1), step: Step[B]{Batch: batch}, ends: 1,
 	}, nil
 }
 
@@ -76,10 +78,8 @@ func argument(op, format string, args ...any) error {
 // kvcache.ErrCapacity for a prompt that no sequence holds.
 func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 	switch {
-	case len(r.Prompt) == 0:
-		return nil, argument("Submit", "the prompt has no tokens, not even BOS")
-	case r.MaxTokens < 0:
-		return nil, argument("Submit", "MaxTokens=%d: need 0 or more", r.MaxTokens)
+	case len(r.Prompt) == 0 || r.MaxTokens < 0:
+		return nil, argument("Submit", "%d tokens, and MaxTokens=%d: need at least one, such as BOS, and 0 or more", len(r.Prompt), r.MaxTokens)
 	case len(r.Prompt) > s.cfg.Memory.Capacity:
 		return nil, kvcache.ErrCapacity{Have: len(r.Prompt), Max: s.cfg.Memory.Capacity}
 	}
@@ -124,10 +124,10 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	s.ctx = ctx
-	defer context.AfterFunc(ctx, s.wake.send)()
+	defer context.AfterFunc(ctx, s.Drain)()
 	for {
 		over := ctx.Err() != nil
-		s.collect(over)
+		s.collect()
 		for _, r := range s.queue {
 			if over {
 				r.answer.cancel(context.Cause(ctx))
@@ -140,7 +140,7 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 		if !over {
 			s.admit()
 		}
-		if last := s.collect(over); last && len(s.queue) == 0 { // and others see how requests stand during the step
+		if s.collect() && len(s.queue) == 0 { // others see how requests stand during the step
 			s.working.Wait()
 			return context.Cause(ctx) // nil, unless it ends now
 		}
@@ -151,7 +151,7 @@ func (s *Scheduler[B]) Run(ctx context.Context) error {
 }
 
 // collect takes what others have for Run, drops what has ended, and reports whether that was all: Submit refuses.
-func (s *Scheduler[B]) collect(over bool) (last bool) {
+func (s *Scheduler[B]) collect() (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
@@ -168,7 +168,6 @@ func (s *Scheduler[B]) collect(over bool) (last bool) {
 	}
 	s.stats.Running, s.stats.Suspended, s.stats.Loading = in[running], in[suspended], in[opening]
 	s.stats.Waiting = in[waiting] + in[opening] + in[opened]
-	s.refuses = s.refuses || over
 	return s.refuses
 }
 

@@ -31,11 +31,8 @@ type measures struct {
 	stepTokens, queued, firstToken, betweenTokens, whole, flushed *metrics.Histogram
 }
 
-func newMeasures() measures {
-	s := func() *metrics.Histogram {
-		return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
-	}
-	return measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), s(), s(), s(), s(), s()}
+func seconds() *metrics.Histogram {
+	return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 }
 
 // Stats returns the scheduler's numbers.

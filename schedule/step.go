@@ -52,8 +52,7 @@ func (s *Scheduler[B]) gather() {
 			if n > left { // a span, which is computed in one step: the next one has room for it
 				continue
 			}
-			at := r.seq.Len()
-			tokens := r.text[at : at+n]
+			tokens := r.text[r.seq.Len():][:n]
 			if err := s.step.Batch.Add(r.seq, tokens); err != nil {
 				s.end(r, Failed, err)
 				continue
@@ -66,7 +65,7 @@ func (s *Scheduler[B]) gather() {
 
 // compute computes a planned step, and tells the pool how long its prompts took.
 func (s *Scheduler[B]) compute() error {
-	begin, tokens, prompts := time.Now(), 0, 0
+	begin, tokens := time.Now(), 0
 	for _, p := range s.step.Parts {
 		tokens += len(p.Tokens)
 		if r := p.of; r.begun.IsZero() {
@@ -80,11 +79,10 @@ func (s *Scheduler[B]) compute() error {
 	for _, p := range s.step.Parts {
 		if n := len(p.Tokens); p.of.generated() == 0 {
 			s.pool.Prefilled(p.Seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
-			prompts += n
+			s.count(func(st *Stats) { st.Computed += int64(n) })
 		}
 	}
 	s.measures.stepTokens.Observe(float64(tokens))
-	s.count(func(st *Stats) { st.Computed += int64(prompts) })
 	return s.step.Batch.Commit()
 }
 
