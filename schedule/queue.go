@@ -59,13 +59,12 @@ func (s *Scheduler[B]) admit() {
 		}
 	}
 	for _, r := range s.queue {
-		if r.state >= opening {
+		switch {
+		case r.state >= opening:
 			continue
-		}
-		if r.tried == s.ends && s.others(r) { // others have given back nothing since
+		case r.tried == s.ends && s.others(r): // others have given back nothing since
 			return
-		}
-		if r.state == waiting {
+		case r.state == waiting:
 			if active >= s.opt.MaxRunning || s.held(r) {
 				continue
 			}
@@ -138,8 +137,7 @@ func (s *Scheduler[B]) open(r *request[B]) {
 	r.state = opened
 }
 
-// enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until
-// others have given some back; where no other has any it fails.
+// enter has a request run if there are blocks, and reports whether those after it may begin. Where no other has any either it fails.
 func (s *Scheduler[B]) enter(r *request[B]) bool {
 	err := s.take(r)
 	for ; errors.Is(err, kvcache.ErrOutOfBlocks{}); err = s.take(r) {
@@ -182,7 +180,7 @@ func (s *Scheduler[B]) others(than *request[B]) bool {
 	return slices.ContainsFunc(s.queue, func(r *request[B]) bool { return r != than && (r.state == running || r.state == opening) })
 }
 
-// makeRoom takes the blocks of the request that came last, the first one that runs aside, and reports whether there was one.
+// makeRoom takes the blocks of the request that came last, but the first that runs, and reports whether there was one.
 func (s *Scheduler[B]) makeRoom(but *request[B]) bool {
 	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
 	for i, r := range slices.Backward(s.queue) {

@@ -53,11 +53,10 @@ func (r Reason) String() string {
 
 // Report is what became of a request, and what it cost.
 type Report struct {
-	Reason Reason
-	Err    error         // with Cancelled and Failed
-	Match  kvcache.Match // what of the prompt was found before the first step
-	Tokens int           // of the answer
-
+	Reason    Reason
+	Err       error         // with Cancelled and Failed
+	Match     kvcache.Match // what of the prompt was found before the first step
+	Tokens    int           // of the answer
 	Suspended int           // times that it gave way to others
 	Queued    time.Duration // from Submit to the first step
 	Prefill   time.Duration // from there to the first token
@@ -71,7 +70,6 @@ type Answer struct {
 	cancel context.CancelCauseFunc
 	more   signal // there is something to read
 	done   chan struct{}
-
 	mu     sync.Mutex
 	tokens []uint32
 	report Report

@@ -32,9 +32,8 @@ type Scheduler[B backend.Buffer] struct {
 	cfg      kvcache.Config // of the pool
 	tiers    bool           // it has some
 	measures measures
-
-	wake    signal         // there is something for Run
-	working sync.WaitGroup // goroutines that wait for tiers
+	wake     signal         // there is something for Run
+	working  sync.WaitGroup // goroutines that wait for tiers
 
 	mu      sync.Mutex
 	inbox   []*request[B] // submitted, not in the queue yet
@@ -49,9 +48,8 @@ type Scheduler[B backend.Buffer] struct {
 	ends  int // requests that ended, and one
 }
 
-// New makes a scheduler of requests on a model. It plans steps of the pool with batch on stream, which nobody else uses while Run runs;
-// all of them stay the caller's and must outlive Run. Others may use the pool, too: a request that finds too few blocks because of them
-// fails.
+// New makes a scheduler. It plans steps of the pool with batch on stream, which nobody else uses while Run runs; all of them stay the
+// caller's and must outlive Run. Others may use the pool, too: a request that finds too few blocks because of them fails.
 func New[B backend.Buffer](model Model[B], pool *kvcache.Pool[B], batch *kvcache.Batch[B], stream backend.Stream, opt Options) (*Scheduler[B], error) {
 	if model == nil || pool == nil || batch == nil || stream == nil {
 		return nil, argument("New", "the model, the pool, the batch or the stream is nil")
@@ -90,12 +88,10 @@ func (s *Scheduler[B]) Submit(ctx context.Context, r Request) (*Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch waiting := s.stats.Waiting + len(s.inbox); {
-	case s.refuses:
-		s.stats.Refused++
-		return nil, ErrDraining
-	case waiting >= s.opt.MaxWaiting:
-		s.stats.Refused++
+	if waiting := s.stats.Waiting + len(s.inbox); s.refuses || waiting >= s.opt.MaxWaiting {
+		if s.stats.Refused++; s.refuses {
+			return nil, ErrDraining
+		}
 		return nil, ErrQueueFull{waiting}
 	}
 	text := append(make([]uint32, 0, len(r.Prompt)+min(cmp.Or(r.MaxTokens, 256), 1024)), r.Prompt...) // most need no more
@@ -117,8 +113,7 @@ func (s *Scheduler[B]) Drain() {
 }
 
 // Run computes until Drain, and then returns nil once all requests are answered. When ctx ends it cancels them and returns the cause.
-// Errors of the device are those of requests: Run goes on. A pool or batch that is closed meanwhile fails all requests with
-// kvcache.ErrClosed.
+// Errors of the device, or of a pool or batch that is closed, are those of requests: Run goes on. A panic of the model is not caught.
 func (s *Scheduler[B]) Run(ctx context.Context) error {
 	if !s.begun.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -155,9 +150,8 @@ func (s *Scheduler[B]) collect() (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
-	s.inbox = nil
+	s.inbox, s.stats.Held = nil, 0
 	var in [ended + 1]int
-	s.stats.Held = 0
 	for _, r := range s.queue {
 		if r.state == opening && r.open.CompareAndSwap(true, false) {
 			r.state = opened

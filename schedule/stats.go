@@ -38,10 +38,9 @@ func seconds() *metrics.Histogram {
 // Stats returns the scheduler's numbers.
 func (s *Scheduler[B]) Stats() Stats {
 	s.mu.Lock()
-	stats := s.stats
+	stats, m := s.stats, &s.measures
 	stats.Waiting += len(s.inbox)
 	s.mu.Unlock()
-	m := &s.measures
 	stats.StepTokens, stats.Queued, stats.FirstToken = m.stepTokens.Snapshot(), m.queued.Snapshot(), m.firstToken.Snapshot()
 	stats.BetweenTokens, stats.Whole, stats.Flushed = m.betweenTokens.Snapshot(), m.whole.Snapshot(), m.flushed.Snapshot()
 	return stats
