@@ -41,7 +41,7 @@ func decoding(t testing.TB, n int) (turn func()) {
 		r.close()
 	})
 	turn = func() {
-		s.collect(false)
+		s.collect()
 		s.admit()
 		s.advance()
 		for range n - len(s.queue) {

@@ -94,6 +94,23 @@ func TestRefusals(t *testing.T) {
 	r.close()
 }
 
+// Requests that have begun do not count as waiting while a step is computed.
+func TestQueueIsNotFull(t *testing.T) {
+	r := newRig(t, openCPU(t), small(40), Options{MaxWaiting: 1})
+	r.submit(Request{Prompt: tokens(1, 0, 9), MaxTokens: 2})
+	r.model.forward = func(*Step[buffer]) error {
+		if len(r.model.steps) == 1 {
+			stats := r.s.Stats()
+			require.Equal(t, []int{1, 0}, []int{stats.Running, stats.Waiting})
+			r.submit(Request{Prompt: tokens(2, 0, 9), MaxTokens: 2})
+			r.s.Drain()
+		}
+		return nil
+	}
+	r.run(context.Background())
+	r.close()
+}
+
 // The tokens of an answer can be read by a caller that is gone, and again.
 func TestTokens(t *testing.T) {
 	r := newRig(t, openCPU(t), small(40), Options{})

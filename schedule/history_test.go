@@ -154,8 +154,8 @@ func (h *history) schedule(t *rapid.T, faults bool, fault func()) {
 	slices.SortStableFunc(h.events, func(a, b event) int { return a.steps - b.steps })
 }
 
-// pass runs all of it, and ends as drawn.
-func (h *history) pass(t *rapid.T, mend func()) {
+// live runs until all events are past, and everything is answered.
+func (h *history) live(ctx context.Context) {
 	step := h.model.forward
 	h.model.forward = func(s *Step[buffer]) error {
 		h.fair(s)
@@ -164,18 +164,6 @@ func (h *history) pass(t *rapid.T, mend func()) {
 			return step(s)
 		}
 		return nil
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	if rapid.IntRange(0, 3).Draw(t, "stops") == 0 {
-		h.events = append(h.events, event{rapid.IntRange(1, 100).Draw(t, "stop"), func() {
-			for _, g := range h.answers {
-				g.touched = true
-			}
-			h.events = nil
-			cancel(errBoom)
-		}})
-		slices.SortStableFunc(h.events, func(a, b event) int { return a.steps - b.steps })
 	}
 	go func() {
 		for h.play(true) {
@@ -189,6 +177,23 @@ func (h *history) pass(t *rapid.T, mend func()) {
 		h.s.Drain()
 	}()
 	h.run(ctx)
+}
+
+// pass runs all of it, and ends as drawn.
+func (h *history) pass(t *rapid.T, mend func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if rapid.IntRange(0, 3).Draw(t, "stops") == 0 {
+		h.events = append(h.events, event{rapid.IntRange(1, 100).Draw(t, "stop"), func() {
+			for _, g := range h.answers {
+				g.touched = true
+			}
+			h.events = nil
+			cancel(errBoom)
+		}})
+		slices.SortStableFunc(h.events, func(a, b event) int { return a.steps - b.steps })
+	}
+	h.live(ctx)
 	mend()
 	h.close()
 }

@@ -2,9 +2,9 @@ package schedule
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -16,27 +16,27 @@ import (
 type state uint8
 
 const (
-	waiting          state = iota // for its turn
-	opening                       // in a goroutine, which waits for tiers
-	waitingForBlocks              // it has a sequence, or an error
+	waiting   state = iota // for its turn
+	suspended              // for blocks: it gave way
+	opened                 // for blocks: it has a sequence, or an error
+	opening                // in a goroutine, which waits for tiers
 	running
-	suspended
 	ended
 )
 
 // request is a request in the queue.
 type request[B backend.Buffer] struct {
 	Request
-	answer *Answer
-	state  state
-	text   []uint32 // the prompt, and what followed
-	seq    *kvcache.Sequence[B]
-	failed error       // of opening it
-	tried  int         // the Scheduler's ends when there were too few blocks for it
-	behind *request[B] // computes what this one begins with; nil: it does not wait for another
-	shared int         // tokens of that
-	report Report
-
+	answer                        *Answer
+	state                         state
+	text                          []uint32 // the prompt, and what followed
+	seq                           *kvcache.Sequence[B]
+	open                          atomic.Bool // opening is done
+	failed                        error       // of that
+	tried                         int         // the Scheduler's ends when there were too few blocks for it
+	behind                        *request[B] // computes what this one begins with; nil: it does not wait for another
+	shared                        int         // tokens of that
+	report                        Report
 	arrived, begun, first, latest time.Time // of Submit, the first step, the first token and the latest one
 }
 
@@ -47,38 +47,31 @@ func (r *request[B]) pending() int { return len(r.text) - r.seq.Len() }
 
 // computes reports whether the request is about to have n tokens in the cache.
 func (r *request[B]) computes(n int) bool {
-	switch r.state {
-	case opening:
-		return true
-	case waitingForBlocks, running:
-		return r.seq != nil && r.seq.Len() < n
-	}
-	return false
+	return r.state == opening || r.state != suspended && r.seq != nil && r.seq.Len() < n
 }
 
-// admit has requests begin, in order, as long as there is room. One that does not fit has those after it wait.
+// admit has requests run, in order, as long as there is room. One that does not fit has those after it wait.
 func (s *Scheduler[B]) admit() {
 	active := 0
 	for _, r := range s.queue {
-		if r.state == suspended && !s.enter(r, r.seq.Resume) {
-			return
-		}
-		if r.state != waiting && r.state != ended {
+		if r.state == opening || r.seq != nil {
 			active++
 		}
 	}
 	for _, r := range s.queue {
-		if r.state == waiting {
-			if active >= s.opt.MaxRunning || s.waits(r) {
-				return
-			}
-			if s.held(r) {
+		switch {
+		case r.state >= opening:
+			continue
+		case r.tried == s.ends && s.others(r): // others have given back nothing since
+			return
+		case r.state == waiting:
+			if active >= s.opt.MaxRunning || s.held(r) {
 				continue
 			}
 			active++
 			s.open(r)
 		}
-		if r.state == waitingForBlocks && !s.reserve(r) {
+		if r.state != opening && !s.enter(r) {
 			return
 		}
 	}
@@ -89,14 +82,10 @@ func (s *Scheduler[B]) held(r *request[B]) bool {
 	if r.behind != nil && r.behind.computes(r.shared) {
 		return true
 	}
-	r.behind = nil
-	if s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
+	if r.behind = nil; s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
 		return false
 	}
-	for _, o := range s.queue {
-		if o == r {
-			break
-		}
+	for _, o := range s.queue[:slices.Index(s.queue, r)] {
 		if !o.computes(len(r.text)) || o.Open.NoPublish || !o.Open.Scope.Equal(r.Open.Scope) {
 			continue
 		}
@@ -127,67 +116,43 @@ func common[B backend.Buffer](a, b *request[B]) int {
 
 // open opens a request's sequence. Where there are tiers a goroutine does, since they may take their time.
 func (s *Scheduler[B]) open(r *request[B]) {
-	if r.tried, r.state = 0, waitingForBlocks; !s.tiers {
-		s.openNow(r)
+	open := func() {
+		seq, match, err := s.pool.Open(r.text, r.Open)
+		if err == nil && match.Loading > 0 {
+			why := match.MissReason
+			match, err = seq.Wait(r.answer.ctx)
+			match.MissReason = why
+		}
+		if r.seq, r.failed = seq, err; r.begun.IsZero() {
+			r.report.Match = match
+		}
+		r.open.Store(true)
+		s.wake.send()
+	}
+	if r.tried, r.state = 0, opening; s.tiers {
+		s.working.Go(open)
 		return
 	}
-	r.state = opening
-	s.working.Go(func() {
-		s.openNow(r)
-		s.mu.Lock()
-		s.opened = append(s.opened, r)
-		s.mu.Unlock()
-		s.poke()
-	})
+	open()
+	r.state = opened
 }
 
-func (s *Scheduler[B]) openNow(r *request[B]) {
-	seq, match, err := s.pool.Open(r.text, r.Open)
-	if err == nil && match.Loading > 0 {
-		why := match.MissReason
-		match, err = seq.Wait(r.answer.ctx)
-		match.MissReason = why
-	}
-	if r.seq, r.failed = seq, err; r.begun.IsZero() {
-		r.report.Match = match
-	}
-}
-
-// reserve has a request run if there are blocks for its prompt and, beside others, for the first tokens after it.
-func (s *Scheduler[B]) reserve(r *request[B]) bool {
-	return s.enter(r, func() error {
-		if r.failed != nil {
-			return r.failed
-		}
-		tokens := len(r.text)
-		if s.others(r) { // without room to grow it would soon be suspended
-			tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
-		}
-		return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
-	})
-}
-
-// enter has a request run if there are blocks for it, and reports whether those after it may begin. One that found too few waits until others
-// have given some back; where no other has any it fails.
-func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
-	if s.waits(r) {
-		return false
-	}
-	err := take()
-	for errors.Is(err, kvcache.ErrOutOfBlocks{}) {
-		r.tried = s.ends
-		if s.others(r) {
+// enter has a request run if there are blocks, and reports whether those after it may begin. Where no other has any either it fails.
+func (s *Scheduler[B]) enter(r *request[B]) bool {
+	err := s.take(r)
+	for ; errors.Is(err, kvcache.ErrOutOfBlocks{}); err = s.take(r) {
+		if r.tried = s.ends; s.others(r) {
 			return false
 		}
-		if !s.giveUpOne(r) {
+		if !s.makeRoom(r) {
 			break
 		}
-		err = take()
 	}
 	switch {
 	case err == nil:
 		r.state = running
 	case errors.As(err, new(kvcache.ErrDamaged)):
+		s.ends++ // its turn may be now
 		s.giveUp(r)
 	default:
 		s.end(r, Failed, err)
@@ -195,43 +160,40 @@ func (s *Scheduler[B]) enter(r *request[B], take func() error) bool {
 	return true
 }
 
-// waits reports whether a request that found too few blocks waits until others have given some back.
-func (s *Scheduler[B]) waits(r *request[B]) bool { return r.tried == s.ends && s.others(r) }
+// take takes the blocks of a suspended request, or those of a prompt and, beside others, of the first tokens after it.
+func (s *Scheduler[B]) take(r *request[B]) error {
+	switch {
+	case r.state == suspended:
+		return r.seq.Resume()
+	case r.failed != nil:
+		return r.failed
+	}
+	tokens := len(r.text)
+	if s.others(r) { // without room to grow it would soon be suspended
+		tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
+	}
+	return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})
+}
 
 // others reports whether another request has blocks that it will give back.
 func (s *Scheduler[B]) others(than *request[B]) bool {
 	return slices.ContainsFunc(s.queue, func(r *request[B]) bool { return r != than && (r.state == running || r.state == opening) })
 }
 
-// makeRoom takes the blocks of the request that came last, and reports whether there was another one.
-func (s *Scheduler[B]) makeRoom() bool {
-	if s.giveUpOne(nil) {
-		return true
-	}
-	var first, last *request[B] // that run
-	for _, r := range s.queue {
-		if r.state == running {
-			first, last = cmp.Or(first, r), r
-		}
-	}
-	if first == last {
-		return false
-	}
-	last.report.Suspended++
-	s.count(func(st *Stats) { st.Preempted++ })
-	if last.seq.Suspend() == nil {
-		last.state, last.tried = suspended, s.ends
-	} else { // such as for lack of host memory
-		s.giveUp(last)
-	}
-	return true
-}
-
-// giveUpOne has the last of those that wait for blocks give up the ones that it found.
-func (s *Scheduler[B]) giveUpOne(but *request[B]) bool {
-	for _, r := range slices.Backward(s.queue) {
-		if r != but && r.state == waitingForBlocks && r.seq != nil {
+// makeRoom takes the blocks of the request that came last, but the first that runs, and reports whether there was one.
+func (s *Scheduler[B]) makeRoom(but *request[B]) bool {
+	first := slices.IndexFunc(s.queue, func(r *request[B]) bool { return r.state == running })
+	for i, r := range slices.Backward(s.queue) {
+		switch {
+		case r != but && r.state == opened && r.seq != nil:
 			s.giveUp(r)
+			return true
+		case r.state == running && i > first:
+			r.report.Suspended++
+			s.count(func(st *Stats) { st.Preempted++ })
+			if r.state, r.tried = suspended, s.ends; r.seq.Suspend() != nil { // such as for lack of host memory
+				s.giveUp(r)
+			}
 			return true
 		}
 	}

@@ -13,12 +13,10 @@ import (
 
 // Request is a prompt to continue. What its slices point to must not change before it ends.
 type Request struct {
-	Prompt    []uint32 // at least one token; Submit copies it
-	MaxTokens int      // most new tokens; 0: until the model ends the text, or the sequence has the pool's Memory.Capacity
-	// Open is how the prompt's sequence is opened: its salt, adapter, images and retention.
-	Open kvcache.OpenOptions
-	// State is the model's own, such as the sampler of this request.
-	State any
+	Prompt    []uint32            // at least one token; Submit copies it
+	MaxTokens int                 // most new tokens; 0: until the model ends the text, or the sequence has the pool's Memory.Capacity
+	Open      kvcache.OpenOptions // salt, adapter, images and retention
+	State     any                 // the model's own, such as a sampler
 }
 
 // ErrQueueFull is a Submit while Options.MaxWaiting requests wait: try again later.
@@ -48,18 +46,17 @@ const (
 	numReasons
 )
 
-var reasons = [numReasons]string{"unended", "stop", "length", "abort", "error"}
-
 // String is the name that vLLM's metrics have: stop, length, abort or error.
-func (r Reason) String() string { return reasons[min(r, numReasons-1)] }
+func (r Reason) String() string {
+	return [...]string{"unended", "stop", "length", "abort", "error"}[min(r, Failed)]
+}
 
 // Report is what became of a request, and what it cost.
 type Report struct {
-	Reason Reason
-	Err    error         // with Cancelled and Failed
-	Match  kvcache.Match // what of the prompt was found before the first step
-	Tokens int           // of the answer
-
+	Reason    Reason
+	Err       error         // with Cancelled and Failed
+	Match     kvcache.Match // what of the prompt was found before the first step
+	Tokens    int           // of the answer
 	Suspended int           // times that it gave way to others
 	Queued    time.Duration // from Submit to the first step
 	Prefill   time.Duration // from there to the first token
@@ -71,9 +68,8 @@ type Report struct {
 type Answer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	more   chan struct{} // there is something to read
+	more   signal // there is something to read
 	done   chan struct{}
-
 	mu     sync.Mutex
 	tokens []uint32
 	report Report
@@ -124,22 +120,23 @@ func (a *Answer) Report() Report {
 	return a.report
 }
 
-// push shows all tokens so far.
-func (a *Answer) push(tokens []uint32) {
+// show has the caller see the tokens so far and, once there is a reason, the end.
+func (a *Answer) show(tokens []uint32, r Report) {
 	a.mu.Lock()
-	a.tokens, a.report.Tokens = tokens, len(tokens)
+	a.tokens, a.report = tokens, r
 	a.mu.Unlock()
-	select {
-	case a.more <- struct{}{}:
-	default:
+	if a.more.send(); r.Reason != Unended {
+		a.cancel(nil)
+		close(a.done)
 	}
 }
 
-// end ends the answer.
-func (a *Answer) end(r Report) {
-	a.mu.Lock()
-	a.report = r
-	a.mu.Unlock()
-	a.cancel(nil)
-	close(a.done)
+// signal wakes a goroutine that waits for it, or will.
+type signal chan struct{}
+
+func (c signal) send() {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -1,10 +1,6 @@
 package schedule
 
-import (
-	"time"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
-)
+import "github.com/ferrumkv/ferrumkv/kvcache/metrics"
 
 // Stats are the numbers of a scheduler: those of requests that have a state now, and what only grows.
 type Stats struct {
@@ -24,8 +20,6 @@ type Stats struct {
 
 	StepTokens    metrics.Distribution // tokens of each step
 	Queued        metrics.Distribution // seconds from Submit to the first step
-	Prefill       metrics.Distribution // seconds from there to the first token
-	Decode        metrics.Distribution // seconds from there to the last token
 	FirstToken    metrics.Distribution // seconds from Submit to the first token
 	BetweenTokens metrics.Distribution // seconds from one token to the next
 	Whole         metrics.Distribution // seconds from Submit to the end
@@ -34,27 +28,21 @@ type Stats struct {
 
 // measures are the histograms of a scheduler.
 type measures struct {
-	stepTokens, queued, prefill, decode, firstToken, betweenTokens, whole, flushed *metrics.Histogram
+	stepTokens, queued, firstToken, betweenTokens, whole, flushed *metrics.Histogram
 }
 
-func newMeasures() measures {
-	seconds := func() *metrics.Histogram {
-		return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
-	}
-	return measures{metrics.NewHistogram(1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384),
-		seconds(), seconds(), seconds(), seconds(), seconds(), seconds(), seconds()}
+func seconds() *metrics.Histogram {
+	return metrics.NewHistogram(.0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 }
 
 // Stats returns the scheduler's numbers.
 func (s *Scheduler[B]) Stats() Stats {
 	s.mu.Lock()
-	stats := s.stats
+	stats, m := s.stats, &s.measures
 	stats.Waiting += len(s.inbox)
 	s.mu.Unlock()
-	m := &s.measures
-	stats.StepTokens, stats.Queued, stats.Prefill, stats.Decode = m.stepTokens.Snapshot(), m.queued.Snapshot(), m.prefill.Snapshot(), m.decode.Snapshot()
-	stats.FirstToken, stats.BetweenTokens = m.firstToken.Snapshot(), m.betweenTokens.Snapshot()
-	stats.Whole, stats.Flushed = m.whole.Snapshot(), m.flushed.Snapshot()
+	stats.StepTokens, stats.Queued, stats.FirstToken = m.stepTokens.Snapshot(), m.queued.Snapshot(), m.firstToken.Snapshot()
+	stats.BetweenTokens, stats.Whole, stats.Flushed = m.betweenTokens.Snapshot(), m.whole.Snapshot(), m.flushed.Snapshot()
 	return stats
 }
 
@@ -62,51 +50,4 @@ func (s *Scheduler[B]) count(change func(*Stats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.stats)
-}
-
-// survey counts the queue. The caller holds the lock.
-func (s *Scheduler[B]) survey() {
-	var in [ended + 1]int
-	held := 0
-	for _, r := range s.queue {
-		if in[r.state]++; r.state == waiting && r.behind != nil {
-			held++
-		}
-	}
-	st := &s.stats
-	st.Running, st.Suspended, st.Loading, st.Held = in[running], in[suspended], in[opening], held
-	st.Waiting = in[waiting] + in[opening] + in[waitingForBlocks]
-}
-
-// followed counts a token of an answer.
-func (s *Scheduler[B]) followed(r *request[B], now time.Time) {
-	first := r.generated() == 1
-	if first {
-		r.first, r.report.Prefill = now, now.Sub(r.begun)
-		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
-		s.measures.queued.Observe(r.report.Queued.Seconds())
-		s.measures.prefill.Observe(r.report.Prefill.Seconds())
-	} else {
-		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
-	}
-	r.latest = now
-	s.count(func(st *Stats) {
-		if st.Generated++; first {
-			st.Prompt += int64(len(r.Prompt))
-			st.Cached += int64(r.report.Match.Cached)
-		}
-	})
-}
-
-// ended counts a request that has ended, and tells its caller.
-func (s *Scheduler[B]) ended(r *request[B]) {
-	s.measures.whole.Observe(time.Since(r.arrived).Seconds())
-	if r.generated() > 0 {
-		s.measures.decode.Observe(r.report.Decode.Seconds())
-	}
-	if r.report.Flushed > 0 {
-		s.measures.flushed.Observe(r.report.Flushed.Seconds())
-	}
-	s.count(func(st *Stats) { st.Ended[r.report.Reason]++ })
-	r.answer.end(r.report)
 }

@@ -9,38 +9,25 @@ import (
 
 // advance computes a step, and reports whether there was something to compute.
 func (s *Scheduler[B]) advance() bool {
-	for {
-		if s.gather(); len(s.step.Parts) == 0 {
-			return false
-		}
-		err := s.step.Batch.Plan(s.stream)
-		if err == nil {
-			break
-		}
-		full := errors.Is(err, kvcache.ErrOutOfBlocks{})
-		err = errors.Join(err, s.step.Batch.Reset())
-		switch {
-		case full && s.makeRoom():
-		case full && s.others(s.step.Parts[0].of): // tiers fill blocks for one that comes later
-			return false
-		default:
-			s.fail(err)
-			return true
-		}
+	if s.gather(); len(s.step.Parts) == 0 {
+		return false
 	}
-	begin := time.Now()
-	for _, p := range s.step.Parts {
-		if r := p.of; r.begun.IsZero() {
-			r.begun, r.report.Queued = begin, begin.Sub(r.arrived)
-		}
-	}
-	err := s.model.Forward(&s.step)
+	err := s.step.Batch.Plan(s.stream)
+	full := errors.Is(err, kvcache.ErrOutOfBlocks{})
 	if err == nil {
-		s.computed(time.Since(begin))
-		err = s.step.Batch.Commit()
+		err = s.compute()
 	}
 	if err != nil {
-		s.fail(errors.Join(err, s.step.Batch.Reset()))
+		err = errors.Join(err, s.step.Batch.Reset())
+		switch {
+		case full && s.makeRoom(nil):
+			return s.advance()
+		case full && s.others(s.step.Parts[0].of): // tiers fill blocks for one that comes later
+			return false
+		}
+		for _, p := range s.step.Parts {
+			s.end(p.of, Failed, err)
+		}
 		return true
 	}
 	for i, p := range s.step.Parts {
@@ -65,8 +52,7 @@ func (s *Scheduler[B]) gather() {
 			if n > left { // a span, which is computed in one step: the next one has room for it
 				continue
 			}
-			at := r.seq.Len()
-			tokens := r.text[at : at+n]
+			tokens := r.text[r.seq.Len():][:n]
 			if err := s.step.Batch.Add(r.seq, tokens); err != nil {
 				s.end(r, Failed, err)
 				continue
@@ -77,27 +63,27 @@ func (s *Scheduler[B]) gather() {
 	}
 }
 
-// fail ends all requests of the step.
-func (s *Scheduler[B]) fail(err error) {
-	for _, p := range s.step.Parts {
-		s.end(p.of, Failed, err)
-	}
-}
-
-// computed counts a step that is not committed yet, and tells the pool how long its prompts took.
-func (s *Scheduler[B]) computed(took time.Duration) {
-	tokens, prompts := 0, 0
+// compute computes a planned step, and tells the pool how long its prompts took.
+func (s *Scheduler[B]) compute() error {
+	begin, tokens := time.Now(), 0
 	for _, p := range s.step.Parts {
 		tokens += len(p.Tokens)
+		if r := p.of; r.begun.IsZero() {
+			r.begun, r.report.Queued = begin, begin.Sub(r.arrived)
+		}
 	}
+	if err := s.model.Forward(&s.step); err != nil {
+		return err
+	}
+	took := time.Since(begin)
 	for _, p := range s.step.Parts {
 		if n := len(p.Tokens); p.of.generated() == 0 {
 			s.pool.Prefilled(p.Seq.Len(), n, took*time.Duration(n)/time.Duration(tokens))
-			prompts += n
+			s.count(func(st *Stats) { st.Computed += int64(n) })
 		}
 	}
 	s.measures.stepTokens.Observe(float64(tokens))
-	s.count(func(st *Stats) { st.Computed += int64(prompts) })
+	return s.step.Batch.Commit()
 }
 
 // follow adds the token that follows a request's last one.
@@ -108,8 +94,20 @@ func (s *Scheduler[B]) follow(i int, r *request[B]) {
 		return
 	}
 	r.text = append(r.text, token)
-	s.followed(r, time.Now())
-	r.answer.push(r.text[len(r.Prompt):])
+	r.report.Tokens++
+	now := time.Now()
+	if r.generated() == 1 {
+		prompt, cached := int64(len(r.Prompt)), int64(r.report.Match.Cached)
+		s.count(func(st *Stats) { st.Prompt, st.Cached = st.Prompt+prompt, st.Cached+cached })
+		r.first, r.report.Prefill = now, now.Sub(r.begun)
+		s.measures.firstToken.Observe(now.Sub(r.arrived).Seconds())
+		s.measures.queued.Observe(r.report.Queued.Seconds())
+	} else {
+		s.measures.betweenTokens.Observe(now.Sub(r.latest).Seconds())
+	}
+	r.latest, r.report.Decode = now, now.Sub(r.first)
+	s.count(func(st *Stats) { st.Generated++ })
+	r.answer.show(r.text[len(r.Prompt):], r.report)
 	switch {
 	case last:
 		s.end(r, Stopped, nil)

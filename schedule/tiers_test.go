@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -195,4 +196,48 @@ func TestLoading(t *testing.T) {
 		r.close()
 		require.NoError(t, m.Tier.Close())
 	})
+}
+
+// A tier that hangs, whatever it is asked, delays the end of Run by what it may take, and the end of its context not even by that.
+func TestHangingTier(t *testing.T) {
+	for op, most := range map[string]time.Duration{"has": 400 * time.Millisecond, "get": 0, "put": time.Second} {
+		for _, stop := range []bool{false, true} {
+			t.Run(fmt.Sprint(op, stop), func(t *testing.T) {
+				bubble(t, func() {
+					cfg, m, over := small(24), newMoody(t), make(chan struct{})
+					cfg.Tiers.More = []tier.Tier{m}
+					first := newRig(t, openCPU(t), cfg, Options{Flush: time.Minute})
+					first.submit(Request{Prompt: tokens(1, 0, 33), MaxTokens: 1})
+					first.drain()
+					first.close()
+
+					r := newRig(t, openCPU(t), cfg, Options{Flush: time.Second})
+					r.patience = time.Hour
+					m.set(func(does string) error {
+						if does == op {
+							<-over
+						}
+						return nil
+					})
+					for i := range 5 {
+						r.submit(Request{Prompt: tokens(1, 33-i, 33), MaxTokens: 2}).touched = stop
+					}
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					if stop {
+						most = min(most, 100*time.Millisecond) // that Open waits for answers
+						time.AfterFunc(50*time.Millisecond, cancel)
+					}
+					begin := time.Now()
+					r.s.Drain()
+					r.run(ctx)
+					require.LessOrEqual(t, time.Since(begin), most)
+					close(over)
+					time.Sleep(time.Minute)
+					r.close()
+					require.NoError(t, m.Tier.Close())
+				})
+			})
+		}
+	}
 }
