@@ -25,6 +25,7 @@ type fake struct {
 	err    error // of Submit
 	late   error // after the first piece
 	pieces int   // without end, if negative
+	each   time.Duration
 	ended  chan struct{}
 }
 
@@ -48,6 +49,7 @@ func (f *fake) Submit(ctx context.Context, p serving.Prompt, s serving.Settings)
 			}
 		}()
 		for i := 0; i != f.pieces; i++ {
+			time.Sleep(f.each)
 			if !yield(serving.Piece{Text: strings.Repeat("x", 1000)}, nil) || ctx.Err() != nil {
 				return
 			}
