@@ -200,6 +200,7 @@ func TestServeDisk(t *testing.T) {
 		require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
 		require.Zero(t, s.ends(), &s.log)
 		require.Equal(t, cached > 0, strings.Contains(s.log.String(), " from_disk=16"), &s.log)
+		require.Contains(t, s.log.String(), `level=INFO msg="kvcache: a disk was opened"`, "the pool's lines, too")
 	}
 }
 
