@@ -35,7 +35,11 @@ func (e Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"message": e.Message, "type": kind, "param": given(e.Param), "code": given(e.Code)})
 }
 
-// bad is a field that cannot be taken.
+// bad is a field that cannot be taken; "": the request.
 func bad(field, format string, a ...any) error {
-	return Error{Status: http.StatusBadRequest, Param: field, Message: field + ": " + fmt.Sprintf(format, a...)}
+	e := Error{Status: http.StatusBadRequest, Param: field, Message: fmt.Sprintf(format, a...)}
+	if field != "" {
+		e.Message = field + ": " + e.Message
+	}
+	return e
 }
