@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/openai"
@@ -23,35 +24,26 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, chat, render bool) 
 		s.rendered(w, prompts, chat)
 		return
 	}
-	a := newAnswer(asked, chat, s.opt.Name)
+	a := newAnswer(asked, chat, s.opt.Name, cancel)
 	if err == nil {
 		err = s.submit(ctx, a, prompts)
 	}
-	if err != nil {
-		p := errorOf(err)
-		if p.Status == http.StatusBadRequest && p.Param == "" {
-			p.Param = field(chat, asked)
-		}
-		s.refuse(w, p)
-		return
-	}
-	if asked.Stream {
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		s.refuse(w, gone, "")
+	case err != nil && chat:
+		s.refuse(w, err, "messages")
+	case err != nil:
+		s.refuse(w, err, "prompt")
+	case asked.Stream:
 		s.stream(ctx, w, a)
-	} else {
+	default:
 		s.whole(ctx, w, a)
 	}
 }
 
-// field is where a request has its prompts; "" for one that was not read.
-func field(chat bool, r openai.Request) string {
-	switch {
-	case len(r.Messages) > 0:
-		return "messages"
-	case !chat && len(r.Texts)+len(r.Tokens) > 0:
-		return "prompt"
-	}
-	return ""
-}
+// readers is how many requests are made prompts at a time: one of 4 MiB takes many times that meanwhile.
+const readers = 8
 
 // prompts reads a request, and what it asks to continue.
 func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Request, chat bool) (asked openai.Request, prompts []serving.Prompt, err error) {
@@ -60,10 +52,13 @@ func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opt.Body))
 	if err != nil {
-		if p := errorOf(err); p.Status == http.StatusRequestEntityTooLarge {
-			return asked, nil, p
-		}
-		return asked, nil, openai.Error{Status: http.StatusBadRequest, Message: "the request did not arrive whole: " + err.Error()}
+		return asked, nil, errRead{err}
+	}
+	select {
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	case <-ctx.Done():
+		return asked, nil, gone
 	}
 	if asked, err = openai.Parse(body, chat); err != nil {
 		return asked, nil, err
@@ -110,20 +105,19 @@ type answer struct {
 	chat   bool
 	head   openai.Head
 	usage  openai.Usage
+	cancel func()
 	pieces []iter.Seq2[serving.Piece, error] // of each prompt
 }
 
-func newAnswer(r openai.Request, chat bool, model string) *answer {
-	a := &answer{Request: r, chat: chat, head: openai.Head{Created: time.Now().Unix(), Model: model}}
-	switch a.head.ID = strings.ToLower(rand.Text()); {
-	case !chat:
-		a.head.ID, a.head.Object = "cmpl-"+a.head.ID, "text_completion"
-	case r.Stream:
-		a.head.ID, a.head.Object = "chatcmpl-"+a.head.ID, "chat.completion.chunk"
-	default:
-		a.head.ID, a.head.Object = "chatcmpl-"+a.head.ID, "chat.completion"
+func newAnswer(r openai.Request, chat bool, model string, cancel func()) *answer {
+	id, object := "cmpl-", "text_completion"
+	if chat {
+		id, object = "chatcmpl-", "chat.completion"
 	}
-	return a
+	if chat && r.Stream {
+		object += ".chunk"
+	}
+	return &answer{Request: r, chat: chat, cancel: cancel, head: openai.Head{ID: id + strings.ToLower(rand.Text()), Object: object, Created: time.Now().Unix(), Model: model}}
 }
 
 // submit has all prompts continued, or none.
@@ -139,42 +133,58 @@ func (s *Server) submit(ctx context.Context, a *answer, prompts []serving.Prompt
 	return nil
 }
 
-// heard is a piece of an answer of several.
-type heard struct {
-	of int
-	serving.Piece
-	err error
-}
-
-// all are the pieces of all prompts, as they come, until ctx ends.
-func (a *answer) all(ctx context.Context) iter.Seq[heard] {
-	return func(yield func(heard) bool) {
-		c := make(chan heard)
-		for i, pieces := range a.pieces {
-			go func() {
-				for piece, err := range pieces {
-					select {
-					case c <- heard{i, piece, err}:
-					case <-ctx.Done():
-						return
-					}
-				}
-			}()
+// each calls take with the pieces of all prompts as they come, one at a time. An error, of take, too, cancels what is left.
+func (a *answer) each(ctx context.Context, take func(of int, p serving.Piece) error) (failed error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	one := func(of int, p serving.Piece, err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if p.End != nil {
+			a.usage.Add(p.End)
 		}
-		for open := len(a.pieces); open > 0; {
-			select {
-			case h := <-c:
-				if h.End != nil {
-					a.usage.Add(h.End)
-					open--
-				}
-				if !yield(h) {
+		switch {
+		case failed != nil:
+		case ctx.Err() != nil:
+			failed = gone
+		case err != nil:
+			failed = err
+		default:
+			failed = take(of, p)
+		}
+		if failed != nil {
+			a.cancel()
+		}
+		return failed == nil
+	}
+	for of, pieces := range a.pieces {
+		all.Go(func() {
+			for p, err := range pieces {
+				if !one(of, p, err) {
 					return
 				}
-			case <-ctx.Done():
-				yield(heard{err: context.Cause(ctx)})
-				return
 			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// choice is a part of the answer to a prompt, or the whole of it.
+func (a *answer) choice(of int, p serving.Piece) openai.Choice {
+	c := openai.Choice{Index: of}
+	if p.End != nil {
+		c.FinishReason = &p.End.Reason
+	}
+	switch {
+	case !a.chat:
+		c.Text = &p.Text
+	case !a.Stream:
+		c.Message = &openai.Message{Role: "assistant", Reasoning: p.Thought, Content: &p.Text}
+	default:
+		if c.Delta = (&openai.Message{Reasoning: p.Thought}); p.Text != "" {
+			c.Delta.Content = &p.Text
 		}
 	}
+	return c
 }

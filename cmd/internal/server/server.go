@@ -49,6 +49,8 @@ type Server struct {
 	key    [sha256.Size]byte
 	began  time.Time
 	routes map[string]route
+
+	reading chan struct{} // of requests that are made prompts
 }
 
 // route is what a path is for.
@@ -69,7 +71,7 @@ func New(e Engine, opt Options) *Server {
 	if opt.Connections == 0 {
 		opt.Connections = 512
 	}
-	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now()}
+	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now(), reading: make(chan struct{}, readers)}
 	asked := func(chat, render bool) route {
 		return route{http.MethodPost, false, func(w http.ResponseWriter, r *http.Request) { s.ask(w, r, chat, render) }}
 	}
@@ -80,7 +82,7 @@ func New(e Engine, opt Options) *Server {
 		"/v1/chat/completions/render": asked(true, true),
 		"/v1/models":                  {http.MethodGet, false, s.models},
 		"/metrics":                    {http.MethodGet, false, s.metrics},
-		"/healthz":                    {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { s.say(w, "ok\n") }},
+		"/healthz":                    {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { _ = s.say(w, "ok\n") }},
 		"/readyz":                     {http.MethodGet, true, s.ready},
 	}
 	return s
@@ -108,15 +110,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, found := s.routes[r.URL.Path]
 	switch {
 	case s.opt.Loopback && !local(r.Host):
-		s.refuse(w, openai.Error{Status: http.StatusForbidden, Message: "the host is not this machine, and the server listens on this machine alone: start it with --listen ADDR"})
+		s.refuse(w, openai.Error{Status: http.StatusForbidden, Message: "the host is not this machine, and the server listens on this machine alone: start it with --listen ADDR"}, "")
 	case !found:
-		s.refuse(w, openai.Error{Status: http.StatusNotFound, Message: "there is no such path"})
+		s.refuse(w, openai.Error{Status: http.StatusNotFound, Message: "there is no such path"}, "")
 	case !to.open && !s.allowed(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		s.refuse(w, openai.Error{Status: http.StatusUnauthorized, Message: "the API key is missing or wrong: send it as Authorization: Bearer KEY", Code: "invalid_api_key"})
-	case r.Method != to.method:
+		s.refuse(w, openai.Error{Status: http.StatusUnauthorized, Message: "the API key is missing or wrong: send it as Authorization: Bearer KEY", Code: "invalid_api_key"}, "")
+	case r.Method != to.method && !(r.Method == http.MethodHead && to.method == http.MethodGet):
 		w.Header().Set("Allow", to.method)
-		s.refuse(w, openai.Error{Status: http.StatusMethodNotAllowed, Message: "this path is for " + to.method})
+		s.refuse(w, openai.Error{Status: http.StatusMethodNotAllowed, Message: "this path is for " + to.method}, "")
 	default:
 		to.serve(w, r)
 	}
@@ -148,29 +150,29 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if !s.engine.Ready() {
-		s.refuse(w, draining)
+		s.refuse(w, draining, "")
 		return
 	}
-	s.say(w, "ok\n")
+	_ = s.say(w, "ok\n")
 }
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	families, err := s.engine.Metrics()
-	if err != nil {
-		s.refuse(w, errorOf(err))
-		return
-	}
 	var text strings.Builder
-	if err := metrics.Write(&text, families...); err != nil {
-		s.refuse(w, errorOf(err))
+	if err == nil {
+		err = metrics.Write(&text, families...)
+	}
+	if err != nil {
+		s.refuse(w, err, "")
 		return
 	}
 	w.Header().Set("Content-Type", metrics.ContentType)
-	s.say(w, text.String())
+	_ = s.say(w, text.String())
 }
 
-// say writes a text.
-func (s *Server) say(w http.ResponseWriter, text string) {
+// say writes a text, within the time that a client has to take it.
+func (s *Server) say(w http.ResponseWriter, text string) error {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opt.Slow))
-	_, _ = io.WriteString(w, text) // an error is the client's, which is gone
+	_, err := io.WriteString(w, text)
+	return err
 }
