@@ -20,21 +20,21 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, chat, render bool) 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel() // of what is left when the client is gone or one of several prompts is refused
 	asked, prompts, err := s.prompts(ctx, w, r, chat)
-	if err == nil && render {
-		s.rendered(w, prompts, chat)
-		return
-	}
 	a := newAnswer(asked, chat, s.opt.Name, cancel)
-	if err == nil {
-		err = s.submit(ctx, a, prompts)
+	for i := 0; err == nil && !render && i < len(prompts); i++ { // all of them, or none
+		err = a.add(s.engine.Submit(ctx, prompts[i], a.Settings))
+	}
+	field := "prompt"
+	if chat {
+		field = "messages"
 	}
 	switch {
-	case err != nil && r.Context().Err() != nil:
+	case r.Context().Err() != nil:
 		s.refuse(w, gone, "")
-	case err != nil && chat:
-		s.refuse(w, err, "messages")
 	case err != nil:
-		s.refuse(w, err, "prompt")
+		s.refuse(w, err, field)
+	case render:
+		s.rendered(w, prompts, chat)
 	case asked.Stream:
 		s.stream(ctx, w, a)
 	default:
@@ -85,18 +85,15 @@ func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Req
 
 // rendered answers with the tokens of prompts.
 func (s *Server) rendered(w http.ResponseWriter, prompts []serving.Prompt, chat bool) {
-	type tokens struct {
-		IDs []uint32 `json:"token_ids"`
-	}
-	all := make([]tokens, len(prompts))
+	all := make([]any, len(prompts))
 	for i, p := range prompts {
-		all[i].IDs = p.Tokens
+		all[i] = map[string]any{"token_ids": p.Tokens}
 	}
 	if chat {
 		s.send(w, http.StatusOK, all[0])
-		return
+	} else {
+		s.send(w, http.StatusOK, all)
 	}
-	s.send(w, http.StatusOK, all)
 }
 
 // answer is what a request is answered with.
@@ -111,26 +108,19 @@ type answer struct {
 
 func newAnswer(r openai.Request, chat bool, model string, cancel func()) *answer {
 	id, object := "cmpl-", "text_completion"
-	if chat {
+	switch {
+	case chat && r.Stream:
+		id, object = "chatcmpl-", "chat.completion.chunk"
+	case chat:
 		id, object = "chatcmpl-", "chat.completion"
 	}
-	if chat && r.Stream {
-		object += ".chunk"
-	}
-	return &answer{Request: r, chat: chat, cancel: cancel, head: openai.Head{ID: id + strings.ToLower(rand.Text()), Object: object, Created: time.Now().Unix(), Model: model}}
+	r.Settings.ID = id + strings.ToLower(rand.Text())
+	return &answer{Request: r, chat: chat, cancel: cancel, head: openai.Head{ID: r.Settings.ID, Object: object, Created: time.Now().Unix(), Model: model}}
 }
 
-// submit has all prompts continued, or none.
-func (s *Server) submit(ctx context.Context, a *answer, prompts []serving.Prompt) error {
-	a.Settings.ID = a.head.ID
-	for _, p := range prompts {
-		pieces, err := s.engine.Submit(ctx, p, a.Settings)
-		if err != nil {
-			return err
-		}
-		a.pieces = append(a.pieces, pieces)
-	}
-	return nil
+func (a *answer) add(pieces iter.Seq2[serving.Piece, error], err error) error {
+	a.pieces = append(a.pieces, pieces)
+	return err
 }
 
 // each calls take with the pieces of all prompts as they come, one at a time. An error, of take, too, cancels what is left.
@@ -140,9 +130,6 @@ func (a *answer) each(ctx context.Context, take func(of int, p serving.Piece) er
 	one := func(of int, p serving.Piece, err error) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if p.End != nil {
-			a.usage.Add(p.End)
-		}
 		switch {
 		case failed != nil:
 		case ctx.Err() != nil:
@@ -150,6 +137,7 @@ func (a *answer) each(ctx context.Context, take func(of int, p serving.Piece) er
 		case err != nil:
 			failed = err
 		default:
+			a.usage.Add(p.End)
 			failed = take(of, p)
 		}
 		if failed != nil {
@@ -159,11 +147,7 @@ func (a *answer) each(ctx context.Context, take func(of int, p serving.Piece) er
 	}
 	for of, pieces := range a.pieces {
 		all.Go(func() {
-			for p, err := range pieces {
-				if !one(of, p, err) {
-					return
-				}
-			}
+			pieces(func(p serving.Piece, err error) bool { return one(of, p, err) })
 		})
 	}
 	all.Wait()
@@ -181,10 +165,10 @@ func (a *answer) choice(of int, p serving.Piece) openai.Choice {
 		c.Text = &p.Text
 	case !a.Stream:
 		c.Message = &openai.Message{Role: "assistant", Reasoning: p.Thought, Content: &p.Text}
+	case p.Text == "":
+		c.Delta = &openai.Message{Reasoning: p.Thought}
 	default:
-		if c.Delta = (&openai.Message{Reasoning: p.Thought}); p.Text != "" {
-			c.Delta.Content = &p.Text
-		}
+		c.Delta = &openai.Message{Reasoning: p.Thought, Content: &p.Text}
 	}
 	return c
 }

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -62,15 +63,7 @@ type route struct {
 
 // New makes a server of an engine.
 func New(e Engine, opt Options) *Server {
-	if opt.Body == 0 {
-		opt.Body = 4 << 20
-	}
-	if opt.Slow == 0 {
-		opt.Slow = 30 * time.Second
-	}
-	if opt.Connections == 0 {
-		opt.Connections = 512
-	}
+	opt.Body, opt.Slow, opt.Connections = cmp.Or(opt.Body, 4<<20), cmp.Or(opt.Slow, 30*time.Second), cmp.Or(opt.Connections, 512)
 	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now(), reading: make(chan struct{}, readers)}
 	asked := func(chat, render bool) route {
 		return route{http.MethodPost, false, func(w http.ResponseWriter, r *http.Request) { s.ask(w, r, chat, render) }}
