@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -24,19 +25,24 @@ func valid(data []byte) error {
 // taker takes the value of the field with this path. It is not null.
 type taker func(path string, value []byte) error
 
-// object has an object of valid JSON taken field by field, each of which may be there once. A field that is null counts as left out.
-func object(path string, data []byte, takers map[string]taker) error {
+// object has an object of valid JSON taken field by field, each of which may be there once, and those that are needed have to be. A field that is null counts
+// as left out.
+func object(path string, data []byte, takers map[string]taker, needed ...string) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return bad(path, "it must be an object")
 	}
-	seen := map[string]bool{}
+	within := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	seen, taken := map[string]bool{}, map[string]bool{}
 	for d.More() {
 		t, _ := d.Token() // what is valid has no errors
 		var value json.RawMessage
 		_ = d.Decode(&value)
 		name, _ := t.(string)
-		at := named(path, name)
+		at := within(name)
+		if name == "" || len(name) > 64 { // of which no more is repeated
+			at = within(fmt.Sprintf("%.16q", name))
+		}
 		take, known := takers[name]
 		switch {
 		case seen[name]:
@@ -47,24 +53,16 @@ func object(path string, data []byte, takers map[string]taker) error {
 			if err := take(at, value); err != nil {
 				return err
 			}
+			taken[name] = true
 		}
 		seen[name] = true
 	}
+	for _, name := range needed {
+		if !taken[name] {
+			return bad(within(name), "it is missing")
+		}
+	}
 	return nil
-}
-
-// named is the path of a field, as far as it is worth to be repeated.
-func named(path, name string) string {
-	if name == "" {
-		name = `""`
-	}
-	if len(name) > 64 {
-		name = string([]rune(name)[:16]) + "…"
-	}
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // each has the elements of a list taken.

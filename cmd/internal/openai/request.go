@@ -73,14 +73,16 @@ func Parse(body []byte, ofChat bool) (r Request, err error) {
 	for name, usual := range fixed {
 		takers[name] = only(usual)
 	}
+	needed := "prompt"
 	if ofChat {
+		needed = "messages"
 		takers["max_completion_tokens"] = value(&answer, "an integer, at least 1", positive)
 		takers["messages"] = func(path string, data []byte) error { return each(path, data, "a list of messages", r.message) }
 	} else {
 		takers["prompt"] = r.prompt
 		s.Usual = 16
 	}
-	err = object("", body, takers)
+	err = object("", body, takers, needed)
 	s.Stop = stop
 	if seed != nil {
 		s.Seed = new(uint64)
@@ -93,10 +95,8 @@ func Parse(body []byte, ofChat bool) (r Request, err error) {
 	case err != nil:
 	case answer > 0 && s.MaxTokens > 0:
 		err = bad("max_completion_tokens", "max_tokens says it too")
-	case ofChat && len(r.Messages) == 0:
-		err = bad("messages", "it must have at least one message")
-	case !ofChat && len(r.Texts)+len(r.Tokens) == 0:
-		err = bad("prompt", "it is missing: it must be %s", prompts)
+	case len(r.Texts)+len(r.Tokens)+len(r.Messages) == 0:
+		err = bad(needed, "it must have at least one")
 	}
 	s.MaxTokens += answer
 	return r, err

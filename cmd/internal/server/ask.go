@@ -20,9 +20,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, chat, render bool) 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel() // of what is left when the client is gone or one of several prompts is refused
 	asked, prompts, err := s.prompts(ctx, w, r, chat)
-	a := newAnswer(asked, chat, s.opt.Name, cancel)
+	a := newAnswer(asked, chat, s.opt.Name, cancel, len(prompts))
 	for i := 0; err == nil && !render && i < len(prompts); i++ { // all of them, or none
-		err = a.add(s.engine.Submit(ctx, prompts[i], a.Settings))
+		a.pieces[i], err = s.engine.Submit(ctx, prompts[i], a.Settings)
 	}
 	field := "prompt"
 	if chat {
@@ -106,7 +106,7 @@ type answer struct {
 	pieces []iter.Seq2[serving.Piece, error] // of each prompt
 }
 
-func newAnswer(r openai.Request, chat bool, model string, cancel func()) *answer {
+func newAnswer(r openai.Request, chat bool, model string, cancel func(), prompts int) *answer {
 	id, object := "cmpl-", "text_completion"
 	switch {
 	case chat && r.Stream:
@@ -115,12 +115,8 @@ func newAnswer(r openai.Request, chat bool, model string, cancel func()) *answer
 		id, object = "chatcmpl-", "chat.completion"
 	}
 	r.Settings.ID = id + strings.ToLower(rand.Text())
-	return &answer{Request: r, chat: chat, cancel: cancel, head: openai.Head{ID: r.Settings.ID, Object: object, Created: time.Now().Unix(), Model: model}}
-}
-
-func (a *answer) add(pieces iter.Seq2[serving.Piece, error], err error) error {
-	a.pieces = append(a.pieces, pieces)
-	return err
+	return &answer{Request: r, chat: chat, cancel: cancel, pieces: make([]iter.Seq2[serving.Piece, error], prompts),
+		head: openai.Head{ID: r.Settings.ID, Object: object, Created: time.Now().Unix(), Model: model}}
 }
 
 // each calls take with the pieces of all prompts as they come, one at a time. An error, of take, too, cancels what is left.
