@@ -99,7 +99,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, w writer, template *chat.Template
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s at http://%s\n", f.name, at); err != nil {
 		return err
 	}
-	h := server.New(engine, server.Options{Name: f.name, Key: key, Loopback: at.IP.IsLoopback()}).HTTP()
+	h := server.New(engine, server.Options{Name: f.name, Key: key, Loopback: at.IP.IsLoopback(), Log: log}).HTTP()
 	return f.until(cmd.Context(), engine, h, l, log)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,7 @@ type fake struct {
 	pieces int   // without end, if negative
 	each   time.Duration
 	ended  chan struct{}
+	panics bool // in Context
 	// A prompt is made between these, unless nil.
 	reading, read chan struct{}
 }
@@ -47,8 +49,13 @@ func (f *fake) Chat(context.Context, []chat.Message, []byte) (serving.Prompt, er
 	return serving.Prompt{}, serving.ErrNoTemplate{}
 }
 func (f *fake) Metrics() ([]metrics.Family, error) { return nil, f.err }
-func (f *fake) Context() int                       { return 100 }
-func (f *fake) Ready() bool                        { return !errors.Is(f.err, schedule.ErrDraining) }
+func (f *fake) Context() int {
+	if f.panics {
+		panic("the engine is broken")
+	}
+	return 100
+}
+func (f *fake) Ready() bool { return !errors.Is(f.err, schedule.ErrDraining) }
 func (f *fake) Submit(ctx context.Context, p serving.Prompt, s serving.Settings) (iter.Seq2[serving.Piece, error], error) {
 	return func(yield func(serving.Piece, error) bool) {
 		defer func() {
@@ -180,6 +187,19 @@ func TestStreamFails(t *testing.T) {
 	events := strings.Split(strings.TrimSpace(text), "\n\n")
 	require.Len(t, events, 3)
 	require.Equal(t, `data: {"error":{"code":null,"message":"the device burns","param":null,"type":"server_error"}}`, events[2])
+}
+
+// A handler that fails closes its connection alone, and the log has it.
+func TestPanic(t *testing.T) {
+	var log logged
+	url := serve(t, &fake{panics: true}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	r := request(t, url+"/v1/models", "")
+	r.Method = http.MethodGet
+	_, err := http.DefaultClient.Do(r)
+	require.Error(t, err)
+	eventually(t, func() bool { return strings.Contains(log.String(), "the engine is broken") })
+	status, _, _ := do(t, request(t, url+completions, object{"prompt": "x"}))
+	require.Equal(t, 200, status)
 }
 
 // HEAD is GET without its body.

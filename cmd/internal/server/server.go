@@ -9,7 +9,7 @@ import (
 	"crypto/subtle"
 	"io"
 	"iter"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -40,7 +40,8 @@ type Options struct {
 	Body     int64         // most bytes of a request; 0: 4 MiB
 	Slow     time.Duration // most time to send a request, and to take what was written; 0: 30 s
 
-	Connections int // most at a time, further ones wait; 0: 512
+	Connections int          // most at a time, further ones wait; 0: 512
+	Log         *slog.Logger // receives what clients do not receive, such as connections that cannot be accepted; nil: none
 }
 
 // Server answers requests with an Engine.
@@ -64,6 +65,9 @@ type route struct {
 // New makes a server of an engine.
 func New(e Engine, opt Options) *Server {
 	opt.Body, opt.Slow, opt.Connections = cmp.Or(opt.Body, 4<<20), cmp.Or(opt.Slow, 30*time.Second), cmp.Or(opt.Connections, 512)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now(), reading: make(chan struct{}, readers)}
 	asked := func(chat, render bool) route {
 		return route{http.MethodPost, false, func(w http.ResponseWriter, r *http.Request) { s.ask(w, r, chat, render) }}
@@ -85,7 +89,7 @@ func New(e Engine, opt Options) *Server {
 func (s *Server) HTTP() *http.Server {
 	open := make(chan struct{}, s.opt.Connections)
 	return &http.Server{Handler: s, ReadHeaderTimeout: min(s.opt.Slow, 10*time.Second), ReadTimeout: s.opt.Slow, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew: // in the goroutine that accepts, which waits where there are too many
