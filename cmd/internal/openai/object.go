@@ -25,8 +25,7 @@ func valid(data []byte) error {
 // taker takes the value of the field with this path. It is not null.
 type taker func(path string, value []byte) error
 
-// object has an object of valid JSON taken field by field, each of which may be there once, and those that are needed have to be. A field that is null counts
-// as left out.
+// object reads an object of valid JSON field by field. A field may be there once, and one that is null counts as left out; needed are those that must not be.
 func object(path string, data []byte, takers map[string]taker, needed ...string) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -40,7 +39,7 @@ func object(path string, data []byte, takers map[string]taker, needed ...string)
 		_ = d.Decode(&value)
 		name, _ := t.(string)
 		at := within(name)
-		if name == "" || len(name) > 64 { // of which no more is repeated
+		if name == "" || len(name) > 64 { // an error does not repeat all of it
 			at = within(fmt.Sprintf("%.16q", name))
 		}
 		take, known := takers[name]

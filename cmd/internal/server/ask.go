@@ -42,7 +42,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, chat, render bool) 
 	}
 }
 
-// readers is how many requests are made prompts at a time: one of 4 MiB takes many times that meanwhile.
+// readers is how many requests are turned into prompts at a time. Meanwhile one of 4 MiB takes ten times that, or more.
 const readers = 8
 
 // prompts reads a request, and what it asks to continue.

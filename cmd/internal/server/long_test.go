@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer may take longer than a client has to send its request, and to take a piece.
+// The time that a client has to send its request, and to take a piece, is no limit for an answer.
 func TestLongAnswers(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		f := &fake{pieces: 20, each: 50 * time.Millisecond}

@@ -52,7 +52,7 @@ type Server struct {
 	began  time.Time
 	routes map[string]route
 
-	reading chan struct{} // of requests that are made prompts
+	reading chan struct{} // of requests that are turned into prompts
 }
 
 // route is what a path is for.

@@ -44,7 +44,7 @@ func keys(salt []byte, messages []chat.Message) []key {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(text))))
 		h.Write([]byte(text))
 	}
-	if salt == nil {
+	if salt == nil { // which no salt begins like
 		write("")
 	} else {
 		write("salt")

@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 	require.Empty(t, m.all)
 }
 
-// A salt is no part of a text: with one, nothing is found of those without, whatever bytes it has.
+// Whatever bytes a salt has, nothing is found with it that was computed without.
 func TestMemorySalt(t *testing.T) {
 	m := newMemory(10_000)
 	number := func(n int) string { return string(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
@@ -74,7 +74,7 @@ func TestMemorySalt(t *testing.T) {
 	require.Nil(t, found)
 }
 
-// What is kept is what is counted: not the room of a long answer, either.
+// What is counted is all that is kept: the room that a long answer grew in is not.
 func TestMemoryRoom(t *testing.T) {
 	m := newMemory(1 << 20)
 	past := chat.Past{Text: strings.Repeat("x", 1000)[:10], Tokens: make([]uint32, 1, 1000), Marks: make([]chat.Mark, 1, 1000)}
