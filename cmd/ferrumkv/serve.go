@@ -29,7 +29,7 @@ would change an answer and is not there is refused with the name of the field.
 
 It listens on this machine alone unless --listen says another address, and has no encryption.
 Conversations need the model's chat template, or --template. The log, on standard error, has
-a line for each prompt, and no text.
+a line for each prompt, those of the cache, and no text.
 
 SIGTERM and Ctrl-C let the answers end that are being computed, and refuse others; a second
 one ends the program at once.`,
@@ -62,8 +62,10 @@ func (f serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: f.level}))
+	cfg.Logger = log
 	return f.write(cmd, cfg, 0, f.needs, func(w writer) error {
-		return asVariable(f.serve(cmd, w, template, key), w.runner.Pool().Config(), w.device.Name)
+		return asVariable(f.serve(cmd, w, template, key, log), w.runner.Pool().Config(), w.device.Name)
 	})
 }
 
@@ -71,8 +73,7 @@ func (f serveFlags) run(cmd *cobra.Command) error {
 var errCut = fmt.Errorf("the server ended: %w", context.Canceled)
 
 // serve answers requests until a signal comes, and the answers have ended.
-func (f *serveFlags) serve(cmd *cobra.Command, w writer, template *chat.Template, key string) (err error) {
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: f.level}))
+func (f *serveFlags) serve(cmd *cobra.Command, w writer, template *chat.Template, key string, log *slog.Logger) (err error) {
 	pool := w.runner.Pool()
 	engine, err := serving.New(w.runner, w.model, w.tokenizer, serving.Options{Template: template, Log: log, Schedule: schedule.Options{
 		StepTokens: max(f.stepTokens, pool.Config().Memory.MaxSeqs), MaxWaiting: f.queue, Flush: f.flush}})
@@ -98,7 +99,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, w writer, template *chat.Template
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s at http://%s\n", f.name, at); err != nil {
 		return err
 	}
-	h := server.New(engine, server.Options{Name: f.name, Key: key, Loopback: at.IP.IsLoopback()}).HTTP()
+	h := server.New(engine, server.Options{Name: f.name, Key: key, Loopback: at.IP.IsLoopback(), Log: log}).HTTP()
 	return f.until(cmd.Context(), engine, h, l, log)
 }
 

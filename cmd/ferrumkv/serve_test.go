@@ -200,6 +200,7 @@ func TestServeDisk(t *testing.T) {
 		require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
 		require.Zero(t, s.ends(), &s.log)
 		require.Equal(t, cached > 0, strings.Contains(s.log.String(), " from_disk=16"), &s.log)
+		require.Contains(t, s.log.String(), `level=INFO msg="kvcache: a disk was opened"`, "the pool's lines, too")
 	}
 }
 
@@ -269,7 +270,7 @@ func TestServeRefusals(t *testing.T) {
 		{"--listen 127.0.0.1:0 --layout contiguous --events tcp://127.0.0.1:0", "--events: "},
 		{"--template none", "--template: open none"},
 	} {
-		fails(t, append([]string{"serve"}, strings.Fields(c.args)...), c.want)
+		fails(t, append([]string{"serve", "--log-level", "warn"}, strings.Fields(c.args)...), c.want) // without the lines of a pool
 	}
 	fails(t, []string{"serve", "--api-key-file", ""}, "--api-key-file: is empty")
 	fails(t, []string{"serve", "--api-key-file", file(t, "key", "a b\n")}, "need one key in one line")

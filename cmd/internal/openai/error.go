@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -22,20 +23,21 @@ var kinds = map[int]string{http.StatusUnauthorized: "authentication_error", http
 
 // MarshalJSON is the object that an answer has as error.
 func (e Error) MarshalJSON() ([]byte, error) {
-	kind := kinds[e.Status]
-	if kind == "" {
-		kind = "invalid_request_error"
+	object := map[string]any{"message": e.Message, "type": cmp.Or(kinds[e.Status], "invalid_request_error"), "param": nil, "code": nil}
+	if e.Param != "" {
+		object["param"] = e.Param
 	}
-	given := func(text string) any {
-		if text == "" {
-			return nil
-		}
-		return text
+	if e.Code != "" {
+		object["code"] = e.Code
 	}
-	return json.Marshal(map[string]any{"message": e.Message, "type": kind, "param": given(e.Param), "code": given(e.Code)})
+	return json.Marshal(object)
 }
 
-// bad is a field that cannot be taken.
+// bad is a field that cannot be taken; "": the request.
 func bad(field, format string, a ...any) error {
-	return Error{Status: http.StatusBadRequest, Param: field, Message: field + ": " + fmt.Sprintf(format, a...)}
+	e := Error{Status: http.StatusBadRequest, Param: field, Message: fmt.Sprintf(format, a...)}
+	if field != "" {
+		e.Message = field + ": " + e.Message
+	}
+	return e
 }

@@ -45,8 +45,11 @@ type Usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// Add counts an answer.
+// Add counts an answer, at its end; nil: not yet.
 func (u *Usage) Add(e *serving.End) {
+	if e == nil {
+		return
+	}
 	u.Prompt, u.Answer, u.Details.Cached = u.Prompt+e.Prompt, u.Answer+e.Tokens, u.Details.Cached+e.Cached
 	u.Total, u.Details.Diverged = u.Prompt+u.Answer, e.Diverged
 }

@@ -3,10 +3,8 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
@@ -49,170 +47,101 @@ func Parse(body []byte, ofChat bool) (r Request, err error) {
 	if err := valid(body); err != nil {
 		return r, err
 	}
-	r.Settings.Temperature, r.Settings.TopP = 1, 1
-	most := "" // the field that MaxTokens is from
-	err = fields(body, "", func(name, path string, value []byte) error {
-		null := string(value) == "null"
-		switch {
-		case name == "prompt" && !ofChat:
-			return r.prompt(value)
-		case name == "messages" && ofChat:
-			return r.conversation(value)
-		case slices.Contains(free, name):
-			return nil
-		case name == "max_tokens" || name == "max_completion_tokens" && ofChat:
-			if null {
-				return nil
-			}
-			if most != "" {
-				return bad(path, "%s says it too", most)
-			}
-			most = name
-			return atLeast(1, path, value, &r.Settings.MaxTokens)
-		}
-		switch name {
-		case "model":
-			return read(path, value, &r.Model)
-		case "temperature":
-			return r.number(path, value, &r.Settings.Temperature, 0, 2)
-		case "top_p":
-			if err := r.number(path, value, &r.Settings.TopP, 0, 1); err != nil || r.Settings.TopP > 0 {
-				return err
-			}
-			return bad(path, "it must be more than 0; temperature 0 takes the likeliest token")
-		case "seed":
-			var seed *int64
-			if err := read(path, value, &seed); err != nil || seed == nil {
-				return err
-			}
-			unsigned := uint64(*seed)
-			r.Settings.Seed = &unsigned
-			return nil
-		case "stop":
-			return r.stops(value)
-		case "stream":
-			return read(path, value, &r.Stream)
-		case "stream_options":
-			return r.streamOptions(value)
-		case "cache_salt":
-			return r.salted(value)
-		}
-		return refused(name, path, value)
-	})
+	s := &r.Settings
+	s.Temperature, s.TopP = 1, 1
+	var (
+		salt   string
+		seed   *int64
+		stop   stops
+		answer int // max_completion_tokens
+	)
+	positive := func(n int) bool { return n > 0 }
+	takers := map[string]taker{
+		"model":          value(&r.Model, "a string", nil),
+		"temperature":    value(&s.Temperature, "a number, 0 to 2", func(v float64) bool { return v >= 0 && v <= 2 }),
+		"top_p":          value(&s.TopP, "a number, more than 0 and at most 1; temperature 0 takes the likeliest token", func(v float64) bool { return v > 0 && v <= 1 }),
+		"max_tokens":     value(&s.MaxTokens, "an integer, at least 1", positive),
+		"seed":           value(&seed, "an integer of 64 bits with a sign", nil),
+		"stop":           value(&stop, fmt.Sprintf("a string, or a list of at most %d, of 1 to %d bytes each", maxStops, maxStop), stops.fit),
+		"stream":         value(&r.Stream, "true or false", nil),
+		"stream_options": r.streamOptions,
+		"cache_salt":     value(&salt, fmt.Sprintf("a string of 1 to %d bytes", maxSalt), func(salt string) bool { return salt != "" && len(salt) <= maxSalt }),
+	}
+	for _, name := range free {
+		takers[name] = ignored
+	}
+	for name, usual := range fixed {
+		takers[name] = only(usual)
+	}
+	needed := "prompt"
+	if ofChat {
+		needed = "messages"
+		takers["max_completion_tokens"] = value(&answer, "an integer, at least 1", positive)
+		takers["messages"] = func(path string, data []byte) error { return each(path, data, "a list of messages", r.message) }
+	} else {
+		takers["prompt"] = r.prompt
+		s.Usual = 16
+	}
+	err = object("", body, takers, needed)
+	s.Stop = stop
+	if seed != nil {
+		s.Seed = new(uint64)
+		*s.Seed = uint64(*seed)
+	}
+	if salt != "" {
+		r.Salt = []byte(salt)
+	}
 	switch {
 	case err != nil:
-	case ofChat && len(r.Messages) == 0:
-		err = bad("messages", "it must have at least one message")
-	case !ofChat && len(r.Texts)+len(r.Tokens) == 0:
-		err = bad("prompt", "it must be a string, a list of strings, or tokens")
-	case !ofChat:
-		r.Settings.Usual = 16
+	case answer > 0 && s.MaxTokens > 0:
+		err = bad("max_completion_tokens", "max_tokens says it too")
+	case len(r.Texts)+len(r.Tokens)+len(r.Messages) == 0:
+		err = bad(needed, "it must have at least one")
 	}
+	s.MaxTokens += answer
 	return r, err
 }
 
-// refused refuses a field, unless it is known and has the value that changes nothing.
-func refused(name, path string, value []byte) error {
-	usual, known := fixed[name]
-	var given any
-	switch _ = json.Unmarshal(value, &given); {
-	case !known:
-		return bad(path, "this server does not have this field")
-	case given == nil || reflect.DeepEqual(given, usual):
-		return nil
-	case usual == nil:
-		return bad(path, "this server does not have it; leave it out")
-	}
-	only, _ := json.Marshal(usual)
-	return bad(path, "this server does not have it; leave it out, or say %s", only)
+func (r *Request) streamOptions(path string, data []byte) error {
+	// include_obfuscation is of the lengths of chunks, which a client must not rely on
+	return object(path, data, map[string]taker{"include_usage": value(&r.Usage, "true or false", nil), "include_obfuscation": ignored})
 }
 
-func (r *Request) number(path string, value []byte, to *float64, least, most float64) error {
-	if err := read(path, value, to); err != nil || *to >= least && *to <= most {
-		return err
-	}
-	return bad(path, "it must be %v to %v", least, most)
-}
+var prompts = fmt.Sprintf("a string, a list of strings, tokens, or a list of tokens, at most %d", maxPrompts)
 
-func atLeast(least int, path string, value []byte, to *int) error {
-	if err := read(path, value, to); err != nil || *to >= least {
-		return err
-	}
-	return bad(path, "it must be at least %d", least)
-}
-
-// prompt reads a string, a list of strings, tokens, or a list of tokens.
-func (r *Request) prompt(value []byte) (err error) {
-	inside := bytes.TrimLeft(bytes.TrimPrefix(value, []byte("[")), " \t\r\n")
+func (r *Request) prompt(path string, data []byte) error {
+	var text string
+	var texts list[string]
+	var tokens list[uint32]
+	var all list[list[uint32]]
 	switch {
-	case value[0] == '"':
-		r.Texts = make([]string, 1)
-		err = read("prompt", value, &r.Texts[0])
-	case value[0] != '[':
-		return bad("prompt", "it must be a string, a list of strings, or tokens")
-	case inside[0] == '"':
-		r.Texts, err = list[string]("prompt", value)
-	case inside[0] == '[':
-		var all []json.RawMessage
-		err = read("prompt", value, &all)
-		for i := 0; err == nil && i < len(all); i++ {
-			var tokens []uint32
-			tokens, err = list[uint32](fmt.Sprintf("prompt[%d]", i), all[i])
+	case json.Unmarshal(data, &text) == nil:
+		r.Texts = []string{text}
+	case json.Unmarshal(data, &tokens) == nil:
+		r.Tokens = [][]uint32{tokens}
+	case json.Unmarshal(data, &texts) == nil && len(texts) <= maxPrompts:
+		r.Texts = texts
+	case json.Unmarshal(data, &all) == nil && len(all) <= maxPrompts:
+		for _, tokens := range all {
 			r.Tokens = append(r.Tokens, tokens)
 		}
 	default:
-		r.Tokens = make([][]uint32, 1)
-		r.Tokens[0], err = list[uint32]("prompt", value)
-	}
-	if n := len(r.Texts) + len(r.Tokens); err == nil && n > maxPrompts {
-		err = bad("prompt", "it has %d prompts; at most %d are accepted", n, maxPrompts)
-	}
-	return err
-}
-
-func (r *Request) stops(value []byte) (err error) {
-	if value[0] == '"' {
-		r.Settings.Stop = make([]string, 1)
-		err = read("stop", value, &r.Settings.Stop[0])
-	} else {
-		r.Settings.Stop, err = list[string]("stop", value)
-	}
-	if err == nil && len(r.Settings.Stop) > maxStops {
-		err = bad("stop", "it has %d strings; at most %d are accepted", len(r.Settings.Stop), maxStops)
-	}
-	for _, stop := range r.Settings.Stop {
-		if err == nil && (stop == "" || len(stop) > maxStop) {
-			err = bad("stop", "a string has %d bytes; 1 to %d are accepted", len(stop), maxStop)
-		}
-	}
-	return err
-}
-
-func (r *Request) salted(value []byte) error {
-	var salt *string
-	if json.Unmarshal(value, &salt) != nil {
-		return bad("cache_salt", "it must be a string")
-	}
-	if salt == nil {
-		return nil
-	}
-	if r.Salt = []byte(*salt); len(r.Salt) == 0 || len(r.Salt) > maxSalt {
-		return bad("cache_salt", "it has %d bytes; 1 to %d are accepted", len(r.Salt), maxSalt)
+		return bad(path, "it must be %s", prompts)
 	}
 	return nil
 }
 
-func (r *Request) streamOptions(value []byte) error {
-	if string(value) == "null" {
-		return nil
+// stops are one string, or a list of them.
+type stops []string
+
+func (s *stops) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		*s = make(stops, 1)
+		return json.Unmarshal(data, &(*s)[0])
 	}
-	return fields(value, "stream_options.", func(name, path string, value []byte) error {
-		switch name {
-		case "include_usage":
-			return read(path, value, &r.Usage)
-		case "include_obfuscation": // of the lengths of chunks, which a client must not rely on
-			return nil
-		}
-		return bad(path, "this server does not have this field")
-	})
+	return json.Unmarshal(data, (*list[string])(s))
+}
+
+func (s stops) fit() bool {
+	return len(s) <= maxStops && !slices.ContainsFunc(s, func(stop string) bool { return stop == "" || len(stop) > maxStop })
 }

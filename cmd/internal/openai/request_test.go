@@ -59,7 +59,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// What changes no answer is taken.
+// What changes no answer is taken, in messages, too.
 func TestTaken(t *testing.T) {
 	for _, field := range []string{`"user":"u"`, `"metadata":{"a":"b"}`, `"n":1`, `"n":1.0`, `"n":null`, `"frequency_penalty":0`, `"presence_penalty":0.0`, `"logprobs":false`, `"logprobs":null`,
 		`"logit_bias":{}`, `"echo":false`, `"best_of":1`, `"suffix":null`, `"response_format":{"type":"text"}`, `"tools":[]`, `"tool_choice":"none"`, `"parallel_tool_calls":true`, `"store":false`} {
@@ -67,6 +67,10 @@ func TestTaken(t *testing.T) {
 			_, err := Parse([]byte(body), strings.Contains(body, "messages"))
 			require.NoError(t, err, body)
 		}
+	}
+	for _, field := range []string{`"tool_calls":[ ]`, `"tool_calls":null`, `"name":null`, `"refusal":"r"`, `"reasoning_content":"t"`} {
+		_, err := Parse([]byte(`{"messages":[{"role":"user","content":"x",`+field+`}]}`), true)
+		require.NoError(t, err, field)
 	}
 }
 
@@ -76,31 +80,34 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ body, field, why string }{
 		{``, "", "not JSON"}, {`{`, "", "not JSON: byte 1"}, {`[]`, "", "must be an object"}, {`null`, "", "must be an object"}, {"{\"prompt\":\"\xff\"}", "", "not UTF-8"},
 		{`{"prompt":"x"} {}`, "", "not JSON: byte 16"}, {`{"prompt":"x",}`, "", "not JSON"}, {strings.Repeat("[", 20000), "", "not JSON"},
-		{`{}`, "prompt", "must be a string"}, {`{"prompt":null}`, "prompt", "must be"}, {`{"prompt":7}`, "prompt", "must be"}, {`{"prompt":{}}`, "prompt", "must be"},
-		{`{"prompt":["a",1]}`, "prompt", "must be a list"}, {`{"prompt":["a",null]}`, "prompt", "null"}, {`{"prompt":[1,null]}`, "prompt", "null"}, {`{"prompt":[1,-1]}`, "prompt", "must be a list"},
-		{`{"prompt":[1,1.5]}`, "prompt", "must be a list"}, {`{"prompt":[1,4294967296]}`, "prompt", "must be a list"}, {`{"prompt":[[1],["a"]]}`, "prompt[1]", "must be a list"},
-		{`{"prompt":[true]}`, "prompt", "must be a list"}, {`{"prompt":[` + strings.Repeat(`"a",`, maxPrompts) + `"a"]}`, "prompt", "at most 32"},
+		{`{}`, "prompt", "missing"}, {`{"prompt":null}`, "prompt", "missing"}, {`{"prompt":7}`, "prompt", "must be"}, {`{"prompt":{}}`, "prompt", "must be"},
+		{`{"prompt":["a",1]}`, "prompt", "a list of tokens"}, {`{"prompt":["a",null]}`, "prompt", "a list of tokens"}, {`{"prompt":[1,null]}`, "prompt", "a list of tokens"}, {`{"prompt":[1,-1]}`, "prompt", "a list of tokens"},
+		{`{"prompt":[1,1.5]}`, "prompt", "a list of tokens"}, {`{"prompt":[1,4294967296]}`, "prompt", "a list of tokens"}, {`{"prompt":[[1],["a"]]}`, "prompt", "a list of tokens"},
+		{`{"prompt":[true]}`, "prompt", "a list of tokens"}, {`{"prompt":[` + strings.Repeat(`"a",`, maxPrompts) + `"a"]}`, "prompt", "at most 32"},
 		{`{"prompt":"x","prompt":"y"}`, "prompt", "twice"}, {said(`"stream":false,"stream":false`), "stream", "twice"}, {said(`"user":"a","user":"a"`), "user", "twice"},
 		{said(`"Stream":true`), "Stream", "does not have"}, {said(`"top_k":1`), "top_k", "does not have"}, {said(`"top_k":null`), "top_k", "does not have"}, {said(`"messages":[]`), "messages", "does not have"},
 		{said(`"model":7`), "model", "must be a string"}, {said(`"temperature":-0.1`), "temperature", "0 to 2"}, {said(`"temperature":2.1`), "temperature", "0 to 2"}, {said(`"temperature":"1"`), "temperature", "must be a number"},
-		{said(`"temperature":1e999`), "temperature", "must be a number"}, {said(`"top_p":0`), "top_p", "more than 0"}, {said(`"top_p":1.1`), "top_p", "0 to 1"},
+		{said(`"temperature":1e999`), "temperature", "must be a number"}, {said(`"top_p":0`), "top_p", "more than 0"}, {said(`"top_p":1.1`), "top_p", "at most 1"},
 		{said(`"max_tokens":0`), "max_tokens", "at least 1"}, {said(`"max_tokens":1.5`), "max_tokens", "must be an integer"}, {said(`"max_tokens":"1"`), "max_tokens", "must be an integer"},
 		{said(`"max_completion_tokens":1`), "max_completion_tokens", "does not have"}, {spoken(`"max_tokens":1,"max_completion_tokens":1`), "max_completion_tokens", "max_tokens says it too"},
 		{said(`"seed":1.5`), "seed", "must be an integer"}, {said(`"seed":9223372036854775808`), "seed", "must be an integer"}, {said(`"stream":1`), "stream", "must be true or false"},
-		{said(`"stop":""`), "stop", "1 to 256"}, {said(`"stop":["a",""]`), "stop", "1 to 256"}, {said(`"stop":["1","2","3","4","5"]`), "stop", "at most 4"}, {said(`"stop":7`), "stop", "must be a list"},
-		{said(`"stop":"` + strings.Repeat("a", 257) + `"`), "stop", "1 to 256"}, {said(`"stop":[null]`), "stop", "null"},
+		{said(`"stop":""`), "stop", "1 to 256"}, {said(`"stop":["a",""]`), "stop", "1 to 256"}, {said(`"stop":["1","2","3","4","5"]`), "stop", "at most 4"}, {said(`"stop":7`), "stop", "a list of"},
+		{said(`"stop":"` + strings.Repeat("a", 257) + `"`), "stop", "1 to 256"}, {said(`"stop":[null]`), "stop", "a list of"},
 		{said(`"cache_salt":""`), "cache_salt", "1 to 1024"}, {said(`"cache_salt":7`), "cache_salt", "must be a string"}, {said(`"cache_salt":"` + strings.Repeat("a", 1025) + `"`), "cache_salt", "1 to 1024"},
 		{said(`"stream_options":true`), "stream_options", "must be an object"}, {said(`"stream_options":{"x":1}`), "stream_options.x", "does not have"}, {said(`"stream_options":{"include_usage":1}`), "stream_options.include_usage", "true or false"},
 		{said(`"n":2`), "n", "or say 1"}, {said(`"best_of":2`), "best_of", "or say 1"}, {said(`"echo":true`), "echo", "or say false"}, {said(`"logprobs":1`), "logprobs", "or say false"}, {said(`"logprobs":0`), "logprobs", "or say false"},
 		{said(`"suffix":"a"`), "suffix", "leave it out"}, {said(`"logit_bias":{"1":2}`), "logit_bias", "or say {}"}, {said(`"frequency_penalty":0.1`), "frequency_penalty", "or say 0"},
 		{spoken(`"tools":[{}]`), "tools", "or say []"}, {spoken(`"tool_choice":"auto"`), "tool_choice", `or say "none"`}, {spoken(`"response_format":{"type":"json_object"}`), "response_format", `or say {"type":"text"}`},
 		{spoken(`"top_logprobs":2`), "top_logprobs", "or say 0"}, {spoken(`"reasoning_effort":"low"`), "reasoning_effort", "leave it out"}, {spoken(`"prompt":"x"`), "prompt", "does not have"},
-		{`{"messages":null}`, "messages", "at least one"}, {`{"messages":[]}`, "messages", "at least one"}, {`{"messages":"x"}`, "messages", "list of messages"}, {`{"messages":["x"]}`, "messages[0]", "must be an object"},
-		{message(`{"content":"x"}`), "messages[1].role", "missing"}, {message(`{"role":"tool","content":"x"}`), "messages[1].role", "must be system"}, {message(`{"role":1,"content":"x"}`), "messages[1].role", "must be a string"},
-		{message(`{"role":"user"}`), "messages[1].content", "must be a string"}, {message(`{"role":"user","content":null}`), "messages[1].content", "must be a string"}, {message(`{"role":"user","content":1}`), "messages[1].content", "must be a string"},
+		{`{"messages":null}`, "messages", "missing"}, {`{"messages":[]}`, "messages", "at least one"}, {`{"messages":"x"}`, "messages", "list of messages"}, {`{"messages":["x"]}`, "messages[0]", "must be an object"},
+		{message(`{"content":"x"}`), "messages[1].role", "missing"}, {message(`{"role":"tool","content":"x"}`), "messages[1].role", "must be system"}, {message(`{"role":1,"content":"x"}`), "messages[1].role", "must be system"},
+		{message(`{"role":"user"}`), "messages[1].content", "missing"}, {message(`{"role":"user","content":null}`), "messages[1].content", "missing"}, {message(`{"role":"user","content":1}`), "messages[1].content", "must be a string"},
 		{message(`{"role":"user","content":"x","name":"n"}`), "messages[1].name", "does not have"}, {message(`{"role":"assistant","content":"x","tool_calls":[{}]}`), "messages[1].tool_calls", "does not have"},
 		{message(`{"role":"user","content":"x","content":"x"}`), "messages[1].content", "twice"}, {message(`{"role":"user","content":[{"type":"image_url"}]}`), "messages[1].content[0].type", "only parts of type text"},
 		{message(`{"role":"user","content":[{"text":"x"}]}`), "messages[1].content[0].type", "missing"}, {message(`{"role":"user","content":[{"type":"text","x":1}]}`), "messages[1].content[0].x", "does not have"},
+		{said(`"n":1e400`), "n", "or say 1"}, {said(`"tools":[1e400]`), "tools", "or say []"}, {said(`"":1`), `""`, "does not have"}, {`7`, "", "it must be an object"},
+		{said(`"` + strings.Repeat("x", 10_000) + `":1`), `"` + strings.Repeat("x", 16) + `"`, "does not have"}, {said(`"stop":{}`), "stop", "a string, or a list of"},
+		{message(`{"role":"user","content":[{"type":"text"}]}`), "messages[1].content[0].text", "missing"}, {message(`{"role":"user","content":[{"type":"text","text":null}]}`), "messages[1].content[0].text", "missing"},
 		{message(`{"role":"user","content":["x"]}`), "messages[1].content[0]", "must be an object"},
 	} {
 		_, err := Parse([]byte(c.body), strings.HasPrefix(c.body, `{"messages"`))

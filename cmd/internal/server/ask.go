@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/openai"
@@ -19,39 +20,30 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, chat, render bool) 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel() // of what is left when the client is gone or one of several prompts is refused
 	asked, prompts, err := s.prompts(ctx, w, r, chat)
-	if err == nil && render {
+	a := newAnswer(asked, chat, s.opt.Name, cancel, len(prompts))
+	for i := 0; err == nil && !render && i < len(prompts); i++ { // all of them, or none
+		a.pieces[i], err = s.engine.Submit(ctx, prompts[i], a.Settings)
+	}
+	field := "prompt"
+	if chat {
+		field = "messages"
+	}
+	switch {
+	case r.Context().Err() != nil:
+		s.refuse(w, gone, "")
+	case err != nil:
+		s.refuse(w, err, field)
+	case render:
 		s.rendered(w, prompts, chat)
-		return
-	}
-	a := newAnswer(asked, chat, s.opt.Name)
-	if err == nil {
-		err = s.submit(ctx, a, prompts)
-	}
-	if err != nil {
-		p := errorOf(err)
-		if p.Status == http.StatusBadRequest && p.Param == "" {
-			p.Param = field(chat, asked)
-		}
-		s.refuse(w, p)
-		return
-	}
-	if asked.Stream {
+	case asked.Stream:
 		s.stream(ctx, w, a)
-	} else {
+	default:
 		s.whole(ctx, w, a)
 	}
 }
 
-// field is where a request has its prompts; "" for one that was not read.
-func field(chat bool, r openai.Request) string {
-	switch {
-	case len(r.Messages) > 0:
-		return "messages"
-	case !chat && len(r.Texts)+len(r.Tokens) > 0:
-		return "prompt"
-	}
-	return ""
-}
+// readers is how many requests are turned into prompts at a time. Meanwhile one of 4 MiB takes ten times that, or more.
+const readers = 8
 
 // prompts reads a request, and what it asks to continue.
 func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Request, chat bool) (asked openai.Request, prompts []serving.Prompt, err error) {
@@ -60,10 +52,13 @@ func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opt.Body))
 	if err != nil {
-		if p := errorOf(err); p.Status == http.StatusRequestEntityTooLarge {
-			return asked, nil, p
-		}
-		return asked, nil, openai.Error{Status: http.StatusBadRequest, Message: "the request did not arrive whole: " + err.Error()}
+		return asked, nil, errRead{err}
+	}
+	select {
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	case <-ctx.Done():
+		return asked, nil, gone
 	}
 	if asked, err = openai.Parse(body, chat); err != nil {
 		return asked, nil, err
@@ -90,18 +85,15 @@ func (s *Server) prompts(ctx context.Context, w http.ResponseWriter, r *http.Req
 
 // rendered answers with the tokens of prompts.
 func (s *Server) rendered(w http.ResponseWriter, prompts []serving.Prompt, chat bool) {
-	type tokens struct {
-		IDs []uint32 `json:"token_ids"`
-	}
-	all := make([]tokens, len(prompts))
+	all := make([]any, len(prompts))
 	for i, p := range prompts {
-		all[i].IDs = p.Tokens
+		all[i] = map[string]any{"token_ids": p.Tokens}
 	}
 	if chat {
 		s.send(w, http.StatusOK, all[0])
-		return
+	} else {
+		s.send(w, http.StatusOK, all)
 	}
-	s.send(w, http.StatusOK, all)
 }
 
 // answer is what a request is answered with.
@@ -110,71 +102,69 @@ type answer struct {
 	chat   bool
 	head   openai.Head
 	usage  openai.Usage
+	cancel func()
 	pieces []iter.Seq2[serving.Piece, error] // of each prompt
 }
 
-func newAnswer(r openai.Request, chat bool, model string) *answer {
-	a := &answer{Request: r, chat: chat, head: openai.Head{Created: time.Now().Unix(), Model: model}}
-	switch a.head.ID = strings.ToLower(rand.Text()); {
-	case !chat:
-		a.head.ID, a.head.Object = "cmpl-"+a.head.ID, "text_completion"
-	case r.Stream:
-		a.head.ID, a.head.Object = "chatcmpl-"+a.head.ID, "chat.completion.chunk"
+func newAnswer(r openai.Request, chat bool, model string, cancel func(), prompts int) *answer {
+	id, object := "cmpl-", "text_completion"
+	switch {
+	case chat && r.Stream:
+		id, object = "chatcmpl-", "chat.completion.chunk"
+	case chat:
+		id, object = "chatcmpl-", "chat.completion"
+	}
+	r.Settings.ID = id + strings.ToLower(rand.Text())
+	return &answer{Request: r, chat: chat, cancel: cancel, pieces: make([]iter.Seq2[serving.Piece, error], prompts),
+		head: openai.Head{ID: r.Settings.ID, Object: object, Created: time.Now().Unix(), Model: model}}
+}
+
+// each calls take with the pieces of all prompts as they come, one at a time. An error, of take, too, cancels what is left.
+func (a *answer) each(ctx context.Context, take func(of int, p serving.Piece) error) (failed error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	one := func(of int, p serving.Piece, err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case failed != nil:
+		case ctx.Err() != nil:
+			failed = gone
+		case err != nil:
+			failed = err
+		default:
+			a.usage.Add(p.End)
+			failed = take(of, p)
+		}
+		if failed != nil {
+			a.cancel()
+		}
+		return failed == nil
+	}
+	for of, pieces := range a.pieces {
+		all.Go(func() {
+			pieces(func(p serving.Piece, err error) bool { return one(of, p, err) })
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// choice is a part of the answer to a prompt, or the whole of it.
+func (a *answer) choice(of int, p serving.Piece) openai.Choice {
+	c := openai.Choice{Index: of}
+	if p.End != nil {
+		c.FinishReason = &p.End.Reason
+	}
+	switch {
+	case !a.chat:
+		c.Text = &p.Text
+	case !a.Stream:
+		c.Message = &openai.Message{Role: "assistant", Reasoning: p.Thought, Content: &p.Text}
+	case p.Text == "":
+		c.Delta = &openai.Message{Reasoning: p.Thought}
 	default:
-		a.head.ID, a.head.Object = "chatcmpl-"+a.head.ID, "chat.completion"
+		c.Delta = &openai.Message{Reasoning: p.Thought, Content: &p.Text}
 	}
-	return a
-}
-
-// submit has all prompts continued, or none.
-func (s *Server) submit(ctx context.Context, a *answer, prompts []serving.Prompt) error {
-	a.Settings.ID = a.head.ID
-	for _, p := range prompts {
-		pieces, err := s.engine.Submit(ctx, p, a.Settings)
-		if err != nil {
-			return err
-		}
-		a.pieces = append(a.pieces, pieces)
-	}
-	return nil
-}
-
-// heard is a piece of an answer of several.
-type heard struct {
-	of int
-	serving.Piece
-	err error
-}
-
-// all are the pieces of all prompts, as they come, until ctx ends.
-func (a *answer) all(ctx context.Context) iter.Seq[heard] {
-	return func(yield func(heard) bool) {
-		c := make(chan heard)
-		for i, pieces := range a.pieces {
-			go func() {
-				for piece, err := range pieces {
-					select {
-					case c <- heard{i, piece, err}:
-					case <-ctx.Done():
-						return
-					}
-				}
-			}()
-		}
-		for open := len(a.pieces); open > 0; {
-			select {
-			case h := <-c:
-				if h.End != nil {
-					a.usage.Add(h.End)
-					open--
-				}
-				if !yield(h) {
-					return
-				}
-			case <-ctx.Done():
-				yield(heard{err: context.Cause(ctx)})
-				return
-			}
-		}
-	}
+	return c
 }

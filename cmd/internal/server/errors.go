@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,47 +12,44 @@ import (
 	"github.com/ferrumkv/ferrumkv/schedule"
 )
 
-var draining = openai.Error{Status: http.StatusServiceUnavailable, Message: "the server is ending, and takes no more requests: try another one", Code: "draining"}
+var (
+	draining = openai.Error{Status: http.StatusServiceUnavailable, Message: "the server is ending, and takes no more requests: try another one", Code: "draining"}
+	gone     = openai.Error{Status: http.StatusBadRequest, Message: "the client closed the connection, which cancels its answers"}
+)
 
-// errorOf is what a client receives for an error.
-func errorOf(err error) openai.Error {
+// errRead is a body that does not come.
+type errRead struct{ error }
+
+func (e errRead) Unwrap() error { return e.error }
+
+// errorOf is what a client receives for an error; field is where its prompts are.
+func errorOf(err error, field string) openai.Error {
 	var p openai.Error
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
+		return p
 	case errors.As(err, &large):
-		p = openai.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request has more than %d bytes", large.Limit)}
+		return openai.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request has more than %d bytes", large.Limit)}
+	case errors.As(err, new(errRead)):
+		return openai.Error{Status: http.StatusBadRequest, Message: "the request did not arrive whole: " + err.Error()}
 	case errors.As(err, new(serving.ErrContext)):
-		p = openai.Error{Status: http.StatusBadRequest, Message: err.Error(), Code: "context_length_exceeded"}
-	case errors.As(err, new(serving.ErrPrompt)):
-		p = openai.Error{Status: http.StatusBadRequest, Message: err.Error()}
-	case errors.As(err, new(serving.ErrNoTemplate)), errors.As(err, new(chat.ErrTemplate)):
-		p = openai.Error{Status: http.StatusBadRequest, Message: err.Error(), Param: "messages"}
+		return openai.Error{Status: http.StatusBadRequest, Message: err.Error(), Param: field, Code: "context_length_exceeded"}
+	case errors.As(err, new(serving.ErrPrompt)), errors.As(err, new(serving.ErrNoTemplate)), errors.As(err, new(chat.ErrTemplate)):
+		return openai.Error{Status: http.StatusBadRequest, Message: err.Error(), Param: field}
 	case errors.As(err, new(schedule.ErrQueueFull)):
-		p = openai.Error{Status: http.StatusTooManyRequests, Message: "the queue is full: try again later", Code: "queue_full"}
+		return openai.Error{Status: http.StatusTooManyRequests, Message: "the queue is full: try again later", Code: "queue_full"}
 	case errors.Is(err, schedule.ErrDraining), errors.Is(err, context.Canceled):
-		p = draining
-	default:
-		p = openai.Error{Status: http.StatusInternalServerError, Message: err.Error()}
+		return draining
 	}
-	return p
+	return openai.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
 // refuse answers with an error.
-func (s *Server) refuse(w http.ResponseWriter, p openai.Error) {
+func (s *Server) refuse(w http.ResponseWriter, err error, field string) {
+	p := errorOf(err, field)
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.send(w, p.Status, map[string]any{"error": p})
-}
-
-// send answers with an object.
-func (s *Server) send(w http.ResponseWriter, status int, v any) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // no type of these fails
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	s.say(w, string(data)+"\n")
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/cmd/internal/serving"
 	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 	"github.com/ferrumkv/ferrumkv/schedule"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,10 +28,18 @@ type fake struct {
 	err    error // of Submit
 	late   error // after the first piece
 	pieces int   // without end, if negative
+	each   time.Duration
 	ended  chan struct{}
+	panics bool // in Context
+	// A prompt is made between these, unless nil.
+	reading, read chan struct{}
 }
 
 func (f *fake) Complete(text string, salt []byte) (serving.Prompt, error) {
+	if f.reading != nil {
+		f.reading <- struct{}{}
+		<-f.read
+	}
 	return serving.Prompt{Tokens: []uint32{uint32(len(text))}}, nil
 }
 func (f *fake) Continue(tokens []uint32, salt []byte) (serving.Prompt, error) {
@@ -38,8 +49,13 @@ func (f *fake) Chat(context.Context, []chat.Message, []byte) (serving.Prompt, er
 	return serving.Prompt{}, serving.ErrNoTemplate{}
 }
 func (f *fake) Metrics() ([]metrics.Family, error) { return nil, f.err }
-func (f *fake) Context() int                       { return 100 }
-func (f *fake) Ready() bool                        { return !errors.Is(f.err, schedule.ErrDraining) }
+func (f *fake) Context() int {
+	if f.panics {
+		panic("the engine is broken")
+	}
+	return 100
+}
+func (f *fake) Ready() bool { return !errors.Is(f.err, schedule.ErrDraining) }
 func (f *fake) Submit(ctx context.Context, p serving.Prompt, s serving.Settings) (iter.Seq2[serving.Piece, error], error) {
 	return func(yield func(serving.Piece, error) bool) {
 		defer func() {
@@ -48,6 +64,7 @@ func (f *fake) Submit(ctx context.Context, p serving.Prompt, s serving.Settings)
 			}
 		}()
 		for i := 0; i != f.pieces; i++ {
+			time.Sleep(f.each)
 			if !yield(serving.Piece{Text: strings.Repeat("x", 1000)}, nil) || ctx.Err() != nil {
 				return
 			}
@@ -94,6 +111,8 @@ func TestRefusals(t *testing.T) {
 		"body":         {path: completions, body: object{"prompt": strings.Repeat("x", 1000)}, options: Options{Body: 100}, status: 413, kind: "invalid_request_error", want: "more than 100 bytes"},
 		"JSON":         {path: completions, body: "{", status: 400, kind: "invalid_request_error", want: "not JSON"},
 		"field":        {path: completions, body: object{"prompt": "x", "n": 2}, status: 400, kind: "invalid_request_error", param: "n", want: "or say 1"},
+		"no name":      {path: completions, body: `{"prompt":"x","":1}`, status: 400, kind: "invalid_request_error", param: `""`, want: "does not have"},
+		"chat prompt":  {path: "/v1/chat/completions", body: object{"messages": []object{say("user", "x")}, "prompt": "x"}, status: 400, kind: "invalid_request_error", param: "prompt", want: "does not have"},
 		"model":        {path: completions, body: object{"prompt": "x", "model": "other"}, status: 404, kind: "not_found_error", param: "model", code: "model_not_found", want: "/v1/models"},
 		"template":     {path: "/v1/chat/completions", body: object{"messages": []object{say("user", "x")}}, status: 400, kind: "invalid_request_error", param: "messages", want: "--template"},
 		"context":      {path: completions, body: good, engine: fake{err: serving.ErrContext{Prompt: 99, MaxTokens: 16, Context: 100}}, status: 400, kind: "invalid_request_error", param: "prompt", code: "context_length_exceeded", want: "the context is 100 tokens, and the prompt has 99 and the answer up to 16"},
@@ -168,6 +187,75 @@ func TestStreamFails(t *testing.T) {
 	events := strings.Split(strings.TrimSpace(text), "\n\n")
 	require.Len(t, events, 3)
 	require.Equal(t, `data: {"error":{"code":null,"message":"the device burns","param":null,"type":"server_error"}}`, events[2])
+}
+
+// A handler that fails closes its connection alone, and the log has it.
+func TestPanic(t *testing.T) {
+	var log logged
+	url := serve(t, &fake{panics: true}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	r := request(t, url+"/v1/models", "")
+	r.Method = http.MethodGet
+	_, err := http.DefaultClient.Do(r)
+	require.Error(t, err)
+	eventually(t, func() bool { return strings.Contains(log.String(), "the engine is broken") })
+	status, _, _ := do(t, request(t, url+completions, object{"prompt": "x"}))
+	require.Equal(t, 200, status)
+}
+
+// HEAD is GET without its body.
+func TestHead(t *testing.T) {
+	url := serve(t, &fake{}, Options{})
+	for path, want := range map[string]int{"/healthz": 200, "/v1/models": 200, completions: 405, "/none": 404} {
+		r := request(t, url+path, "")
+		r.Method = http.MethodHead
+		status, _, text := do(t, r)
+		require.Equal(t, want, status, path)
+		require.Empty(t, text)
+	}
+}
+
+// A client that closes its side of the connection is gone, as far as a server can know; it does not hear that the server ends.
+func TestHalfClosed(t *testing.T) {
+	f := &fake{pieces: -1, each: 10 * time.Millisecond}
+	c, err := net.Dial("tcp", strings.TrimPrefix(serve(t, f, Options{}), "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	body := `{"prompt":"x","stream":true}`
+	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	require.NoError(t, err)
+	require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	answer, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "the client closed the connection")
+	require.NotContains(t, string(answer), "draining")
+}
+
+// However many clients send the largest requests, a few are read at a time.
+func TestReadAtATime(t *testing.T) {
+	f := &fake{pieces: 1, reading: make(chan struct{}), read: make(chan struct{})}
+	url := serve(t, f, Options{})
+	var all sync.WaitGroup
+	for range 2 * readers {
+		all.Go(func() {
+			status, _, _ := do(t, request(t, url+completions, object{"prompt": "x"}))
+			assert.Equal(t, 200, status)
+		})
+	}
+	for range readers {
+		<-f.reading
+	}
+	select {
+	case <-f.reading:
+		require.Fail(t, "another one")
+	case <-time.After(100 * time.Millisecond):
+	}
+	go func() {
+		for range f.reading {
+		}
+	}()
+	close(f.read)
+	all.Wait()
+	close(f.reading)
 }
 
 // A client that takes nothing is left, and one that sends nothing, too.

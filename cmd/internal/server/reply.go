@@ -5,33 +5,26 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/openai"
+	"github.com/ferrumkv/ferrumkv/cmd/internal/serving"
 )
 
 // whole answers when all is there.
 func (s *Server) whole(ctx context.Context, w http.ResponseWriter, a *answer) {
-	texts, thoughts := make([]strings.Builder, len(a.pieces)), make([]strings.Builder, len(a.pieces))
 	all := openai.Reply{Head: a.head, Choices: make([]openai.Choice, len(a.pieces))}
-	for h := range a.all(ctx) {
-		if h.err != nil {
-			s.refuse(w, errorOf(h.err)) // a client that is gone does not mind
-			return
+	said := make([]struct{ text, thought strings.Builder }, len(a.pieces))
+	err := a.each(ctx, func(of int, p serving.Piece) error {
+		said[of].text.WriteString(p.Text)
+		said[of].thought.WriteString(p.Thought)
+		if p.End != nil {
+			all.Choices[of] = a.choice(of, serving.Piece{Text: said[of].text.String(), Thought: said[of].thought.String(), End: p.End})
 		}
-		texts[h.of].WriteString(h.Text)
-		thoughts[h.of].WriteString(h.Thought)
-		if h.End == nil {
-			continue
-		}
-		text := texts[h.of].String()
-		c := openai.Choice{Index: h.of, FinishReason: &h.End.Reason}
-		if a.chat {
-			c.Message = &openai.Message{Role: "assistant", Reasoning: thoughts[h.of].String(), Content: &text}
-		} else {
-			c.Text = &text
-		}
-		all.Choices[h.of] = c
+		return nil
+	})
+	if err != nil {
+		s.refuse(w, err, "")
+		return
 	}
 	all.Usage = a.usage
 	s.send(w, http.StatusOK, all)
@@ -41,66 +34,54 @@ func (s *Server) whole(ctx context.Context, w http.ResponseWriter, a *answer) {
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, a *answer) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
-	to := events{w, http.NewResponseController(w), s.opt.Slow}
+	var broken error // the client is gone, or takes nothing
+	event := func(data string) error {
+		if broken == nil {
+			broken = s.say(w, "data: "+data+"\n\n")
+		}
+		if broken == nil {
+			broken = http.NewResponseController(w).Flush()
+		}
+		return broken
+	}
 	chunk := func(c openai.Choice) error {
 		r := openai.Reply{Head: a.head, Choices: []openai.Choice{c}}
 		if a.Request.Usage {
 			r.Usage = json.RawMessage("null")
 		}
-		return to.send(r)
+		return event(encoded(r))
 	}
-	empty := ""
-	var err error
-	for i := 0; a.chat && err == nil && i < len(a.pieces); i++ {
-		err = chunk(openai.Choice{Index: i, Delta: &openai.Message{Role: "assistant", Content: &empty}})
+	for of := 0; a.chat && of < len(a.pieces); of++ {
+		_ = chunk(openai.Choice{Index: of, Delta: &openai.Message{Role: "assistant", Content: new(string)}})
 	}
-	for h := range a.all(ctx) {
-		if h.err != nil {
-			_ = to.send(map[string]any{"error": errorOf(h.err)})
-			return
+	err := a.each(ctx, func(of int, p serving.Piece) error {
+		if p.Text == "" && p.Thought == "" && p.End == nil {
+			return broken
 		}
-		c := openai.Choice{Index: h.of}
-		if !a.chat {
-			c.Text = &h.Text
-		} else if c.Delta = (&openai.Message{Reasoning: h.Thought}); h.Text != "" {
-			c.Delta.Content = &h.Text
-		}
-		if h.End != nil {
-			c.FinishReason = &h.End.Reason
-		}
-		if err == nil && (h.Text != "" || h.Thought != "" || h.End != nil) {
-			err = chunk(c)
-		}
-		if err != nil {
-			return // the client is gone, or takes nothing
-		}
+		return chunk(a.choice(of, p))
+	})
+	if err != nil {
+		_ = event(encoded(map[string]any{"error": errorOf(err, "")}))
+		return
 	}
 	if a.Request.Usage {
-		_ = to.send(openai.Reply{Head: a.head, Choices: []openai.Choice{}, Usage: a.usage})
+		_ = event(encoded(openai.Reply{Head: a.head, Choices: []openai.Choice{}, Usage: a.usage}))
 	}
-	_ = to.write("data: [DONE]\n\n")
+	_ = event("[DONE]")
 }
 
-// events writes server-sent events.
-type events struct {
-	w    http.ResponseWriter
-	c    *http.ResponseController
-	slow time.Duration
-}
-
-func (e events) send(v any) error {
+// encoded is a value in JSON.
+func encoded(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return err
+		panic(err) // no type of these fails
 	}
-	return e.write("data: " + string(data) + "\n\n")
+	return string(data)
 }
 
-// write sends a text at once, within the time that a client has to take it.
-func (e events) write(text string) error {
-	_ = e.c.SetWriteDeadline(time.Now().Add(e.slow))
-	if _, err := e.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return e.c.Flush()
+// send answers with an object.
+func (s *Server) send(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = s.say(w, encoded(v)+"\n") // an error is the client's, which is gone
 }

@@ -3,12 +3,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"io"
 	"iter"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -39,7 +40,8 @@ type Options struct {
 	Body     int64         // most bytes of a request; 0: 4 MiB
 	Slow     time.Duration // most time to send a request, and to take what was written; 0: 30 s
 
-	Connections int // most at a time, further ones wait; 0: 512
+	Connections int          // most at a time, further ones wait; 0: 512
+	Log         *slog.Logger // receives what clients do not receive, such as connections that cannot be accepted; nil: none
 }
 
 // Server answers requests with an Engine.
@@ -49,6 +51,8 @@ type Server struct {
 	key    [sha256.Size]byte
 	began  time.Time
 	routes map[string]route
+
+	reading chan struct{} // of requests that are turned into prompts
 }
 
 // route is what a path is for.
@@ -60,16 +64,11 @@ type route struct {
 
 // New makes a server of an engine.
 func New(e Engine, opt Options) *Server {
-	if opt.Body == 0 {
-		opt.Body = 4 << 20
+	opt.Body, opt.Slow, opt.Connections = cmp.Or(opt.Body, 4<<20), cmp.Or(opt.Slow, 30*time.Second), cmp.Or(opt.Connections, 512)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	if opt.Slow == 0 {
-		opt.Slow = 30 * time.Second
-	}
-	if opt.Connections == 0 {
-		opt.Connections = 512
-	}
-	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now()}
+	s := &Server{engine: e, opt: opt, key: sha256.Sum256([]byte(opt.Key)), began: time.Now(), reading: make(chan struct{}, readers)}
 	asked := func(chat, render bool) route {
 		return route{http.MethodPost, false, func(w http.ResponseWriter, r *http.Request) { s.ask(w, r, chat, render) }}
 	}
@@ -80,7 +79,7 @@ func New(e Engine, opt Options) *Server {
 		"/v1/chat/completions/render": asked(true, true),
 		"/v1/models":                  {http.MethodGet, false, s.models},
 		"/metrics":                    {http.MethodGet, false, s.metrics},
-		"/healthz":                    {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { s.say(w, "ok\n") }},
+		"/healthz":                    {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { _ = s.say(w, "ok\n") }},
 		"/readyz":                     {http.MethodGet, true, s.ready},
 	}
 	return s
@@ -90,7 +89,7 @@ func New(e Engine, opt Options) *Server {
 func (s *Server) HTTP() *http.Server {
 	open := make(chan struct{}, s.opt.Connections)
 	return &http.Server{Handler: s, ReadHeaderTimeout: min(s.opt.Slow, 10*time.Second), ReadTimeout: s.opt.Slow, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: log.New(io.Discard, "", 0), // what clients do wrong
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew: // in the goroutine that accepts, which waits where there are too many
@@ -108,15 +107,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, found := s.routes[r.URL.Path]
 	switch {
 	case s.opt.Loopback && !local(r.Host):
-		s.refuse(w, openai.Error{Status: http.StatusForbidden, Message: "the host is not this machine, and the server listens on this machine alone: start it with --listen ADDR"})
+		s.refuse(w, openai.Error{Status: http.StatusForbidden, Message: "the host is not this machine, and the server listens on this machine alone: start it with --listen ADDR"}, "")
 	case !found:
-		s.refuse(w, openai.Error{Status: http.StatusNotFound, Message: "there is no such path"})
+		s.refuse(w, openai.Error{Status: http.StatusNotFound, Message: "there is no such path"}, "")
 	case !to.open && !s.allowed(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		s.refuse(w, openai.Error{Status: http.StatusUnauthorized, Message: "the API key is missing or wrong: send it as Authorization: Bearer KEY", Code: "invalid_api_key"})
-	case r.Method != to.method:
+		s.refuse(w, openai.Error{Status: http.StatusUnauthorized, Message: "the API key is missing or wrong: send it as Authorization: Bearer KEY", Code: "invalid_api_key"}, "")
+	case r.Method != to.method && !(r.Method == http.MethodHead && to.method == http.MethodGet):
 		w.Header().Set("Allow", to.method)
-		s.refuse(w, openai.Error{Status: http.StatusMethodNotAllowed, Message: "this path is for " + to.method})
+		s.refuse(w, openai.Error{Status: http.StatusMethodNotAllowed, Message: "this path is for " + to.method}, "")
 	default:
 		to.serve(w, r)
 	}
@@ -148,29 +147,29 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if !s.engine.Ready() {
-		s.refuse(w, draining)
+		s.refuse(w, draining, "")
 		return
 	}
-	s.say(w, "ok\n")
+	_ = s.say(w, "ok\n")
 }
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	families, err := s.engine.Metrics()
-	if err != nil {
-		s.refuse(w, errorOf(err))
-		return
-	}
 	var text strings.Builder
-	if err := metrics.Write(&text, families...); err != nil {
-		s.refuse(w, errorOf(err))
+	if err == nil {
+		err = metrics.Write(&text, families...)
+	}
+	if err != nil {
+		s.refuse(w, err, "")
 		return
 	}
 	w.Header().Set("Content-Type", metrics.ContentType)
-	s.say(w, text.String())
+	_ = s.say(w, text.String())
 }
 
-// say writes a text.
-func (s *Server) say(w http.ResponseWriter, text string) {
+// say writes a text, within the time that a client has to take it.
+func (s *Server) say(w http.ResponseWriter, text string) error {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opt.Slow))
-	_, _ = io.WriteString(w, text) // an error is the client's, which is gone
+	_, err := io.WriteString(w, text)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +44,12 @@ func keys(salt []byte, messages []chat.Message) []key {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(text))))
 		h.Write([]byte(text))
 	}
-	if salt != nil {
+	if salt == nil { // which no salt begins like
+		write("")
+	} else {
+		write("salt")
 		write(string(salt))
 	}
-	h.Write([]byte{0})
 	out := make([]key, len(messages))
 	for i, m := range messages {
 		if m.Role == "assistant" {
@@ -76,6 +79,8 @@ func (m *memory) find(salt []byte, messages []chat.Message) (c *conversation, n 
 // add keeps a conversation of these messages, and forgets those that were not used for longest.
 func (m *memory) add(salt []byte, messages []chat.Message, c *conversation) {
 	all := keys(salt, messages)
+	// without the room that the answer grew in
+	c.past.Text, c.past.Tokens, c.past.Marks = strings.Clone(c.past.Text), slices.Clone(c.past.Tokens), slices.Clone(c.past.Marks)
 	c.key, c.bytes = all[len(all)-1], 256+len(c.past.Text)+4*len(c.past.Tokens)+16*len(c.past.Marks)
 	for _, msg := range c.rendered {
 		c.bytes += 64 + len(msg.Content)

@@ -1,9 +1,11 @@
 package serving
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 	"github.com/stretchr/testify/require"
@@ -56,4 +58,28 @@ func TestMemory(t *testing.T) {
 	m.add(nil, dialogue("a", "huge"), long(20_000))
 	require.Zero(t, m.bytes)
 	require.Empty(t, m.all)
+}
+
+// Whatever bytes a salt has, nothing is found with it that was computed without.
+func TestMemorySalt(t *testing.T) {
+	m := newMemory(10_000)
+	number := func(n int) string { return string(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
+	end := "\x00" + number(4) + "user" + number(1) + "z"
+	text := strings.Repeat("y", 1024-len("\x00user")-8) + end
+	m.add(nil, dialogue(text, "answer"), &conversation{})
+	// 0, the length of a role and the role have the same bytes as the length of a salt of 1024 bytes and how it begins
+	salt := "\x00user" + number(len(text)) + strings.TrimSuffix(text, end)
+	require.Len(t, salt, 1024)
+	found, _ := m.find([]byte(salt), dialogue("z", "answer"))
+	require.Nil(t, found)
+}
+
+// What is counted is all that is kept: the room that a long answer grew in is not.
+func TestMemoryRoom(t *testing.T) {
+	m := newMemory(1 << 20)
+	past := chat.Past{Text: strings.Repeat("x", 1000)[:10], Tokens: make([]uint32, 1, 1000), Marks: make([]chat.Mark, 1, 1000)}
+	c := &conversation{past: past}
+	m.add(nil, dialogue("a", "b"), c)
+	require.Less(t, 4*cap(c.past.Tokens)+16*cap(c.past.Marks), c.bytes)
+	require.NotSame(t, unsafe.StringData(past.Text), unsafe.StringData(c.past.Text))
 }
