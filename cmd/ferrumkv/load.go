@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/load"
@@ -68,7 +69,7 @@ Ctrl-C ends a run after the report of what was measured.`,
 	flags.Float64Var(&w.Speed, "speed", 1, "`N` times as fast as the trace")
 	flags.Float64Var(&w.Rate, "rate", 0, "`N` requests a second at random, a Poisson process, instead of the trace's times")
 	flags.IntVar(&w.Concurrency, "concurrency", 0, "`N` callers, each of which waits for its answer before its next request, instead of the trace's times")
-	flags.IntVar(&w.Requests, "requests", 0, "at most `N` requests (default: all of a trace, 1000 of a generated one)")
+	flags.IntVar(&w.Requests, "requests", 0, "at most `N` requests (default: all of a trace; of a generated one 1000, or what --duration takes)")
 	flags.DurationVar(&w.Duration, "duration", 0, "begin no request after this time; those that run are waited for")
 	flags.Float64Var(&w.Scale, "scale", 1, "prompts of `N` times the length, such as 0.01 for a small model")
 	flags.IntVar(&w.MaxPrompt, "max-prompt", 0, "cut prompts after `N` tokens")
@@ -131,12 +132,23 @@ func (f loadFlags) trace(ctx context.Context, line *progress) (*replay.Trace, er
 	}
 	line.show("generating a trace")
 	s := f.synthesis
-	s.Seed, s.Requests = f.workload.Seed, 1000
-	if f.workload.Requests > 0 {
-		s.Requests = f.workload.Requests
-	}
+	s.Seed, s.Requests = f.workload.Seed, f.generated()
 	t, err := replay.Synthetic(ctx, s)
 	return t, asReplayFlag(err)
+}
+
+// generated is how many requests a generated trace has: if no number is set, enough for --duration.
+func (f loadFlags) generated() int {
+	const least, callers = 1000, 100_000
+	w := f.workload
+	mean := w.Rate * w.Duration.Seconds()
+	switch {
+	case w.Requests > 0:
+		return w.Requests
+	case w.Concurrency > 0 && w.Duration > 0: // how fast the server is, is not known
+		return callers
+	}
+	return max(least, int(mean+6*math.Sqrt(mean))) // a Poisson process hardly ever has more
 }
 
 // runBar shows how far a run is.

@@ -131,6 +131,17 @@ func TestLoadJSON(t *testing.T) {
 	require.Contains(t, row, "hit_rate", "unknown, not left out")
 }
 
+// A generated trace does not end before the run.
+func TestLoadDuration(t *testing.T) {
+	url := listens(t, &llm{})
+	for _, arrivals := range [][]string{{"--rate", "1500"}, {"--concurrency", "8"}} {
+		args := append([]string{"load", "--json", "--url", url, "--duration", "1s", "--scale", "0.01", "--max-tokens", "1"}, arrivals...)
+		row := jsonLines(t, succeeds(t, args...).stdout)[0]
+		require.Greater(t, row["planned"], 1300., arrivals)
+		require.Greater(t, row["seconds"], 0.9, arrivals)
+	}
+}
+
 // A server that counts nothing is measured, and what is not known is not made up.
 func TestLoadUncounted(t *testing.T) {
 	r := succeeds(t, "load", "--url", listens(t, &llm{mute: true}), "--rate", "1000", "--requests", "3", "--scale", "0.1", "--max-tokens", "4")
