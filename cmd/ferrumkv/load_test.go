@@ -291,6 +291,7 @@ func TestAxes(t *testing.T) {
 	b := timesAxis([]float64{0, 0.02, 0.4}, 0, 100)
 	require.InDeltaSlice(t, []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}, b.marks, 1e-9)
 	require.Equal(t, []float64{0, 50, 100}, []float64{b.at(0), b.at(0.1), b.at(2)})
+	require.Len(t, timesAxis([]float64{0.002, 0.4}, 0, 100).marks, 4, "decades alone, where there are three")
 	require.Equal(t, 1e-3, timesAxis(nil, 0, 1).low)
 	var bins [chartBins]float64
 	timeline{axis{}, 1}.add(&bins, 0.5, 2.25)
