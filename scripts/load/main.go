@@ -77,7 +77,7 @@ func start(program string) (*server, error) {
 		return nil, err
 	}
 	s := &server{url: "http://" + address, ended: make(chan struct{})}
-	s.cmd = exec.Command(program, "serve", "--listen", address, "--layout", "paged", "--log-level", "warn")
+	s.cmd = exec.Command(program, "serve", "--listen", address, "--log-level", "warn")
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
