@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -35,8 +34,8 @@ the time of the whole answer, besides goodput (requests a second that met --obje
 the hit rate of the server's prefix cache, and errors.
 
 Requests come from a trace as replay reads it, or from the trace that replay generates.
-They are due when the trace says, --rate a second at random, or when one of --concurrency
-callers has its last answer. Times count from when a request was due, so that a slow
+They are due when the trace says, --rate a second at random, or as soon as one of
+--concurrency callers has its previous answer. Times count from when a request was due, so that a slow
 server does not look better because requests had to wait to be sent.
 
 A prompt has the length that the trace says, times --scale, and is made of its blocks: equal
@@ -45,10 +44,10 @@ find out how many tokens the server makes of them. With --token-ids a prompt is 
 tokens instead, as vLLM and 'ferrumkv serve' accept it.
 
 The hit rate is what the server reports (usage.prompt_tokens_details.cached_tokens). The
-possible one is that of a cache that was empty and keeps every prompt from when it was
+possible one is that of a cache that begins empty and keeps every prompt from when it was
 sent; a server that another run with the same --seed has filled may have more.
 
-Ctrl-C ends a run after the report of what was measured.`,
+Ctrl-C ends a run; what was measured until then is reported.`,
 		Example: `  # four callers, for a minute, with prompts for a model with a context of 1,024 tokens
   ferrumkv load --concurrency 4 --duration 1m --scale 0.1 --max-prompt 700 --max-tokens 100
 
@@ -165,6 +164,3 @@ func (b runBar) show(p load.Progress) {
 	}
 	b.line.show("%s %d running, %d done, %d failed", barOf(percent), p.Running, p.Done, p.Failed)
 }
-
-// errNothing is a run without a single answer.
-var errNothing = errors.New("no request succeeded")

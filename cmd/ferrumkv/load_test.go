@@ -92,7 +92,7 @@ requests    5 in TIME: 4 succeeded, 1 failed
 errors      1 http_429: slow down
 tokens      N of prompts, 4 of answers
 rates       TIME, TIME, TIME
-hit rate    N%; N% possible of a cache that was empty
+hit rate    N%; N% possible for a cache that begins empty
 goodput     TIME, 80.00%, with ttft=1h0m0s
 
 time                 mean        p50        p90        p95        p99        max
