@@ -297,3 +297,9 @@ func TestAxes(t *testing.T) {
 	timeline{axis{}, 1}.add(&bins, 0.5, 2.25)
 	require.Equal(t, []float64{0.5, 1, 0.25, 0}, bins[:4])
 }
+
+func TestMoment(t *testing.T) {
+	for at, want := range map[float64]string{0: "0s", 0.25: "250ms", 40: "40s", 60: "1m", 90: "1m30s", 600: "10m", 3600: "1h", 3605: "1h5s", 4200: "1h10m"} {
+		require.Equal(t, want, moment(at))
+	}
+}
