@@ -199,7 +199,7 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache scripts testdata); \
+	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache kvevents schedule scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(ALL)
 	$(GO) run $(STATICCHECK) $(ALL)

@@ -37,7 +37,7 @@ func timesAxis(times []float64, from, to float64) axis {
 	}
 	a.place = svgplot.Scale(math.Log, a.low, a.high, from, to)
 	steps := []float64{1, 2, 5}
-	if a.high/a.low > 1e4 { // names would meet
+	if a.high/a.low > 150 { // names would meet on a phone
 		steps = steps[:1]
 	}
 	for decade := a.low; decade < a.high*0.99; decade *= 10 {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/load"
@@ -34,8 +34,8 @@ the time of the whole answer, besides goodput (requests a second that met --obje
 the hit rate of the server's prefix cache, and errors.
 
 Requests come from a trace as replay reads it, or from the trace that replay generates.
-They are due when the trace says, --rate a second at random, or when one of --concurrency
-callers has its last answer. Times count from when a request was due, so that a slow
+They are due when the trace says, --rate a second at random, or as soon as one of
+--concurrency callers has its previous answer. Times count from when a request was due, so that a slow
 server does not look better because requests had to wait to be sent.
 
 A prompt has the length that the trace says, times --scale, and is made of its blocks: equal
@@ -44,10 +44,10 @@ find out how many tokens the server makes of them. With --token-ids a prompt is 
 tokens instead, as vLLM and 'ferrumkv serve' accept it.
 
 The hit rate is what the server reports (usage.prompt_tokens_details.cached_tokens). The
-possible one is that of a cache that was empty and keeps every prompt from when it was
+possible one is that of a cache that begins empty and keeps every prompt from when it was
 sent; a server that another run with the same --seed has filled may have more.
 
-Ctrl-C ends a run after the report of what was measured.`,
+Ctrl-C ends a run; what was measured until then is reported.`,
 		Example: `  # four callers, for a minute, with prompts for a model with a context of 1,024 tokens
   ferrumkv load --concurrency 4 --duration 1m --scale 0.1 --max-prompt 700 --max-tokens 100
 
@@ -68,7 +68,7 @@ Ctrl-C ends a run after the report of what was measured.`,
 	flags.Float64Var(&w.Speed, "speed", 1, "`N` times as fast as the trace")
 	flags.Float64Var(&w.Rate, "rate", 0, "`N` requests a second at random, a Poisson process, instead of the trace's times")
 	flags.IntVar(&w.Concurrency, "concurrency", 0, "`N` callers, each of which waits for its answer before its next request, instead of the trace's times")
-	flags.IntVar(&w.Requests, "requests", 0, "at most `N` requests (default: all of a trace, 1000 of a generated one)")
+	flags.IntVar(&w.Requests, "requests", 0, "at most `N` requests (default: all of a trace; of a generated one 1000, or what --duration takes)")
 	flags.DurationVar(&w.Duration, "duration", 0, "begin no request after this time; those that run are waited for")
 	flags.Float64Var(&w.Scale, "scale", 1, "prompts of `N` times the length, such as 0.01 for a small model")
 	flags.IntVar(&w.MaxPrompt, "max-prompt", 0, "cut prompts after `N` tokens")
@@ -131,12 +131,23 @@ func (f loadFlags) trace(ctx context.Context, line *progress) (*replay.Trace, er
 	}
 	line.show("generating a trace")
 	s := f.synthesis
-	s.Seed, s.Requests = f.workload.Seed, 1000
-	if f.workload.Requests > 0 {
-		s.Requests = f.workload.Requests
-	}
+	s.Seed, s.Requests = f.workload.Seed, f.generated()
 	t, err := replay.Synthetic(ctx, s)
 	return t, asReplayFlag(err)
+}
+
+// generated is how many requests a generated trace has: if no number is set, enough for --duration.
+func (f loadFlags) generated() int {
+	const least, callers = 1000, 100_000
+	w := f.workload
+	mean := w.Rate * w.Duration.Seconds()
+	switch {
+	case w.Requests > 0:
+		return w.Requests
+	case w.Concurrency > 0 && w.Duration > 0: // how fast the server is, is not known
+		return callers
+	}
+	return max(least, int(mean+6*math.Sqrt(mean))) // a Poisson process hardly ever has more
 }
 
 // runBar shows how far a run is.
@@ -153,6 +164,3 @@ func (b runBar) show(p load.Progress) {
 	}
 	b.line.show("%s %d running, %d done, %d failed", barOf(percent), p.Running, p.Done, p.Failed)
 }
-
-// errNothing is a run without a single answer.
-var errNothing = errors.New("no request succeeded")

@@ -50,8 +50,8 @@ func (r *loadReport) page() loadPage {
 			{"First token, p99", quantileCells(r.TTFT)[4]},
 			{"Per token, p99", quantileCells(r.TPOT)[4]},
 			{"Hit rate", hits},
-			{"Possible", percent(r.PossibleHitRate)},
-			{"Goodput", fmt.Sprintf("%.3g/s, %s", r.Goodput, percent(r.GoodputShare))},
+			{"Possible hit rate", percent(r.PossibleHitRate)},
+			{"Goodput, " + r.objective.String(), fmt.Sprintf("%.3g requests/s, %s", r.Goodput, percent(r.GoodputShare))},
 		},
 		Charts: r.charts(),
 	}

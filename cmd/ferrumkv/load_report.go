@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -34,6 +35,9 @@ func (r *loadReport) write(cmd *cobra.Command, asJSON bool, html string) error {
 	}
 	return r.writePage(html)
 }
+
+// errNothing is a run without a single answer.
+var errNothing = errors.New("no request succeeded")
 
 // verdict is an error if nothing was measured.
 func (r *loadReport) verdict() error {
@@ -106,7 +110,7 @@ func (r *loadReport) lines() (out [][2]string) {
 	}
 	say("tokens", "%s of prompts, %s of answers%s", grouped(r.PromptTokens), grouped(r.OutputTokens), r.counting())
 	say("rates", "%.3g requests/s, %.0f prompt tokens/s, %.0f output tokens/s", r.Throughput, r.PromptRate, r.OutputRate)
-	say("hit rate", "%s; %s possible of a cache that was empty", r.hitRate(), percent(r.PossibleHitRate))
+	say("hit rate", "%s; %s possible for a cache that begins empty", r.hitRate(), percent(r.PossibleHitRate))
 	say("goodput", "%.3g requests/s, %s, with %s", r.Goodput, percent(r.GoodputShare), r.objective)
 	return out
 }
@@ -140,7 +144,7 @@ func (r *loadReport) arrivals() string {
 	case w.Rate > 0:
 		return fmt.Sprintf("%g a second at random, seed %d", w.Rate, w.Seed)
 	case w.Concurrency > 0:
-		return fmt.Sprintf("of %s, each after its last answer", count(w.Concurrency, "caller"))
+		return fmt.Sprintf("of %s, each of which waits for its answer", count(w.Concurrency, "caller"))
 	case w.Speed != 1:
 		return fmt.Sprintf("of the trace, %g times as fast", w.Speed)
 	}

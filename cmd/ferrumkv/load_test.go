@@ -92,7 +92,7 @@ requests    5 in TIME: 4 succeeded, 1 failed
 errors      1 http_429: slow down
 tokens      N of prompts, 4 of answers
 rates       TIME, TIME, TIME
-hit rate    N%; N% possible of a cache that was empty
+hit rate    N%; N% possible for a cache that begins empty
 goodput     TIME, 80.00%, with ttft=1h0m0s
 
 time                 mean        p50        p90        p95        p99        max
@@ -129,6 +129,17 @@ func TestLoadJSON(t *testing.T) {
 	row = jsonLines(t, succeeds(t, "load", "--json", "--url", listens(t, &llm{}), "--rate", "1000", "--requests", "3", "--scale", "0.1").stdout)[0]
 	require.Nil(t, row["hit_rate"])
 	require.Contains(t, row, "hit_rate", "unknown, not left out")
+}
+
+// A generated trace does not end before the run.
+func TestLoadDuration(t *testing.T) {
+	url := listens(t, &llm{})
+	for _, arrivals := range [][]string{{"--rate", "1500"}, {"--concurrency", "8"}} {
+		args := append([]string{"load", "--json", "--url", url, "--duration", "1s", "--scale", "0.01", "--max-tokens", "1"}, arrivals...)
+		row := jsonLines(t, succeeds(t, args...).stdout)[0]
+		require.Greater(t, row["planned"], 1300., arrivals)
+		require.Greater(t, row["seconds"], 0.9, arrivals)
+	}
 }
 
 // A server that counts nothing is measured, and what is not known is not made up.
@@ -280,8 +291,15 @@ func TestAxes(t *testing.T) {
 	b := timesAxis([]float64{0, 0.02, 0.4}, 0, 100)
 	require.InDeltaSlice(t, []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}, b.marks, 1e-9)
 	require.Equal(t, []float64{0, 50, 100}, []float64{b.at(0), b.at(0.1), b.at(2)})
+	require.Len(t, timesAxis([]float64{0.002, 0.4}, 0, 100).marks, 4, "decades alone, where there are three")
 	require.Equal(t, 1e-3, timesAxis(nil, 0, 1).low)
 	var bins [chartBins]float64
 	timeline{axis{}, 1}.add(&bins, 0.5, 2.25)
 	require.Equal(t, []float64{0.5, 1, 0.25, 0}, bins[:4])
+}
+
+func TestMoment(t *testing.T) {
+	for at, want := range map[float64]string{0: "0s", 0.25: "250ms", 40: "40s", 60: "1m", 90: "1m30s", 600: "10m", 3600: "1h", 3605: "1h5s", 4200: "1h10m"} {
+		require.Equal(t, want, moment(at))
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/svgplot"
@@ -37,7 +38,9 @@ func (t timeline) add(to *[chartBins]float64, from, until float64) {
 	}
 }
 
-// moment is a time since a run began.
+// moment is a time since a run began, such as 1m where a Duration says 1m0s.
 func moment(seconds float64) string {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+	text := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+	text = strings.Replace(text, "m0s", "m", 1)
+	return strings.Replace(text, "h0m", "h", 1)
 }

@@ -77,7 +77,7 @@ func start(program string) (*server, error) {
 		return nil, err
 	}
 	s := &server{url: "http://" + address, ended: make(chan struct{})}
-	s.cmd = exec.Command(program, "serve", "--listen", address, "--layout", "paged", "--log-level", "warn")
+	s.cmd = exec.Command(program, "serve", "--listen", address, "--log-level", "warn")
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func summarize(out io.Writer, report []byte) error {
 	}
 	const ms = 1000
 	fmt.Fprintf(out, "%d requests succeeded, %d failed; %.3g requests/s met %s\n", r.Succeeded, r.Failed, r.Goodput, r.Objective)
-	fmt.Fprintf(out, "first token %.3g ms, p99 %.3g ms; per token %.3g ms, p99 %.3g ms\n", ms*r.TTFT.P50, ms*r.TTFT.P99, ms*r.TPOT.P50, ms*r.TPOT.P99)
+	fmt.Fprintf(out, "first token %.1f ms, p99 %.1f ms; per token %.2f ms, p99 %.2f ms\n", ms*r.TTFT.P50, ms*r.TTFT.P99, ms*r.TPOT.P50, ms*r.TPOT.P99)
 	hits := "not reported"
 	if r.HitRate != nil {
 		hits = fmt.Sprintf("%.1f%%", 100**r.HitRate)

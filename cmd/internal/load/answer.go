@@ -12,7 +12,7 @@ import (
 
 // answer is a stream that was read to its end.
 type answer struct {
-	first, last, end time.Time // of text; without any, the moment when that was known
+	first, last, end time.Time // of text, or of the event that says that none follows: the end of text is a token, too
 	chunks           int
 	gaps             []float32 // seconds
 	usage            usage
@@ -86,11 +86,10 @@ func readAnswer(body io.Reader, tokens int) (a answer, err error) {
 		switch {
 		case err == io.EOF && !finished:
 			return a, ErrRequest{Broken, "the stream ended before the answer"}
+		case err == nil && e.data == "[DONE]" && a.first.IsZero(): // or the server that computes nothing would be the fastest
+			return a, ErrRequest{Broken, "the stream has no answer"}
 		case err == io.EOF, err == nil && e.data == "[DONE]":
 			a.end = time.Now()
-			if a.chunks == 0 && a.first.IsZero() {
-				a.first, a.last = a.end, a.end
-			}
 			return a, nil
 		case err != nil:
 			return a, err
@@ -131,6 +130,8 @@ func (a *answer) take(e event, tokens int) (finished bool, err error) {
 		a.chunks++
 	case finished && a.chunks == 0: // the end of text is the only token
 		a.first, a.last = now, now
+	case finished:
+		a.last = now
 	}
 	return finished, nil
 }

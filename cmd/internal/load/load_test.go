@@ -256,6 +256,22 @@ func TestRunChat(t *testing.T) {
 	})
 }
 
+// The token that ends a text has none. It took time, as it does in the benchmark of vLLM.
+func TestRunCountsTheEndOfText(t *testing.T) {
+	served(t, func(w http.ResponseWriter, _ *http.Request) {
+		s := begin(w)
+		s.text(time.Second, "a")
+		s.text(time.Second, "b")
+		s.raw(time.Second, `data: {"choices":[{"text":"","finish_reason":"stop"}]}`+"\n\n")
+		s.raw(time.Second, `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}`+"\n\ndata: [DONE]\n\n")
+	}, func(t *testing.T, c *Client) {
+		trace := traceOf(t, `{"timestamp": 0, "input_length": 9, "output_length": 5, "hash_ids": [1]}`)
+		r := Run(t.Context(), c, NewPlan(trace, Workload{Arrivals: Arrivals{Speed: 1}, Scale: 1}, words), time.Minute, silent)
+		s := Summarize(r, Objective{})
+		require.Equal(t, []float64{1, 1, 1, 4}, []float64{s.TTFT.Max, s.TPOT.Max, s.Gap.Max, s.Latency.Max})
+	})
+}
+
 // What a server does wrong is said, and ends.
 func TestRunFailures(t *testing.T) {
 	const fine = `data: {"choices":[{"text":"a"}]}` + "\n\n"
@@ -283,6 +299,7 @@ func TestRunFailures(t *testing.T) {
 		"hangs":             {func(w http.ResponseWriter, q *http.Request) { <-q.Context().Done() }, ErrRequest{Timeout, ""}, 60},
 		"hangs in a stream": {func(w http.ResponseWriter, q *http.Request) { begin(w).raw(0, fine); <-q.Context().Done() }, ErrRequest{Timeout, ""}, 60},
 		"ends early":        {func(w http.ResponseWriter, _ *http.Request) { begin(w).raw(0, fine) }, ErrRequest{Broken, "the stream ended before the answer"}, 0},
+		"says nothing":      {func(w http.ResponseWriter, _ *http.Request) { begin(w).raw(0, "data: {}\n\ndata: [DONE]\n\n") }, ErrRequest{Broken, "the stream has no answer"}, 0},
 		"breaks":            {func(w http.ResponseWriter, _ *http.Request) { begin(w).raw(0, fine); panic(http.ErrAbortHandler) }, ErrRequest{Broken, "the connection ended in the middle of the stream"}, 0},
 		"breaks at once":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ErrRequest{Connection, "EOF"}, 0},
 		"no JSON":           {func(w http.ResponseWriter, _ *http.Request) { begin(w).raw(0, "data: {\"choices\":\n\n") }, ErrRequest{Malformed, "unexpected end of JSON input"}, 0},
@@ -338,7 +355,6 @@ func TestRunEnds(t *testing.T) {
 		"no mark": func(w http.ResponseWriter, q *http.Request) {
 			begin(w).raw(time.Second, "data:{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\r\n")
 		},
-		"no text": func(w http.ResponseWriter, q *http.Request) { begin(w).raw(time.Second, "data: [DONE]") },
 		"no text but an end": func(w http.ResponseWriter, q *http.Request) {
 			begin(w).raw(time.Second, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]")
 		},

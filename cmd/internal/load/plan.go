@@ -85,3 +85,12 @@ func NewPlan(t *replay.Trace, w Workload, d Dialect) *Plan {
 
 // Requests is how many requests there are; a run of callers that wait for answers may end before the last.
 func (p *Plan) Requests() int { return len(p.requests) }
+
+// prompt is what a request sends: a text, or a list of tokens.
+func (p *Plan) prompt(i int) any {
+	units := p.requests[i].units
+	if p.prompts.dialect.Vocabulary > 0 {
+		return p.prompts.ids(i, units)
+	}
+	return p.prompts.text(i, units)
+}

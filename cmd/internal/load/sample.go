@@ -8,7 +8,7 @@ import (
 // Sample is what came of a request. Times are since the run began.
 type Sample struct {
 	Due, Start       time.Duration // when it should have been sent, and was
-	First, Last, End time.Duration // when the first and the last text came, and the end; First is the end of an answer without text
+	First, Last, End time.Duration // when the first text came, when the last did or was said to have come, and the end
 	Chunks           int           // pieces of text
 	Gaps             []float32     // seconds between them
 	Prompt, Output   int           // tokens by the server's account; 0: it gives none
@@ -43,15 +43,6 @@ func (s *Sample) TPOT() (seconds float64, ok bool) {
 		return 0, false
 	}
 	return (s.Last - s.First).Seconds() / float64(n-1), true
-}
-
-// prompt is what a request sends: a text, or a list of tokens.
-func (p *Plan) prompt(i int) any {
-	units := p.requests[i].units
-	if p.prompts.dialect.Vocabulary > 0 {
-		return p.prompts.ids(i, units)
-	}
-	return p.prompts.text(i, units)
 }
 
 // sample sends a request and waits for the end of its answer.

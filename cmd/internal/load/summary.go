@@ -22,7 +22,7 @@ type Summary struct {
 	CachedTokens               int
 	HitRate                    float64 // of the prompts' tokens
 	HitRateKnown               bool    // the server says it
-	PossibleHitRate            float64 // of a cache that keeps every prompt from when it was sent, in whole blocks of the trace
+	PossibleHitRate            float64 // of a cache that begins empty and keeps every prompt from when it was sent, in whole blocks of the trace
 
 	Throughput, OutputRate, PromptRate float64
 	Goodput, GoodputShare              float64 // the share is of requests that ended
