@@ -24,8 +24,13 @@ type cacheFlags struct {
 	skipLayers              []int
 }
 
+// layoutUsage is the help of --layout, where that is the default.
+func layoutUsage(of kvcache.Layout) string {
+	return fmt.Sprintf("`NAME`: contiguous or paged (default: what %s says, else %v)", config.EnvPaged, of)
+}
+
 func (f *cacheFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+config.EnvPaged+" says, else contiguous)")
+	cmd.Flags().StringVar(&f.layout, "layout", "", layoutUsage(kvcache.Contiguous))
 	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block: a power of two, or on the CPU any number; paged only (default: %d)", config.DefaultBlockSize))
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), config.EnvPrefix, prefix.Adaptive))
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", config.EnvDType, config.DefaultDType))

@@ -62,6 +62,7 @@ A conversation has room for %d tokens, or for what --context says.`, chatContext
 	}
 	flags := cmd.Flags()
 	f.register(cmd, fmt.Sprintf("%d, or the model's context where that is less", chatContext))
+	flags.Lookup("layout").Usage = layoutUsage(kvcache.Paged)
 	flags.StringVar(&f.template, "template", "", "`FILE` with a chat template in Jinja (default: the model's)")
 	flags.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
 	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0, the default, or -1: until it ends")

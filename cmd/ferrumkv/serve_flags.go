@@ -30,6 +30,7 @@ func (f *serveFlags) register(cmd *cobra.Command) {
 	f.model.register(cmd)
 	f.device.register(cmd)
 	f.cache.register(cmd)
+	flags.Lookup("layout").Usage = layoutUsage(kvcache.Paged)
 	f.room.register(cmd, fmt.Sprintf("%d, or the model's context where that is less", chatContext))
 	f.tiers.register(cmd)
 	f.secret.register(cmd, "files of --disk are sealed with it")
