@@ -9,8 +9,7 @@
 // long prompt is computed in pieces beside the others' answers (chunked prefill: Agrawal et al., Sarathi-Serve, 2024). The
 // queue is first come, first served:
 //
-//   - A request is admitted once Pool.Reserve has set aside the blocks of its prompt. What tiers have of it is waited for
-//     without holding up the others.
+//   - A request is admitted once Pool.Reserve has set aside the blocks of its prompt. Waiting for tiers holds up no other.
 //   - A prompt that begins like one that is being computed waits until what they share is in the cache.
 //   - A step that finds too few blocks suspends the request that came last (Sequence.Suspend), until others have ended.
 //   - A request ends when the model ends it, at its most tokens, when its caller is gone, or with an error.

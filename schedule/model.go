@@ -7,9 +7,8 @@ import (
 
 // Model computes the steps of a Scheduler. Run makes all calls, one at a time.
 type Model[B backend.Buffer] interface {
-	// Forward computes the layers of a step, Batch.Append and Batch.Attend in each, and returns after the device is done with
-	// them. The batch is planned, and its rows are those of step.Parts, one part after another. After an error the sequences are what
-	// they were, and all requests of the step end with it.
+	// Forward computes the layers of a planned step, Batch.Append and Batch.Attend in each, and returns after the device is done. Rows
+	// are those of step.Parts, one part after another. An error ends all requests of the step.
 	Forward(step *Step[B]) error
 	// Next chooses the token that follows part i, the last of its request's tokens, and says whether the text ends with it. An
 	// error ends this request alone. The step is committed, and the sequence has the part's tokens.

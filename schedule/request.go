@@ -29,14 +29,13 @@ func (e ErrQueueFull) Error() string {
 var (
 	// ErrDraining is a Submit after Drain, or after Run has returned.
 	ErrDraining = errors.New("schedule: no more requests are taken; submit to another scheduler")
-	// ErrRunning is a second Run of a scheduler.
+	// ErrRunning is a second Run of a scheduler, or one that New has not made.
 	ErrRunning = errors.New("schedule: Run was called before; make another scheduler with New")
 )
 
 // Reason says why an answer ended.
 type Reason uint8
 
-// Reasons.
 const (
 	Unended   Reason = iota
 	Stopped          // the model ended it
@@ -79,8 +78,8 @@ type Answer struct {
 // To leave the loop early cancels the request. One goroutine reads at a time.
 func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 	return func(yield func(uint32, error) bool) {
-		defer a.cancel(nil)
-		for read := 0; ; {
+		defer a.Cancel()
+		for read := 0; a.ctx != nil; {
 			gone := a.ctx.Err() != nil // it has ended, or will
 			a.mu.Lock()
 			tokens, report := a.tokens[read:], a.report
@@ -108,7 +107,11 @@ func (a *Answer) Tokens() iter.Seq2[uint32, error] {
 }
 
 // Cancel ends the request, unless it has ended. Its blocks are given back before the next step.
-func (a *Answer) Cancel() { a.cancel(nil) }
+func (a *Answer) Cancel() {
+	if a.cancel != nil {
+		a.cancel(nil)
+	}
+}
 
 // Done is closed when the answer has ended, and all that it held is given back.
 func (a *Answer) Done() <-chan struct{} { return a.done }

@@ -40,8 +40,7 @@ type Scheduler[B backend.Buffer] struct {
 	refuses bool          // Submit does
 	stats   Stats
 
-	// Run's own:
-	begun atomic.Bool
+	begun atomic.Bool // as what follows, Run's own
 	ctx   context.Context
 	queue []*request[B] // in order of arrival
 	step  Step[B]
@@ -115,7 +114,7 @@ func (s *Scheduler[B]) Drain() {
 // Run computes until Drain, and then returns nil once all requests are answered. When ctx ends it cancels them and returns the cause.
 // Errors of the device, or of a pool or batch that is closed, are those of requests: Run goes on. A panic of the model is not caught.
 func (s *Scheduler[B]) Run(ctx context.Context) error {
-	if !s.begun.CompareAndSwap(false, true) {
+	if s.model == nil || !s.begun.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
 	s.ctx = ctx

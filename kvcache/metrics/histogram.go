@@ -37,8 +37,11 @@ func (h *Histogram) Observe(v float64) {
 	h.sum += v
 }
 
-// Snapshot returns what was observed until now.
+// Snapshot returns what was observed until now; of a nil histogram, nothing.
 func (h *Histogram) Snapshot() Distribution {
+	if h == nil {
+		return Distribution{}
+	}
 	counts := make([]uint64, len(h.bounds)+1)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -43,7 +43,10 @@ type Family struct {
 func Of[T any](table []Metric[T], from T) []Family {
 	all := make([]Family, len(table))
 	for i, m := range table {
-		all[i] = Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Type: m.Type, Labels: m.Labels, Samples: m.Read(from)}
+		all[i] = Family{Name: m.Name, Help: m.Help, Unit: m.Unit, Type: m.Type, Labels: m.Labels}
+		if m.Read != nil {
+			all[i].Samples = m.Read(from)
+		}
 	}
 	return all
 }
