@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +28,10 @@ func TestChaos(t *testing.T) {
 			h := newHistory(rt, dev, cfg, o)
 			h.patience = 24 * time.Hour
 			var hogs []*kvcache.Sequence[buffer]
+			var closing atomic.Bool // the batch, by the goroutine that uses it
 			faults := []func(){
 				func() { _ = h.pool.Close() },
-				func() { _ = h.batch.Close() },
+				func() { closing.Store(true) },
 				func() { _ = h.pool.Clear(true) },
 				func() { dev.SetFault(func(backendtest.Call) error { return backend.ErrLost }) },
 				func() {
@@ -39,7 +41,13 @@ func TestChaos(t *testing.T) {
 					}
 				},
 			}
-			h.model.forward = func(*Step[buffer]) error { time.Sleep(time.Millisecond); return nil }
+			h.model.forward = func(s *Step[buffer]) error {
+				time.Sleep(time.Millisecond)
+				if closing.Load() {
+					_ = s.Batch.Close()
+				}
+				return nil
+			}
 			h.schedule(rt, true, rapid.SampledFrom(faults).Draw(rt, "fault"))
 			h.live(context.Background())
 			dev.SetFault(nil)
