@@ -55,8 +55,9 @@ func TestLogKeepsNothingOfTheCallers(t *testing.T) {
 // reentrant is a handler that asks its pool, and at the end closes it.
 type reentrant struct {
 	slog.Handler
-	pool  atomic.Pointer[Pool[buffer]]
-	asked atomic.Int64
+	pool   atomic.Pointer[Pool[buffer]]
+	asked  atomic.Int64
+	closed atomic.Bool // the pool, by the handler
 }
 
 func (h *reentrant) Handle(_ context.Context, r slog.Record) error {
@@ -68,6 +69,7 @@ func (h *reentrant) Handle(_ context.Context, r slog.Record) error {
 			_ = seq.Release()
 		}
 		if r.Message == "kvcache: cached prefixes were cleared" {
+			defer h.closed.Store(true)
 			return p.Close()
 		}
 	}
@@ -86,7 +88,9 @@ func TestHandlersThatCallThePool(t *testing.T) {
 			r.drop(x)
 		}
 		require.NoError(t, r.pool.Clear(true))
-		require.Eventually(t, func() bool { _, err := r.pool.Stats(); return err != nil }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, h.closed.Load, 10*time.Second, time.Millisecond)
+		require.NoError(t, r.s.Close())
+		require.NoError(t, r.be.Close())
 	})
 	require.NotZero(t, h.asked.Load())
 }
@@ -109,6 +113,8 @@ func TestUnfinishedStoresAreLogged(t *testing.T) {
 	require.Contains(t, log.String(), `level=WARN msg="kvcache: a pool was closed before its tiers had all that was written" cause=tier.ErrHung`)
 	require.Eventually(t, func() bool { return far.inside.Load() == 0 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, m.Close())
+	require.NoError(t, r.s.Close())
+	require.NoError(t, r.be.Close())
 }
 
 // A pool that is closed leaves no goroutine of its log.

@@ -38,20 +38,20 @@ type served struct {
 
 // notes is what a process writes to standard error.
 type notes struct {
-	sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	text bytes.Buffer // embedded, its ReadFrom would go around the lock
 }
 
 func (n *notes) Write(p []byte) (int, error) {
-	n.Lock()
-	defer n.Unlock()
-	return n.Buffer.Write(p)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
 }
 
 func (n *notes) String() string {
-	n.Lock()
-	defer n.Unlock()
-	return n.Buffer.String()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
 }
 
 func startServe(t *testing.T, env []string, args ...string) *served {
