@@ -193,15 +193,22 @@ func (m *Mover) Drain(ctx context.Context) error {
 	return m.hanging()
 }
 
-// Settle waits until the jobs that were submitted before have their results, or ctx ends, whatever comes after them. Like Drain it does
-// not wait for calls that hang.
+// Settle waits until the jobs that were submitted before are over, promotions included, or ctx ends, whatever comes after them. Like Drain
+// it does not wait for calls that hang.
 func (m *Mover) Settle(ctx context.Context) error {
 	m.mu.Lock()
 	jobs := slices.Collect(maps.Keys(m.live))
 	m.mu.Unlock()
 	for _, j := range jobs {
+		over := j.freed
 		select {
-		case <-j.told:
+		case <-j.freed:
+		case <-j.stuck: // and so perhaps never freed
+			over = j.told
+		case <-ctx.Done():
+		}
+		select {
+		case <-over:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
