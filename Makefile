@@ -51,18 +51,21 @@ test-metal-simt: ## what runs on a Metal device without a Mac: kernels on the CP
 	$(SAY) 'building the stand-in for Metal, and the tests: minutes' env GO='$(GO)' scripts/test-metal-simt test
 
 # These are recorded in .ci/passed: a change need not run them where their inputs did not change.
-RECORDED := test-long test-long-pool test-long-program test-race test-race-pool test-race-program test-nvml test-yzma test-events test-noasm test-arm64 \
+RECORDED := test-long test-long-pool test-long-program test-race test-race-backend test-race-pool test-race-program test-nvml test-yzma test-events test-metrics test-openai test-noasm test-arm64 \
 	test-cuda-kernels test-cuda-seeds test-cuda-asan test-cuda-racecheck \
 	test-metal-lint test-metal-kernels test-metal-seeds test-metal-asan test-metal-racecheck kernels-check
 test-long: ## the library's packages that have long tests, with these
 test-long-pool: ## the pool's
 test-long-program: ## the program's and the workshop's
 test-race: ## the library's tests under the race detector
+test-race-backend: ## the conformance suite's and the CPU backend's
 test-race-pool: ## the pool's
 test-race-program: ## the program's and the workshop's
 test-nvml: ## ferrumkv-nvml, which no pattern finds
 test-yzma: ## the example that runs llama.cpp by yzma (npm has its library)
 test-events: ## events of caches with go-zeromq at either end
+test-metrics: ## metrics with client_golang, and with Debian's Prometheus
+test-openai: ## ferrumkv serve with OpenAI's own client
 test-noasm: ## the CPU backend and the cache on kernels in Go alone
 test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
 test-cuda-kernels: ## the CUDA kernels and their stand-in, in C++
@@ -101,7 +104,7 @@ passed: ## run the slow checks whose inputs changed, and record what passes
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
-nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 79 minutes on two quiet cores); run again to continue (ONLY=names, MINUTES=60, FRESH=1)
+nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 80 minutes on two quiet cores); run again to continue (ONLY=names, MINUTES=60, FRESH=1)
 	$(SAY) $(TOOLCHAIN)
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 
@@ -171,6 +174,11 @@ proof: build ## build/proof.txt: what a model of yours computes on this machine,
 	@mkdir -p build
 	@./$(BIN) proof $(if $(MODEL),--model '$(MODEL)') > build/proof.new; status=$$?; test ! -s build/proof.new || { mv build/proof.new build/proof.txt; cat build/proof.txt; }; exit $$status
 
+.PHONY: load
+load: build ## a minute of load on this program's server with the embedded model: build/load.html, build/load.json
+	@mkdir -p build
+	$(SAY) 'loading a server for a minute' $(GO) run ./scripts/load $(BIN) build
+
 .PHONY: bench-peers-page
 bench-peers-page: ## docs/benchmarks/peers.md, of the last bench-peers
 	cp build/bench-peers.txt docs/benchmarks/peers.txt
@@ -191,7 +199,7 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache scripts testdata); \
+	@unformatted=$$(gofmt -l *.go backend cmd examples internal kernels kvcache kvevents schedule scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(ALL)
 	$(GO) run $(STATICCHECK) $(ALL)

@@ -96,9 +96,6 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 		return err
 	}
 	if c := seq.coming; c != nil && !a.again && !c.Load.Meets() {
-		if c.Must {
-			return ErrLoading{Tokens: c.Rest(seq.Len())}
-		}
 		seq.forgo()
 	}
 	if !a.again {

@@ -3,6 +3,8 @@ package kvcache
 import (
 	"cmp"
 	"errors"
+	"io"
+	"log/slog"
 	"sync"
 	"testing"
 
@@ -145,6 +147,7 @@ func TestWarmQuantizedStepAllocatesNothing(t *testing.T) {
 		"scores":      func(c *Config) { c.Attention.Scores = true },
 		"two formats": func(c *Config) { c.Storage.SkipLayers, c.Storage.Hadamard = []int{1}, true },
 		"residual":    func(c *Config) { c.Storage.Residual, c.Memory.StepTokens = 12, 8 },
+		"a logger":    func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) }, // at level Info
 	} {
 		cfg := small(Paged)
 		cfg.Storage.K, cfg.Storage.V, cfg.Model.Act = backend.Int8, backend.Int8, backend.F32

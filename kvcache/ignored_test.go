@@ -94,22 +94,33 @@ func TestAdapterWithoutVersionStaysAboveAVariablesDisk(t *testing.T) {
 	r.close()
 }
 
-// An ignored variable is logged once in a process.
-func TestIgnoredIsLoggedOnce(t *testing.T) {
-	var text bytes.Buffer
+// Each pool logs the variables that it ignores, to its own logger alone.
+func TestIgnoredIsLogged(t *testing.T) {
+	var others bytes.Buffer
 	was := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(&others, nil)))
 	defer slog.SetDefault(was)
 	dir := filepath.Join(t.TempDir(), "none")
-	for range 3 {
-		r := tiered(t, 12, config.Tiers{}, func(c *Config) { c.Model.Digest, c.Memory.Layout = nil, Paged }, under(t, config.Environment{DiskDir: dir}))
+	for _, logged := range []bool{false, true, true} {
+		log := &lines{}
+		r := tiered(t, 12, config.Tiers{}, func(c *Config) {
+			c.Model.Digest, c.Memory.Layout = nil, Paged
+			if logged {
+				c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			}
+		}, under(t, config.Environment{DiskDir: dir}))
 		require.Len(t, r.pool.Ignored(), 1)
 		require.Equal(t, r.pool.Config().Ignored(), r.pool.Ignored())
 		r.close()
+		if !logged {
+			require.Empty(t, log.String())
+			continue
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+		for _, part := range []string{config.EnvDiskDir, dir, "Model.Digest"} {
+			require.Contains(t, log.String(), part)
+		}
 	}
-	require.Equal(t, 1, strings.Count(text.String(), "level=WARN"))
-	for _, part := range []string{config.EnvDiskDir, dir, "Model.Digest"} {
-		require.Contains(t, text.String(), part)
-	}
+	require.Empty(t, others.String())
 	require.NoDirExists(t, dir)
 }

@@ -3,7 +3,6 @@ package kvcache
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,19 +23,6 @@ type Match struct {
 	Loading int
 	// Tiers is, of Cached, the tokens that came from each tier (Pool.Tiers) while Sequence.Wait waited; nil: none did.
 	Tiers []int
-}
-
-// ErrLoading is an Add of tokens to a sequence that waits for some from tiers, and was opened with MustWait.
-type ErrLoading struct{ Tokens int }
-
-func (e ErrLoading) Error() string {
-	return fmt.Sprintf("kvcache: %d tokens of the prompt are on their way from tiers; call Sequence.Wait, or open the sequence without MustWait", e.Tokens)
-}
-
-// Is matches any ErrLoading with errors.Is(err, ErrLoading{}).
-func (e ErrLoading) Is(target error) bool {
-	t, ok := target.(ErrLoading)
-	return ok && (t == e || t == ErrLoading{})
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
@@ -61,26 +47,26 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 // findLeast: what is slower has nothing.
 var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
-// expect begins to load what was found in tiers for a sequence that was just opened. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match, must bool) int {
+// expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
+func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (int, string) {
 	o := s.pool.below.Offload
 	if o == nil || tokens == 0 {
-		return 0
+		return 0, ""
 	}
 	if !s.pool.parts.Grouped() {
 		if s.text.Findable() != found.Blocks {
-			return 0
+			return 0, ""
 		}
 		w.Have = s.body.Entries()[:found.Blocks]
 	}
 	w.Path.RetentionHint = s.text.Keep
 	w.Tokens = slices.Clone(w.Tokens) // the prompt is the caller's
-	l := o.Begin(w)
+	l, why := o.Begin(w)
 	if l == nil {
-		return 0
+		return 0, why
 	}
-	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks, Must: must}
-	return s.coming.Rest(s.Len())
+	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks}
+	return s.coming.Rest(s.Len()), why
 }
 
 // Wait waits until what of the sequence's prompt was on its way from tiers (Match.Loading) is there, or no more will come: as long
@@ -110,6 +96,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		<-c.Load.Done // what is under way ends soon
 		err = ctx.Err()
 	}
+	defer func() { p.logWaited(m, err) }() // without the lock
 	p.lock()
 	defer p.unlock()
 	s.busy, s.coming = false, nil

@@ -25,8 +25,6 @@ type OpenOptions struct {
 	// NoReuse computes the whole prompt even if it is cached, for instance to get all its
 	// logits.
 	NoReuse bool
-	// MustWait makes Batch.Add return ErrLoading while tokens are on their way from tiers, instead of giving them up.
-	MustWait bool
 	// Overlap says that the runner can compute the beginning of a prompt while tiers bring its end, where that is fastest. It gives steps
 	// prompt[seq.Len():] in pieces (Sequence.Piece) as long as there is some: with a Commit Len may go on by more than the tokens that were
 	// added. Wait returns at once then.
@@ -76,24 +74,33 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	if p.tree != nil && !o.NoReuse {
 		more, below = p.lower(from.Root, q, found)
 	}
+	var plan string
+	if seq, m, plan, err = p.start(prompt, o, from, q, found, more, below); err == nil {
+		p.logOpened(len(prompt), m, plan)
+	}
+	return seq, m, err
+}
+
+// start makes the sequence of a prompt of which that much was found, in the tree and below the device; plan is why that much is loaded.
+func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q prefix.Query, found prefix.Match, more offload.Want, below int) (s *Sequence[B], m Match, plan string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
-		return nil, Match{}, err
+		return nil, Match{}, "", err
 	}
-	s := p.newSequence(from)
+	s = p.newSequence(from)
 	m = Match{Uncached: len(prompt), MissReason: prefix.NotLookedUp}
 	if p.tree != nil && !o.NoReuse && len(prompt) > 0 {
 		if m, err = s.reuse(q, found); err != nil {
 			s.drop()
-			return nil, Match{}, err
+			return nil, Match{}, "", err
 		}
 	}
 	more.Both = o.Overlap && !o.NoPublish && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
-	m.Loading = s.expect(more, below, found, o.MustWait)
+	m.Loading, plan = s.expect(more, below, found)
 	s.text.Expect(prompt, s.Len())
 	s.body.Marks.End = max(len(prompt)-1, 0)
-	return s, m, nil
+	return s, m, plan, nil
 }
 
 // reuse gives an empty sequence the blocks of what was found of its prompt.

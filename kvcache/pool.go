@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/bytesize"
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
@@ -24,6 +26,7 @@ type Pool[B backend.Buffer] struct {
 	cfg   Config
 	caps  backend.Caps
 	parts *store.Parts[B]
+	log   *slog.Logger // does not wait for the program's handler
 
 	narrowest int   // tokens of the smallest window of a layer; 0: none has one
 	chunks    []int // tokens of the chunks that layers have
@@ -64,7 +67,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	if cfg, err = fit(be, caps, cfg); err != nil { // kernels take memory, too
 		return nil, err
 	}
-	p := &Pool[B]{cfg: cfg, caps: caps, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	p := &Pool[B]{cfg: cfg, caps: caps, log: journal.Async(cfg.Logger), seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
 	if p.model, err = cfg.Fingerprint(); err != nil {
 		return nil, err
 	}
@@ -79,14 +82,16 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, err
 	}
 	p.parts.Fences.Guarded(&p.mu)
+	p.parts.Fences.OnLost = p.logLost
 	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
 		p.tree = p.parts.Blocks.Tree()
 	}
-	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model); err != nil {
+	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model, p.log); err != nil {
 		return nil, errors.Join(err, p.parts.Close())
 	}
 	p.open.Store(true)
-	p.below.Warn(&p.cfg)
+	p.logMade()
+	p.below.Warn(p.log, &p.cfg)
 	return p, nil
 }
 
@@ -126,6 +131,7 @@ func (p *Pool[B]) fail(b block.Block, err error) {
 	for s := range p.seqs {
 		if s.body.Failed == nil && s.body.Reads(b) {
 			s.body.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
+			p.logFailed(s.Len(), err)
 		}
 	}
 }
@@ -154,6 +160,7 @@ func (p *Pool[B]) retry(do func() error) error {
 	for errors.Is(err, ErrOutOfBlocks{}) && p.giveWay() {
 		err = p.parts.Fences.Retry(do)
 	}
+	p.logOutOfBlocks(err)
 	return err
 }
 
@@ -427,10 +434,16 @@ func (p *Pool[B]) Close() (err error) {
 	if !p.open.CompareAndSwap(true, false) {
 		return p.shut()
 	}
+	sequences := 0
+	defer func() {
+		p.logClosed(sequences, err)
+		journal.Flush(p.log, flushing)
+	}()
 	err = p.below.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parts.Fences.Quiet()
+	sequences = len(p.seqs)
 	for b := range p.batches {
 		b.step.Free()
 	}

@@ -71,13 +71,15 @@ func (p *Pool[B]) ClearScope(s prefix.Scope, force bool) (err error) {
 
 // clear forgets what is under a root; of the zero one, all there is.
 func (p *Pool[B]) clear(root prefix.Root, forget func() error) error {
-	if err := p.clearTree(root, forget); err != nil {
+	err := p.clearTree(root, forget)
+	if err != nil || p.tree == nil {
 		return err
 	}
 	if o := p.below.Offload; o != nil {
-		return o.Clear(context.Background(), root.Key)
+		err = o.Clear(context.Background(), root.Key)
 	}
-	return nil
+	p.logCleared(root == prefix.Root{}, err)
+	return err
 }
 
 func (p *Pool[B]) clearTree(root prefix.Root, forget func() error) error {

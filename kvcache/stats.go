@@ -22,6 +22,7 @@ type Stats struct {
 	// saves Logical − Held blocks while no step is open or on the device.
 	Logical       int
 	Sequences     int
+	BlockTokens   int   // of a block; with Model.Groups, of an entry of the prefix tree
 	BytesPerBlock int64 // keys, values, their scales, and scores, in all layers
 	BytesHeld     int64 // of the held blocks, with those of Storage.Residual
 	BytesShared   int64 // bytes that sharing saves: those of Logical − Held blocks
@@ -69,7 +70,7 @@ func (p *Pool[B]) stats() (Stats, error) {
 	stats := Stats{
 		Blocks: b.Blocks, Free: b.Free, Cached: b.Cached, Held: b.Held,
 		Retired: b.Retired, Reserved: b.Reserved, Peak: b.Peak,
-		Logical: p.parts.Logical(), Sequences: len(p.seqs), BytesPerBlock: perBlock,
+		Logical: p.parts.Logical(), Sequences: len(p.seqs), BlockTokens: p.cfg.EntryTokens(), BytesPerBlock: perBlock,
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
 	for _, st := range p.parts.All {

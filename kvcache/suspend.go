@@ -14,7 +14,8 @@ import (
 // sequences take is told by Stats and bounded by nothing else: a scheduler suspends as many as it can afford.
 func (s *Sequence[B]) Suspend() (err error) {
 	defer naming("Sequence.Suspend", &err)
-	p := s.pool
+	p, n := s.pool, 0
+	defer func() { p.logSuspended(n, true, err) }()
 	p.lock()
 	defer p.unlock()
 	if err := s.idle(); err != nil {
@@ -23,6 +24,7 @@ func (s *Sequence[B]) Suspend() (err error) {
 	if err := p.usable(); err != nil {
 		return err
 	}
+	n = s.Len()
 	err = s.alone(s.body.Suspend)
 	if s.body.Away != nil {
 		s.forgo()
@@ -35,6 +37,8 @@ func (s *Sequence[B]) Suspend() (err error) {
 // returns ErrDamaged if the host memory is not as Suspend filled it.
 func (s *Sequence[B]) Resume() (err error) {
 	defer naming("Sequence.Resume", &err)
+	n := 0
+	defer func() { s.pool.logSuspended(n, false, err) }()
 	return s.pool.retry(func() error {
 		p := s.pool
 		if err := s.idle(); !errors.Is(err, ErrSuspended) {
@@ -43,6 +47,7 @@ func (s *Sequence[B]) Resume() (err error) {
 		if err := p.usable(); err != nil {
 			return err
 		}
+		n = s.Len()
 		err := s.alone(s.body.Resume)
 		if s.body.Away != nil {
 			return err
@@ -53,14 +58,4 @@ func (s *Sequence[B]) Resume() (err error) {
 		}
 		return cmp.Or(err, s.publishAccepted())
 	})
-}
-
-// Suspended is the bytes of host memory that the sequence takes while it is suspended, and whether it is.
-func (s *Sequence[B]) Suspended() (bytes int64, is bool) {
-	s.pool.lock()
-	defer s.pool.unlock()
-	if s.body.Away == nil {
-		return 0, false
-	}
-	return s.body.Away.Bytes(), true
 }

@@ -15,7 +15,7 @@ import (
 func HostTier(device backend.Info) error { return below.HostTier(device) }
 
 // Ignored lists the environment variables that the pool ignores, and why: those of its Config, and those whose tier could
-// not be opened. NewPool logs each once in a process (log/slog, at level Warn).
+// not be opened. NewPool logs each to Config.Logger, at level Warn.
 func (p *Pool[B]) Ignored() []config.Ignored { return append(p.cfg.Ignored(), p.below.Ignored...) }
 
 // Tiers says what is below the device, the fastest first; nil: nothing. Match.Tiers and Stats.Tiers are in this order.
@@ -37,8 +37,8 @@ func (p *Pool[B]) Prefilled(context, tokens int, took time.Duration) {
 	}
 }
 
-// Flush waits until all blocks written so far are in tiers, or ctx ends. It does not wait for a tier that hangs, and then returns
-// tier.ErrHung. Close flushes too, for a limited time.
+// Flush waits until all blocks written so far are in tiers, or ctx ends, whatever others write meanwhile. It does not wait for a tier that
+// hangs, and then returns tier.ErrHung. Close flushes too, for a limited time.
 func (p *Pool[B]) Flush(ctx context.Context) (err error) {
 	defer naming("Pool.Flush", &err)
 	if err := p.shut(); err != nil {

@@ -106,9 +106,8 @@ func TestTierLoadsTheRestOfABlock(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Match{Cached: 7, Uncached: n - 7, MissReason: m.MissReason, Loading: n - 8}, m)
 	}
-	x, m := r.read(prompt, OpenOptions{MustWait: true})
+	x, m := r.read(prompt, OpenOptions{})
 	require.Equal(t, []int{7, 26, 25}, []int{m.Cached, m.Uncached, m.Loading})
-	require.ErrorIs(t, r.prefill(r.s, x), ErrLoading{Tokens: 25})
 	close(g.open)
 	require.Equal(t, 32, x.wait(r).Cached)
 	r.drop(x)

@@ -129,7 +129,7 @@ func TestEvictedBlocksComeBack(t *testing.T) {
 	r.close()
 }
 
-// Who does not wait computes, and who must not compute is told.
+// A runner that does not wait computes.
 func TestNotWaiting(t *testing.T) {
 	r := tiered(t, 12, host(t))
 	prompt := sequence(1, 23)
@@ -139,13 +139,6 @@ func TestNotWaiting(t *testing.T) {
 	require.NoError(t, r.prefill(r.s, x))
 	r.check(r.s, x)
 	require.Equal(t, Match{Cached: 23, MissReason: prefix.NotLookedUp}, x.wait(r))
-	r.drop(x)
-	r.forget()
-
-	x, _ = r.read(prompt, OpenOptions{MustWait: true})
-	require.ErrorIs(t, r.prefill(r.s, x), ErrLoading{Tokens: 20})
-	require.Equal(t, 20, x.wait(r).Cached)
-	require.NoError(t, r.prefill(r.s, x))
 	r.drop(x)
 	r.close()
 }

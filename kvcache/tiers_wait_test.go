@@ -103,7 +103,7 @@ func TestProbesAreNotWaitedFor(t *testing.T) {
 		r, s, prompt, end := standing(t)
 		r.pool.Prefilled(0, 4_000_000, time.Second)
 		s.get.Store(stands)
-		x, m := r.read(prompt, OpenOptions{MustWait: true})
+		x, m := r.read(prompt, OpenOptions{})
 		require.Zero(t, m.Loading)
 		require.Zero(t, x.wait(r).Cached)
 		require.NoError(t, r.prefill(r.s, x))

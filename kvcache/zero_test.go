@@ -12,6 +12,6 @@ func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
 		Made:  []any{&Batch[*cpu.Buffer]{}, &Pool[*cpu.Buffer]{}, &Sequence[*cpu.Buffer]{}, &Standalone[*cpu.Buffer]{}},
 		Free:  []string{"Pool.NewBatch"}, // a batch that is closed
-		Plain: []any{&ErrStep{}, &ErrPrompt{}, &ErrPoolSize{}, &ErrResume{}, &ErrGone{}, &ErrSpan{}, &ErrView{}, &ErrLoading{}},
+		Plain: []any{&ErrStep{}, &ErrPrompt{}, &ErrPoolSize{}, &ErrResume{}, &ErrGone{}, &ErrSpan{}, &ErrView{}},
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -23,8 +24,13 @@ type cacheFlags struct {
 	skipLayers              []int
 }
 
+// layoutUsage is the help of --layout, where that is the default.
+func layoutUsage(of kvcache.Layout) string {
+	return fmt.Sprintf("`NAME`: contiguous or paged (default: what %s says, else %v)", config.EnvPaged, of)
+}
+
 func (f *cacheFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+config.EnvPaged+" says, else contiguous)")
+	cmd.Flags().StringVar(&f.layout, "layout", "", layoutUsage(kvcache.Contiguous))
 	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block: a power of two, or on the CPU any number; paged only (default: %d)", config.DefaultBlockSize))
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), config.EnvPrefix, prefix.Adaptive))
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", config.EnvDType, config.DefaultDType))
@@ -47,7 +53,7 @@ func byChannel() string {
 // config is what the flags say of a cache; the types, which depend on the device,
 // and the model's part are left open.
 func (f cacheFlags) config() (kvcache.Config, error) {
-	var cfg kvcache.Config
+	cfg := kvcache.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	var err error
 	if f.layout != "" {
 		if cfg.Memory.Layout, err = parseLayout(f.layout); err != nil {

@@ -62,6 +62,7 @@ A conversation has room for %d tokens, or for what --context says.`, chatContext
 	}
 	flags := cmd.Flags()
 	f.register(cmd, fmt.Sprintf("%d, or the model's context where that is less", chatContext))
+	flags.Lookup("layout").Usage = layoutUsage(kvcache.Paged)
 	flags.StringVar(&f.template, "template", "", "`FILE` with a chat template in Jinja (default: the model's)")
 	flags.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
 	flags.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "at most `N` new tokens for each answer; 0, the default, or -1: until it ends")
@@ -72,14 +73,31 @@ A conversation has room for %d tokens, or for what --context says.`, chatContext
 // config checks the flags, and is what they say of the cache.
 func (f *chatFlags) config(cmd *cobra.Command) (cfg kvcache.Config, err error) {
 	cfg, err = f.textFlags.config(cmd, "system", "seed")
-	if f.cache.layout == "" && os.Getenv(config.EnvPaged) == "" {
-		cfg.Memory.Layout = kvcache.Paged // which finds what an earlier turn began like
-	}
+	f.pageByDefault(&cfg)
 	return cfg, err
 }
 
-// readTemplate is the chat template, of a file or the model's.
+// pageByDefault makes the layout paged, which finds what an earlier turn began like, where nothing says another one.
+func (f *chatFlags) pageByDefault(cfg *kvcache.Config) {
+	if f.cache.layout == "" && os.Getenv(config.EnvPaged) == "" {
+		cfg.Memory.Layout = kvcache.Paged
+	}
+}
+
+// readTemplate is the chat template.
 func (f *chatFlags) readTemplate() (t chat.Template, err error) {
+	if t, err = f.findTemplate(); err != nil || t.Source != "" {
+		return t, err
+	}
+	who := "the embedded model"
+	if f.model.model != "" {
+		who = "--model " + f.model.model
+	}
+	return t, fmt.Errorf("%s brings no chat template, so it may not be made for conversations; name one with --template FILE (Jinja, such as the chat_template.jinja of a model of the same family), or continue a text with 'ferrumkv generate'", who)
+}
+
+// findTemplate is the chat template of a file, or the model's; without a source where there is none.
+func (f *chatFlags) findTemplate() (t chat.Template, err error) {
 	t.Now = time.Now()
 	if f.model.model != "" {
 		if t.Source, t.BOS, t.EOS, err = runner.ChatTemplate(f.model.model); err != nil {
@@ -95,13 +113,6 @@ func (f *chatFlags) readTemplate() (t chat.Template, err error) {
 			return t, fmt.Errorf("--template %s: is empty", f.template)
 		}
 		t.Source = string(source)
-	}
-	if t.Source == "" {
-		who := "the embedded model"
-		if f.model.model != "" {
-			who = "--model " + f.model.model
-		}
-		return t, fmt.Errorf("%s brings no chat template, so it may not be made for conversations; name one with --template FILE (Jinja, such as the chat_template.jinja of a model of the same family), or continue a text with 'ferrumkv generate'", who)
 	}
 	return t, nil
 }

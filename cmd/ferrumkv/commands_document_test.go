@@ -82,6 +82,22 @@ func TestCommandsDocumentChat(t *testing.T) {
 	require.Equal(t, speed.ReplaceAllString(stderr, ";"), speed.ReplaceAllString(r.stderr, ";"))
 }
 
+// What a sample of load names is what the command names.
+func TestCommandsDocumentLoad(t *testing.T) {
+	value := regexp.MustCompile(`(?m)^(\w+( \w+)?) {2,}\S.*$`) // names are before two blanks or more
+	shown := 0
+	for _, s := range samples(t, "commands.md") {
+		if s.args[0] != "load" {
+			continue
+		}
+		shown++
+		at := slices.Index(s.args, "--duration")
+		args := append(slices.Replace(s.args, at, at+2, "--requests", "2"), "--url", listens(t, &llm{hits: true}))
+		require.Equal(t, value.ReplaceAllString(s.out, "$1"), value.ReplaceAllString(succeeds(t, args...).stdout, "$1"))
+	}
+	require.Equal(t, 1, shown, "samples of load")
+}
+
 // So it is for replay, where the trace is at hand.
 func TestCommandsDocumentReplay(t *testing.T) {
 	shown := 0

@@ -88,11 +88,17 @@ report has the time to the first token with tiers and without.`,
 	f.tiers.add(cmd)
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
 	flags.IntVar(&s.Requests, "requests", s.Requests, "generated trace: `N` requests")
+	registerPopulation(cmd, s)
+	return cmd
+}
+
+// registerPopulation adds the flags of the users that a trace is generated of.
+func registerPopulation(cmd *cobra.Command, s *replay.Synthesis) {
+	flags := cmd.Flags()
 	flags.IntVar(&s.SystemPrompts, "system-prompts", s.SystemPrompts, "generated trace: `N` system prompts, popular by Zipf's law")
 	flags.IntVar(&s.Conversations, "conversations", s.Conversations, "generated trace: `N` conversations at a time")
 	flags.IntVar(&s.Turns, "turns", s.Turns, "generated trace: `N` turns of a conversation, on average")
 	flags.IntVar(&s.ScanPercent, "scans", s.ScanPercent, "generated trace: `N`% of the requests are scans")
-	return cmd
 }
 
 // setup is what the trace is replayed through beside capacities and policies.
@@ -109,8 +115,21 @@ func (f *replayFlags) setup(cmd *cobra.Command) (s replay.Setup, err error) {
 // boundless reports whether a setup has no optimum to compare with.
 func boundless(s replay.Setup) bool { return s.Parts.Any() || s.Tiers.Any() }
 
-// synthetic are the flags that make no sense with a trace.
-var synthetic = []string{"seed", "requests", "system-prompts", "conversations", "turns", "scans"}
+// population are flags that make no sense with a trace, synthetic those of replay.
+var (
+	population = []string{"system-prompts", "conversations", "turns", "scans"}
+	synthetic  = append([]string{"seed", "requests"}, population...)
+)
+
+// noneChanged refuses flags of the generated trace where there is another one.
+func noneChanged(cmd *cobra.Command, flags []string) error {
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: is for the generated trace; leave it out, or --trace", name)
+		}
+	}
+	return nil
+}
 
 func (f replayFlags) run(cmd *cobra.Command) error {
 	capacities, err := f.sizes()
@@ -226,10 +245,8 @@ func (f replayFlags) load(cmd *cobra.Command, bar *progressBar) (*replay.Trace, 
 		t, err := replay.Synthetic(cmd.Context(), f.synthesis)
 		return t, asReplayFlag(err)
 	}
-	for _, name := range synthetic {
-		if cmd.Flags().Changed(name) {
-			return nil, fmt.Errorf("--%s: is for the generated trace; leave it out, or --trace", name)
-		}
+	if err := noneChanged(cmd, synthetic); err != nil {
+		return nil, err
 	}
 	bar.line.show("reading %s", strings.Join(f.traces, ", "))
 	return replay.Read(cmd.Context(), f.traces...)

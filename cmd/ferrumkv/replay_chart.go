@@ -20,9 +20,10 @@ const (
 	gridLines               = 5
 )
 
-// chart is a value over the capacity, with a line for each policy.
+// chart is values over something, such as the hit rate over the capacity, with a line for each of a series.
 type chart struct {
-	Title, About        string
+	Title, About, Over  string
+	Series              []series
 	Limit               string // name of a line across, if there is one
 	Width, Height       float64
 	Left, Right, Bottom float64
@@ -78,9 +79,14 @@ func (r *replayReport) ofOptimum() chart {
 	return c
 }
 
+// newChart is a chart without lines.
+func newChart(title, over string, of []series) chart {
+	return chart{Title: title, Over: over, Series: of, Width: chartWidth, Height: chartHeight, Left: plotLeft, Right: plotRight, Bottom: plotBottom}
+}
+
 // chart draws value, which is at most top, of every run of every row.
 func (r *replayReport) chart(title string, top float64, value func(replay.Run, []replay.Run) float64) chart {
-	c := chart{Title: title, Width: chartWidth, Height: chartHeight, Left: plotLeft, Right: plotRight, Bottom: plotBottom}
+	c := newChart(title, "over capacity, by policy", r.series())
 	rows := slices.Clone(r.rows)
 	slices.SortStableFunc(rows, func(a, b []replay.Run) int { return cmp.Compare(a[0].Blocks, b[0].Blocks) })
 	place := logScale(rows[0][0].Blocks, rows[len(rows)-1][0].Blocks)

@@ -13,7 +13,15 @@ import (
 //go:embed replay_page.html
 var replayPage string
 
-var replayTemplate = template.Must(template.New("page").Parse(replayPage))
+//go:embed page_parts.html
+var sharedPage string
+
+var replayTemplate = pageTemplate(replayPage)
+
+// pageTemplate is a page with the style and the charts that all pages have.
+func pageTemplate(text string) *template.Template {
+	return template.Must(template.Must(template.New("page").Parse(sharedPage)).Parse(text))
+}
 
 // page is what the template shows: text and numbers, none of which it computes.
 type page struct {

@@ -50,13 +50,15 @@ func newRoot() *cobra.Command {
 		Short: "The KV cache of LLM inference, at work",
 		Long: `ferrumkv runs a small language model through the ferrumkv cache library,
 measures the library's kernels and what its storage formats and eviction policies cost,
-replays serving traces through its prefix cache, and shows what this machine can run.`,
+replays serving traces through its prefix cache, measures servers, and shows what this machine can run.`,
 		Example: `  ferrumkv generate                     # the embedded model tells a story
   ferrumkv chat --model FOLDER          # a conversation whose cache stays between turns
+  ferrumkv serve --model FOLDER         # the same for many, over HTTP
   ferrumkv doctor                       # devices and configuration
   ferrumkv bench --kernel attend        # attention against memory bandwidth
   ferrumkv replay                       # policies of the prefix cache side by side
   ferrumkv replay --disk 20x            # and with a disk below it
+  ferrumkv load --concurrency 4         # a server under load
   ferrumkv tokenize "Once upon a time"  # the tokens of a text
   ferrumkv cache list --disk DIR        # what disks left behind
   ferrumkv states list DIR              # conversations that a program keeps
@@ -70,6 +72,6 @@ replays serving traces through its prefix cache, and shows what this machine can
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newGenerate(), newChat(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newStates(), newProof(), newVersion())
+	root.AddCommand(newGenerate(), newChat(), newServe(), newLoad(), newRender(), newDoctor(), newBench(), newReplay(), newQuality(), newInspect(), newTokenize(), newCache(), newStates(), newProof(), newVersion())
 	return root
 }

@@ -13,7 +13,7 @@ import (
 func TestHelp(t *testing.T) {
 	root := succeeds(t).stdout
 	require.Equal(t, root, succeeds(t, "--help").stdout, "no command shows the help")
-	for _, name := range []string{"generate", "chat", "doctor", "bench", "replay", "quality"} {
+	for _, name := range []string{"generate", "chat", "doctor", "bench", "replay", "load", "quality"} {
 		require.Contains(t, root, name)
 		require.Contains(t, succeeds(t, name, "--help").stdout, "Examples:\n")
 	}
@@ -32,6 +32,7 @@ func TestFlags(t *testing.T) {
 		"doctor":       "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
 		"bench":        "model n-prompt n-gen repetitions kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
 		"quality":      "model tokenizer text json format policy budget svg backend threads",
+		"load":         "url model api-key-env api-key-file chat token-ids ignore-eos trace speed rate concurrency requests duration scale max-prompt max-tokens seed objective timeout json html system-prompts conversations turns scans",
 		"replay":       "trace capacity policy json html seed requests system-prompts conversations turns scans",
 	} {
 		help := succeeds(t, append(strings.Fields(command), "--help")...).stdout

@@ -12,7 +12,8 @@ import (
 
 // foreignFlags are what other programs call a flag.
 var foreignFlags = map[string]string{"ctx-size": "context", "max-model-len": "context", "n-predict": "max-tokens", "predict": "max-tokens",
-	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype", "s": "seed", "ngl": "backend", "n-gpu-layers": "backend"}
+	"num-predict": "max-tokens", "type-k": "kv-dtype", "cache-type-k": "kv-dtype", "s": "seed", "ngl": "backend", "n-gpu-layers": "backend",
+	"request-rate": "rate", "num-prompts": "requests", "max-concurrency": "concurrency", "base-url": "url"}
 
 // flagError says what is wrong with a flag in terms of what it accepts, and which flag may have been meant. args are those of the program.
 func flagError(cmd *cobra.Command, err error, args []string) error {

@@ -24,6 +24,7 @@ type textFlags struct {
 	files     saves
 	secret    secretFlag
 	json      bool // likewise
+	chunk     int  // most prompt tokens of a step; 0: the runner's default
 }
 
 // register adds the flags; room is how many tokens there is room for where nothing says it.
@@ -88,7 +89,7 @@ func (f *textFlags) write(cmd *cobra.Command, cfg kvcache.Config, guesses int, n
 		return err
 	}
 	f.room.size(&cfg, sequences, tokens, model.Context)
-	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: guesses, Lasting: f.files.any()})
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads, Guesses: guesses, Chunk: f.chunk, Lasting: f.files.any()})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}

@@ -17,9 +17,12 @@ const (
 	envCUDAPinnedBytes = "FERRUM_CUDA_PINNED_BYTES"
 )
 
+// envAPIKey is the key that clients of serve send.
+const envAPIKey = "FERRUM_API_KEY"
+
 // variables are the environment variables that the library and this program read.
 var variables = []string{config.EnvPaged, config.EnvCapacity, config.EnvMaxSeqs, config.EnvMaxBlocks, config.EnvDType, config.EnvPrefix,
-	config.EnvHostBytes, config.EnvDiskDir, config.EnvDiskBytes, envCPUKernels, envCUDADriver, envCUDAPinnedBytes}
+	config.EnvHostBytes, config.EnvDiskDir, config.EnvDiskBytes, envCPUKernels, envCUDADriver, envCUDAPinnedBytes, envAPIKey}
 
 // variablesOfTests are the beginnings, after FERRUM_, of those that tests and tools have besides.
 var variablesOfTests = []string{"TEST_", "SIMT_", "PACK", "PEERS_", "CUDA_TOOLKIT"}
@@ -41,7 +44,7 @@ func unknownVariables(environment []string) (out []string) {
 
 // checkSet names variables that are set and do nothing, before a command runs, and refuses paths that are empty.
 func checkSet(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"model", "save"} {
+	for _, name := range []string{"model", "save", "api-key-file"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return fmt.Errorf("--%s: is empty, such as from a variable that is not set; name a path, or leave the flag out", name)
 		}

@@ -32,6 +32,8 @@ var exceptions = []struct {
 	{"kvcache/tier/disk.Measure", `^background, \{[^P]`, "takes seconds; Open has the same options"},
 
 	{"kvevents/pubsub.Subscriber.Next", `background$`, "waits for a publisher"},
+	{"schedule.Scheduler.Run", `^live, background$`, "waits for requests, and for Drain"},
+	{"kvcache/metrics.Write", `^nil`, "writes to a writer that is nil"},
 
 	// Its errors are those of the format, and the snapshot's reader says where the frame was: snapshot.ErrCorrupt.
 	{"kvcache/snapshot/zstd.Compressor.Decompress", ``, "an error of a codec"},

@@ -1,6 +1,7 @@
 package extremes
 
 import (
+	"context"
 	"reflect"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 	"github.com/ferrumkv/ferrumkv/kvevents/index"
 	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
+	"github.com/ferrumkv/ferrumkv/schedule"
 	"github.com/stretchr/testify/require"
 )
 
@@ -142,7 +144,12 @@ var makers = map[reflect.Type][]value{
 	of[kvevents.Event](): {boxed("stored", func(*world) kvevents.Event { return storedEvent() }), boxed("removed", func(*world) kvevents.Event { return &kvevents.Removed{Hashes: storedEvent().Hashes} }),
 		boxed("cleared", func(*world) kvevents.Event { return &kvevents.Cleared{} }), boxed("zero", func(*world) kvevents.Event { return &kvevents.Stored{} }),
 		boxed("no stored", func(*world) kvevents.Event { return (*kvevents.Stored)(nil) }), boxed("no removed", func(*world) kvevents.Event { return (*kvevents.Removed)(nil) }), null[kvevents.Event]()},
-	of[*index.Index](): {boxed("live", (*world).eventIndex), zeroed[index.Index]()},
+	of[*schedule.Scheduler[buffer]](): {boxed("live", (*world).scheduler), zeroed[schedule.Scheduler[buffer]]()},
+	of[*schedule.Answer](): {boxed("live", func(w *world) *schedule.Answer {
+		return must[*schedule.Answer](w)(w.scheduler().Submit(context.Background(), schedule.Request{Prompt: []uint32{1, 2}}))
+	}), zeroed[schedule.Answer]()},
+	of[schedule.Model[buffer]](): {boxed("live", func(*world) schedule.Model[buffer] { return noModel{} }), null[schedule.Model[buffer]]()},
+	of[*index.Index]():           {boxed("live", (*world).eventIndex), zeroed[index.Index]()},
 	of[*pubsub.Publisher](): {boxed("live", (*world).publisher), boxed("closed", func(w *world) *pubsub.Publisher {
 		p := w.publisher()
 		require.NoError(w.t, p.Close())

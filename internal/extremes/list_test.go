@@ -18,6 +18,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/host"
+	"github.com/ferrumkv/ferrumkv/kvcache/metrics"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	kvquant "github.com/ferrumkv/ferrumkv/kvcache/quant"
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
@@ -30,6 +31,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 	"github.com/ferrumkv/ferrumkv/kvevents/index"
 	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
+	"github.com/ferrumkv/ferrumkv/schedule"
 	"github.com/stretchr/testify/require"
 )
 
@@ -125,6 +127,10 @@ var functions = map[string]any{
 	"kvcache/host.NewPagedLayers":      host.NewPagedLayers[float32],
 	"kvcache/host.NewPrefixKvCache":    host.NewPrefixKvCache[float32],
 	"kvcache/host.PagedBlockSize":      host.PagedBlockSize,
+	"kvcache/metrics.NewHistogram":     metrics.NewHistogram,
+	"kvcache/metrics.Of":               metrics.Of[kvcache.Stats],
+	"kvcache/metrics.Pool":             metrics.Pool,
+	"kvcache/metrics.Write":            metrics.Write,
 	"kvcache/prefix.ItemKeys":          prefix.ItemKeys,
 	"kvcache/prefix.New":               prefix.New,
 	"kvcache/prefix.ParsePolicy":       prefix.ParsePolicy,
@@ -153,6 +159,8 @@ var functions = map[string]any{
 	"kvevents/pubsub.ParseTopic":       pubsub.ParseTopic,
 	"kvevents/pubsub.Subscribe":        pubsub.Subscribe,
 	"kvevents/pubsub.Topic":            pubsub.Topic,
+	"schedule.Metrics":                 schedule.Metrics,
+	"schedule.New":                     schedule.New[buffer],
 }
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -165,7 +173,7 @@ var types = []reflect.Type{
 	of[backend.ErrConfig](), of[backend.ErrNonFinite](), of[backend.ErrOutOfMemory](), of[backend.ErrUnavailable](), of[backend.ErrUnsupported](),
 	of[cpu.Backend](), of[cpu.Buffer](), of[quant.Affine](), of[quant.Word](),
 	of[kvcache.Batch[buffer]](), of[kvcache.Pool[buffer]](), of[kvcache.Sequence[buffer]](), of[kvcache.Standalone[buffer]](),
-	of[kvcache.ErrDamaged](), of[kvcache.ErrGone](), of[kvcache.ErrLoading](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
+	of[kvcache.ErrDamaged](), of[kvcache.ErrGone](), of[kvcache.ErrPrompt](), of[kvcache.ErrResume](), of[kvcache.ErrSpan](), of[kvcache.ErrStep](), of[kvcache.ErrView](),
 	of[block.BlockAllocator](), of[block.Claim](), of[block.ErrBlock](), of[block.ErrOutOfBlocks](), of[block.ErrRange](),
 	of[config.Config](), of[config.Layout](), of[config.Memory](), of[config.Model](), of[config.Part](), of[config.Tiers](), of[config.Source](), of[config.ErrPoolSize](),
 	of[evict.H2O](), of[evict.PyramidKV](), of[evict.Recency](), of[evict.SlidingWindow](), of[evict.SnapKV](), of[evict.ErrPolicy](),
@@ -173,6 +181,8 @@ var types = []reflect.Type{
 	of[host.BlockStore[float32]](), of[host.CachedKvState[float32]](), of[host.Dense[float32]](), of[host.PagedKvCache[float32]](), of[host.PagedLayers[float32]](), of[host.PrefixKvCache[float32]](), of[host.ErrIndex](), of[host.ErrOversize](),
 	of[prefix.Lease](), of[prefix.Policy](), of[prefix.Tree](), of[prefix.EventKind](), of[prefix.Fingerprint](), of[prefix.Key](), of[prefix.Match](), of[prefix.MissReason](),
 	of[prefix.Part](), of[prefix.Query](), of[prefix.RetentionHint](), of[prefix.Root](), of[prefix.Scope](), of[prefix.ErrArgument](), of[prefix.ErrInUse](), of[prefix.ErrPinned](),
+	of[metrics.Histogram](), of[metrics.Distribution](), of[metrics.Type](), of[metrics.ErrFamily](),
+	of[schedule.Scheduler[buffer]](), of[schedule.Answer](), of[schedule.Reason](), of[schedule.ErrQueueFull](),
 	of[kvquant.CacheManager](), of[kvquant.Layer](), of[kvquant.ErrNotHeld](),
 	of[snapshot.Plane](), of[snapshot.Reader](), of[snapshot.Run](), of[snapshot.Strip](), of[snapshot.Writer](), of[snapshot.Kind](), of[snapshot.Role](),
 	of[snapshot.ErrCorrupt](), of[snapshot.ErrMismatch](), of[zstd.Compressor](),
@@ -191,7 +201,7 @@ var sentinels = map[string]error{
 	"kvcache/block.ErrNotCached": block.ErrNotCached, "kvcache/block.ErrNotHeld": block.ErrNotHeld, "kvcache/block.ErrOwners": block.ErrOwners,
 	"kvcache/block.ErrStale": block.ErrStale, "kvcache/block.ErrUnknown": block.ErrUnknown, "kvcache/prefix.ErrCorrupt": prefix.ErrCorrupt,
 	"kvcache/prefix.ErrDetached": prefix.ErrDetached, "kvcache/prefix.ErrLeaseEnded": prefix.ErrLeaseEnded, "kvcache/states.ErrClosed": states.ErrClosed,
-	"kvevents/pubsub.ErrClosed": pubsub.ErrClosed,
+	"kvevents/pubsub.ErrClosed": pubsub.ErrClosed, "schedule.ErrDraining": schedule.ErrDraining, "schedule.ErrRunning": schedule.ErrRunning,
 }
 
 // without is what the test leaves out.

@@ -26,6 +26,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvevents"
 	"github.com/ferrumkv/ferrumkv/kvevents/index"
 	"github.com/ferrumkv/ferrumkv/kvevents/pubsub"
+	"github.com/ferrumkv/ferrumkv/schedule"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,6 +86,19 @@ func (w *world) plannedStep() *ferrumkv.Step {
 	require.NoError(w.t, s.Add(seq, []uint32{1, 2}))
 	require.NoError(w.t, s.Plan())
 	return s
+}
+
+// noModel computes nothing, and says so.
+type noModel struct{}
+
+func (noModel) Forward(*schedule.Step[buffer]) error { return backend.ErrUnsupported{Why: "no model"} }
+
+func (noModel) Next(*schedule.Step[buffer], int) (uint32, bool, error) { return 0, true, nil }
+
+func (w *world) scheduler() *schedule.Scheduler[buffer] {
+	b := w.live.pool.NewBatch()
+	w.later(func() { b.Close() })
+	return must[*schedule.Scheduler[buffer]](w)(schedule.New[buffer](noModel{}, w.live.pool, b, w.live.stream, schedule.Options{}))
 }
 
 // allocator has blocks 0 and 1, which are held, and 2, which is cached.

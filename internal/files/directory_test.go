@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is missing is told from the last one up to one that is there, or to a volume that is not.
+// TestMissing checks that Missing returns the directories that do not exist, the deepest first, up to one that exists or to a volume that does not.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	require.Empty(t, Missing(dir))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"math"
 	"strconv"
 
@@ -18,6 +19,9 @@ type Config struct {
 	Memory    Memory    `json:"memory,omitzero"`
 	Attention Attention `json:"attention,omitzero"`
 	Tiers     Tiers     `json:"tiers,omitzero"`
+	// Logger receives what the pool and what is below it decide and refuse, never a token, salt, adapter, key or secret: docs/metrics.md lists it. The
+	// pool does not wait for its handler. nil: nothing is logged.
+	Logger *slog.Logger `json:"-"`
 
 	sources      [numSettings]Source
 	ignored      []Ignored

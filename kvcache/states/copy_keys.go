@@ -58,7 +58,7 @@ func (k copyKey) chunk(c sum) tier.Key { return k(kindChunk, c[:]) }
 
 func (n namer) stateKey(id ID) tier.Key { return n.copyKey(nobodysSalt)(kindState, id[:]) }
 
-// manifestKeys are those of the pieces of a manifest of so many bytes.
+// manifestKeys returns the keys of the pieces of a manifest with the given number of bytes.
 func (n namer) manifestKeys(id ID, bytes, piece int) []tier.Key {
 	k := n.copyKey(nobodysSalt)
 	count := (bytes + piece - 1) / piece

@@ -11,7 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// filledSize is how many bytes of a payload stand for so many.
+// filledSize returns the size to which a payload of n bytes is padded.
 func filledSize(n int) int {
 	size := 1 << bits.Len(uint(max(n, smallestFilled)-1))
 	if half := size / 4 * 3; n <= half {
@@ -20,7 +20,7 @@ func filledSize(n int) int {
 	return size
 }
 
-// payload is room for that of a block that has so many bytes.
+// payload returns room for the payload of a block of n bytes.
 func (c *copies) payload(n int) []byte {
 	n = filledSize(n)
 	if c.s.sealer != nil {
@@ -29,7 +29,7 @@ func (c *copies) payload(n int) []byte {
 	return make([]byte, n)
 }
 
-// seal makes a block of the so many bytes that plain writes.
+// seal makes a block of the n bytes that plain writes.
 func (c *copies) seal(b tier.Block, n int, plain func(to []byte) error) (tier.Block, error) {
 	b.Bytes = c.payload(n)
 	if c.s.sealer == nil {
@@ -52,7 +52,7 @@ func (c *copies) store(ctx context.Context, blocks []tier.Block) error {
 	return err
 }
 
-// load reads the first blocks of the keys, each of so many bytes, up to one that is not there. They are whole as their keys say only where
+// load reads the first blocks of the keys, each of the given size, up to one that is missing. They are whole as their keys say only where
 // there is a secret. The error is why there are not more, other than that they are not there.
 func (c *copies) load(ctx context.Context, keys []tier.Key, bytes []int) ([][]byte, error) {
 	blocks := make([]tier.Block, len(keys))

@@ -104,7 +104,10 @@ func TestMendedByAnEarlierPut(t *testing.T) {
 		if later.Bytes == 0 {
 			require.Eventually(t, func() bool { return s.Stats().Written > 0 }, time.Minute, time.Millisecond)
 			later = put(t, s, numbered(2), content)
-			flip(t, s, s.states[later.ID].chunks[0][0].Sum)
+			s.mu.Lock()
+			name := s.states[later.ID].chunks[0][0].Sum
+			s.mu.Unlock()
+			flip(t, s, name)
 		}
 		n := copy(b, rest)
 		if rest = rest[n:]; n == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// nearest is the copy that saves most of a prompt, if that is more than so many tokens.
+// nearest returns the copy that saves most of a prompt, if that is more than the given number of tokens.
 func (c *copies) nearest(ctx context.Context, i Identity, tokens []uint32, more int, whole bool) (best *state, most int, failure error) {
 	if more == len(tokens) {
 		return nil, 0, ErrMiss{}
@@ -111,7 +111,7 @@ func (c *copies) manifest(ctx context.Context, key tier.Key, look func(ID) bool)
 	return st, nil
 }
 
-// checkCuts refuses chunks that are smaller than Put makes them, of which a manifest could have so many that they take much memory.
+// checkCuts refuses chunks that are smaller than Put makes them, because a manifest could list enough of them to take much memory.
 func (s *state) checkCuts(smallest int) error {
 	for _, part := range s.chunks {
 		for i, c := range part {

@@ -27,7 +27,7 @@ func allFiles(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// A directory is looked into whether somebody has it open or not, and is as it was. What is damaged is told, and is not given up.
+// A directory is looked into whether somebody has it open or not, and is as it was. Damage is reported, and nothing is given up.
 func TestLook(t *testing.T) {
 	forVariants(t, func(t *testing.T, o Options) {
 		dir := t.TempDir() + "/d"

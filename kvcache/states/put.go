@@ -84,7 +84,7 @@ func (s *Store) putParts(ctx context.Context, st *state, parts []Source) error {
 	k := newKeeper(s, st)
 	read := false
 	defer func() {
-		if !read { // a reader panics, and whoever recovers finds the store as it was
+		if !read { // a reader panics, and a caller that recovers finds the store as it was
 			_ = k.fail(errPanic)
 			_ = k.wait()
 			s.mu.Lock()

@@ -191,7 +191,9 @@ func forVariants(t *testing.T, test func(t *testing.T, o Options)) {
 // flip changes a bit of a chunk where it is stored.
 func flip(t testingT, s *Store, name sum) {
 	t.Helper()
+	s.mu.Lock()
 	h := s.chunks[name]
+	s.mu.Unlock()
 	b, err := os.ReadFile(h.pack.path)
 	require.NoError(t, err)
 	b[h.at+int64(h.stored)-1] ^= 4

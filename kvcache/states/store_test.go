@@ -80,7 +80,7 @@ func TestReaders(t *testing.T) {
 	requireState(t, s, before.ID, content)
 }
 
-// A reader that panics leaves nothing behind, for whoever recovers, as servers do.
+// A reader that panics leaves nothing behind if the caller recovers, as servers do.
 func TestReaderPanics(t *testing.T) {
 	s := open(t, t.TempDir()+"/d", Options{})
 	before := put(t, s, numbered(1), noise(1, 3000))

@@ -51,8 +51,8 @@ func (m *Mover) Takes() bool {
 	return slices.ContainsFunc(m.tiers, func(g *guard) bool { return g.open(store) })
 }
 
-// failed counts a failure. The lock is held.
-func (m *Mover) failed(g *guard) {
+// failed counts a failure of a call. The lock is held.
+func (m *Mover) failed(g *guard, op string, err error) {
 	g.failures++
 	g.trial = false
 	if g.failures < m.o.Failures {
@@ -61,6 +61,7 @@ func (m *Mover) failed(g *guard) {
 	g.pause = min(max(2*g.pause, m.o.Pause), m.o.Longest)
 	g.until = time.Now().Add(g.pause)
 	g.stats.Pauses++
+	m.paused(g, op, err)
 }
 
 // request is a call to make.
@@ -85,13 +86,13 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 	inner, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	var w watch
-	op, limit := q.op, q.limit
+	op := q.op
 	late := m.watchFor(g, &w, &q)
 	stop := context.AfterFunc(inner, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !w.over {
-			w.timer = time.AfterFunc(m.o.Grace, func() { m.hangs(g, &w, func() { q.onHang(ErrHung{Name: g.name, Op: op}) }) })
+			w.timer = time.AfterFunc(m.o.Grace, func() { m.hangs(g, &w, op, func() { q.onHang(ErrHung{Name: g.name, Op: op}) }) })
 		}
 	})
 	begin := time.Now()
@@ -102,8 +103,17 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 		late.Stop()
 	}
 
+	if n, err = m.ended(ctx, inner, g, &q, &w, n, err, took); err != nil && !w.hung {
+		m.failedCall(g, op, err)
+	}
+	return n, w.hung, err
+}
+
+// ended notes what came of a call that returned.
+func (m *Mover) ended(ctx, inner context.Context, g *guard, q *request, w *watch, n int, err error, took time.Duration) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	op, limit := q.op, q.limit
 	g.stats.Calls++
 	g.stats.Took += took
 	if w.late {
@@ -116,7 +126,8 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 		g.hung--
 		m.hung--
 		m.changed.Broadcast()
-		return 0, true, ErrHung{Name: g.name, Op: op}
+		m.unstuck(g, op, took)
+		return 0, ErrHung{Name: g.name, Op: op}
 	}
 	w.over = true
 	if w.timer != nil {
@@ -126,28 +137,37 @@ func (m *Mover) call(ctx context.Context, g *guard, q request, fn func(context.C
 	switch {
 	case errors.As(err, new(ErrCorrupt)) && 0 <= n && n <= limit:
 		g.stats.Corrupt++
-		m.failed(g)
+		m.wrong(g)
+		m.failed(g, op, err)
 	case n < 0 || n > limit:
 		g.stats.Wrong++
-		m.failed(g)
-		n, err = 0, ErrFailed{Name: g.name, Op: op, Err: fmt.Errorf("it returned %d of %d blocks", n, limit)}
+		n, err = 0, ErrFailed{Name: g.name, Op: op, Err: errCount{n, limit}}
+		m.failed(g, op, err)
 	case err == nil:
+		if g.failures >= m.o.Failures {
+			m.resumed(g)
+		}
 		g.failures, g.pause, g.until, g.trial = 0, 0, time.Time{}, false
 	case errors.As(err, &panicked):
 		g.stats.Panics++
-		m.failed(g)
+		m.failed(g, op, err)
 	case ctx.Err() != nil:
 		g.stats.Cancelled++
 		g.trial = false
 	case inner.Err() != nil:
 		g.stats.Timeouts++
-		m.failed(g)
+		m.failed(g, op, err)
 	default:
 		g.stats.Errors++
-		m.failed(g)
+		m.failed(g, op, err)
 	}
-	return n, false, err
+	return n, err
 }
+
+// errCount is a number of blocks that a call cannot have done.
+type errCount struct{ n, of int }
+
+func (e errCount) Error() string { return fmt.Sprintf("it returned %d of %d blocks", e.n, e.of) }
 
 // watchFor marks a call that runs longer than MoverOptions.Slow: no other one of its kind is made until it returns, and its job
 // holds nothing that others wait for. If the last call took that long, this one is marked at once.
@@ -175,15 +195,16 @@ func (m *Mover) watchFor(g *guard, w *watch, q *request) *time.Timer {
 }
 
 // hangs marks a call that goes on beyond its grace, unless it is over.
-func (m *Mover) hangs(g *guard, w *watch, onHang func()) {
+func (m *Mover) hangs(g *guard, w *watch, op string, onHang func()) {
 	m.mu.Lock()
 	if w.over {
 		m.mu.Unlock()
 		return
 	}
 	w.hung = true
+	m.stuck(g, op)
 	if g.hung == 0 { // calls that hang together are one failure
-		m.failed(g)
+		m.failed(g, op, ErrHung{Name: g.name, Op: op})
 	}
 	g.hung++
 	g.stats.Hung++

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
 // Defaults of MoverOptions.
@@ -43,6 +47,10 @@ type MoverOptions struct {
 
 	// Observe receives each call that read payloads: the tier, how many bytes, and how long it took. It must not block.
 	Observe func(tier int, bytes int64, took time.Duration)
+
+	// Logger receives which tiers fail, hang, return wrong bytes, are not called for a while and are called again. The mover does not wait for
+	// its handler. nil: nothing is logged.
+	Logger *slog.Logger
 }
 
 // Mover moves blocks to tiers and back, beside the program. It holds the tiers in the order in which it asks them, the fastest
@@ -54,6 +62,7 @@ type MoverOptions struct {
 // other than was stored under its key has failed, too: the payload is a miss, is not promoted, and is deleted from the tier.
 type Mover struct {
 	o     MoverOptions
+	log   *slog.Logger
 	tiers []*guard
 	base  context.Context // of all that it does; ends with Close
 	end   context.CancelFunc
@@ -105,7 +114,7 @@ func NewMover(tiers []Tier, o MoverOptions) (*Mover, error) {
 	o.Slow, o.Timeout, o.Grace = cmp.Or(o.Slow, DefaultSlow), cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Grace, DefaultGrace)
 	o.Failures = cmp.Or(o.Failures, DefaultFailures)
 	o.Pause, o.Longest = cmp.Or(o.Pause, DefaultPause), cmp.Or(o.Longest, DefaultLongestPause)
-	m := &Mover{o: o, live: map[*job]struct{}{}, tails: map[uint64]*job{}}
+	m := &Mover{o: o, log: journal.Async(o.Logger), live: map[*job]struct{}{}, tails: map[uint64]*job{}}
 	m.changed.L = &m.mu
 	m.base, m.end = context.WithCancel(context.Background())
 	for i, t := range tiers {
@@ -181,6 +190,31 @@ func (m *Mover) Drain(ctx context.Context) error {
 	if m.jobs > 0 && ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return m.hanging()
+}
+
+// Settle waits until the jobs that were submitted before are over, promotions included, or ctx ends, whatever comes after them. Like Drain
+// it does not wait for calls that hang.
+func (m *Mover) Settle(ctx context.Context) error {
+	m.mu.Lock()
+	jobs := slices.Collect(maps.Keys(m.live))
+	m.mu.Unlock()
+	for _, j := range jobs {
+		over := j.freed
+		select {
+		case <-j.freed:
+		case <-j.stuck: // and so perhaps never freed
+			over = j.told
+		case <-ctx.Done():
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.hanging()
 }
 

@@ -80,6 +80,23 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
+// Settle waits for the promotion of what was loaded before: until then a tier does not have what it is asked for.
+func TestSettleWaitsForPromotion(t *testing.T) {
+	simulated(t, tier.MoverOptions{Promote: true}, func(r *rig) {
+		a := chain("a", 3)
+		require.NoError(t, r.low.Put(ctx, a))
+		r.fast.set(func(_ context.Context, op string) error {
+			if op == "put" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		require.Equal(t, 3, r.submit(ctx, true, 0, a).result().Blocks)
+		require.NoError(t, r.Settle(ctx))
+		require.Equal(t, int64(3), r.fast.Stats().Stored)
+	})
+}
+
 // Stores reach all tiers. A block that is there is not written again.
 func TestCleanBlocksAreNotCopiedTwice(t *testing.T) {
 	simulated(t, tier.MoverOptions{}, func(r *rig) {

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What several checks depend on. Of kernels/simt that is what both halves share, simt.h, core, the
 // Makefile and the tests of single kernels, and what is one's own.
@@ -12,7 +15,9 @@ var (
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
 
-	pool = []string{"./kvcache"} // whose tests take as long as those of all other packages: a change that it does not import leaves its records
+	// Whose tests take as long as those of all other packages: a change that these do not import leaves their records.
+	pool     = []string{"./kvcache"}
+	backends = []string{"./backend/backendtest", "./backend/cpu"}
 )
 
 // What several checks write.
@@ -28,7 +33,7 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop, examples/yzma and kvevents/interop/zeromq, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
+	{name: "tidy", what: "go.mod and go.sum of the library, the program, the workshop, examples/yzma, kvevents/interop/zeromq, kvcache/metrics/collector and cmd/interop/openai, and go.work.sum, are what go writes", when: always, takes: 10 * time.Second,
 		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
@@ -67,8 +72,10 @@ var table = []check{
 		command: []string{"scripts/test-long", "pool"}, packages: pool, tools: []string{"go"}},
 	{name: "test-long-program", what: "the program's and the workshop's", when: onChange, takes: time.Minute,
 		command: []string{"scripts/test-long", "program"}, packages: []string{"./cmd/...", "./scripts/..."}, tools: []string{"go"}},
-	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: 2 * time.Minute,
-		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, except: pool, tools: cudaTools},
+	{name: "test-race", what: "the library's tests under the race detector", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-race", "library"}, packages: []string{"./..."}, except: slices.Concat(pool, backends), tools: cudaTools},
+	{name: "test-race-backend", what: "the conformance suite's and the CPU backend's tests under the race detector", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-race", "backend"}, packages: backends, tools: cudaTools},
 	{name: "test-race-pool", what: "the pool's tests under the race detector", when: onChange, takes: 2 * time.Minute,
 		command: []string{"scripts/test-race", "pool"}, packages: pool, tools: cudaTools},
 	{name: "test-race-program", what: "the program's and the workshop's", when: onChange, takes: 2 * time.Minute,
@@ -80,6 +87,10 @@ var table = []check{
 		paths: []string{"examples/yzma", "scripts/models/llamacpp.py", "scripts/models/demo.py", "scripts/models/gguf.py", "testdata/model"}, tools: []string{"go"}},
 	{name: "test-events", what: "events of caches with go-zeromq at either end, a module of its own", when: onChange, takes: 10 * time.Second,
 		command: []string{"scripts/test-events", "zeromq"}, packages: []string{"./kvevents/..."}, paths: []string{"kvevents/interop/zeromq"}, tools: []string{"go"}},
+	{name: "test-metrics", what: "metrics as client_golang exposes them and as Debian's Prometheus scrapes them, a module of its own", when: onChange, takes: 30 * time.Second,
+		command: []string{"scripts/test-metrics"}, packages: []string{"./kvcache/metrics"}, paths: []string{"kvcache/metrics/collector"}, tools: []string{"go"}},
+	{name: "test-openai", what: "ferrumkv serve with OpenAI's own client, a module of its own", when: onChange, takes: time.Minute,
+		command: []string{"scripts/test-openai"}, packages: []string{"./cmd/internal/openai"}, paths: []string{"cmd/interop/openai", "cmd/internal/server", "cmd/ferrumkv/serve*.go"}, tools: []string{"go"}},
 	{name: "test-noasm", what: "the CPU backend and the cache on kernels in Go alone", when: onChange, takes: 40 * time.Second,
 		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"},
 		packages: []string{"./backend/cpu", "./kvcache", "./kvcache/tier/memory", "./internal/crc32c", "./cmd/internal/product"}, tags: "noasm", tools: []string{"go"}},

@@ -63,7 +63,7 @@ class Library:
         for name, result, *arguments in [
                 ("model_default_params", Params), ("context_default_params", Params), ("model_load_from_file", p, ctypes.c_char_p, Params),
                 ("init_from_model", p, p, Params), ("get_memory", p, p), ("batch_get_one", Batch, ctypes.POINTER(i), i), ("decode", i, p, Batch),
-                ("synchronize", None, p), ("memory_clear", None, p, ctypes.c_bool), ("get_logits_ith", f, p, i), ("free", None, p), ("model_free", None, p),
+                ("synchronize", None, p), ("memory_clear", None, p, ctypes.c_bool), ("memory_seq_rm", ctypes.c_bool, p, i, i, i), ("get_logits_ith", f, p, i), ("free", None, p), ("model_free", None, p),
                 ("print_system_info", ctypes.c_char_p), ("model_get_vocab", p, p), ("vocab_n_tokens", i, p),
                 ("tokenize", i, p, ctypes.c_char_p, i, ctypes.POINTER(i), i, ctypes.c_bool, ctypes.c_bool), ("vocab_is_control", ctypes.c_bool, p, i),
                 ("token_to_piece", i, p, i, ctypes.c_char_p, i, i, ctypes.c_bool), ("vocab_is_eog", ctypes.c_bool, p, i)]:
@@ -97,13 +97,13 @@ class Library:
 class Model:
     """A model with a cache in float32, or in llama.cpp's own type, of one sequence."""
 
-    def __init__(self, library, path, threads=1, context=512, f32=True):
+    def __init__(self, library, path, threads=1, context=512, f32=True, streams=1):
         self.lib = library.llama
         self.model = self.lib.llama_model_load_from_file(path.encode(), self.lib.llama_model_default_params())
         params = self.lib.llama_context_default_params()
         ints = params.ints  # of version 0.5.0
-        assert ints[0] == 512 and ints[7] == ints[8] and ints[13] == -1 and ints[26] == ints[27] == 1, "the library's structures are others than those of the version that is pinned"
-        ints[0], ints[7], ints[8] = context, threads, threads
+        assert ints[0] == 512 and ints[7] == ints[8] and ints[1:4] == [2048, 512, 1] and ints[13] == -1 and ints[26] == ints[27] == 1, "the library's structures are others than those of the version that is pinned"
+        ints[0], ints[3], ints[7], ints[8] = context, streams, threads, threads
         if f32:
             ints[13] = ints[26] = ints[27] = 0  # no flash attention, types of keys and values
         self.ctx = self.model and self.lib.llama_init_from_model(self.model, params)
@@ -139,6 +139,31 @@ class Model:
         took = time.perf_counter() - begin
         assert not failed, f"llama_decode returns {failed}"
         return took
+
+    def forget(self, stream):
+        """Empties a stream's cache."""
+        assert self.lib.llama_memory_seq_rm(self.lib.llama_get_memory(self.ctx), stream, -1, -1)
+
+    def batch(self, work):
+        """Computes tokens of several streams: (stream, position, tokens, whether the last one's logits are wanted). Returns the seconds, and the logits of each."""
+        n, i32, at = sum(len(tokens) for _, _, tokens, _ in work), ctypes.c_int32, 0
+        tokens, positions, counts, streams, wanted = (i32 * n)(), (i32 * n)(), (i32 * n)(*[1] * n), (ctypes.POINTER(i32) * n)(), (ctypes.c_int8 * n)()
+        lasts = []
+        for stream, position, ids, last in work:
+            own = (i32 * 1)(stream)
+            for i, token in enumerate(ids):
+                tokens[at], positions[at], streams[at] = token, position + i, own
+                at += 1
+            wanted[at - 1] = last
+            lasts.append(at - 1)
+        address = lambda array: ctypes.cast(array, ctypes.c_void_p).value
+        batch = Batch(n, tokens, (ctypes.c_void_p * 5)(None, *map(address, (positions, counts, streams, wanted))))
+        begin = time.perf_counter()
+        failed = self.lib.llama_decode(self.ctx, batch)
+        self.lib.llama_synchronize(self.ctx)
+        took = time.perf_counter() - begin
+        assert not failed, f"llama_decode returns {failed}"
+        return took, [self.lib.llama_get_logits_ith(self.ctx, i) if wanted[i] else None for i in lasts]
 
     def step(self, ids):
         """The likeliest token after ids."""

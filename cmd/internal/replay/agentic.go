@@ -25,6 +25,7 @@ type agenticSession struct {
 type agenticEntry struct {
 	T       *float64 `json:"t"` // seconds; of a sub-agent its end
 	In      *int64   `json:"in"`
+	Out     int64    `json:"out"`
 	HashIDs []uint64 `json:"hash_ids"` // of the full blocks only
 
 	Requests   []json.RawMessage `json:"requests"` // their times begin with the sub-agent
@@ -105,7 +106,14 @@ func (a agent) entry(place string, text []byte) error {
 	if err := present("in", e.In); err != nil {
 		return err
 	}
-	return a.b.add(a.start+*e.T, e.HashIDs)
+	if err := present("out", &e.Out); err != nil {
+		return err
+	}
+	if err := a.b.add(a.start+*e.T, e.HashIDs); err != nil {
+		return err
+	}
+	a.b.lengths(*e.In, e.Out)
+	return nil
 }
 
 // subAgent reads a sub-agent's requests. Its entry is written when it ends, with

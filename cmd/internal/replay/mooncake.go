@@ -77,5 +77,6 @@ func addMooncake(b *builder, text []byte) error {
 		return err
 	}
 	b.fills(*l.InputLength / mooncakeTokens)
+	b.lengths(*l.InputLength, *l.OutputLength)
 	return nil
 }

@@ -42,12 +42,22 @@ func paths(trace *Trace) (out [][]uint32) {
 	return out
 }
 
+// lengths are the tokens of the prompts and answers of all requests.
+func lengths(trace *Trace) (out [][2]int) {
+	for i := range trace.Requests() {
+		out = append(out, [2]int{trace.Tokens(i), trace.Output(i)})
+	}
+	return out
+}
+
 func TestReadMooncake(t *testing.T) {
 	path := write(t, "any.name", lineA+"\n\n"+lineB+"\r\n"+lineC)
 	trace, err := Read(t.Context(), path)
 	require.NoError(t, err)
 	require.Equal(t, [][]uint32{{}, {0, 1, 2}, {0, 3}}, paths(trace), "in the order of time")
 	require.Equal(t, []int{0, 2, 1}, []int{trace.Full(0), trace.Full(1), trace.Full(2)}, "of 1,025 tokens two blocks are full")
+	require.Equal(t, [][2]int{{0, 0}, {1025, 52}, {600, 26}}, lengths(trace))
+	require.Equal(t, []float64{0.0005, 27.482, 30.535}, []float64{trace.At(0), trace.At(1), trace.At(2)})
 	require.Equal(t, 512, trace.BlockTokens)
 	require.Equal(t, path, trace.Name)
 }
@@ -57,6 +67,7 @@ func TestReadAgentic(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]uint32{{0, 1}, {3}, {0, 1, 2}, {3, 4}, {}}, paths(trace), "a sub-agent's times count from its start")
 	require.Equal(t, 3, trace.Full(2), "only full blocks are named")
+	require.Equal(t, [][2]int{{150, 9}, {70, 9}, {210, 9}, {70, 9}, {10, 9}}, lengths(trace))
 	require.Equal(t, 64, trace.BlockTokens)
 	require.Equal(t, 3, trace.InfiniteHits(), "the sub-agent's second request hits, too")
 }
@@ -121,6 +132,7 @@ func TestReadRefuses(t *testing.T) {
 		{in(`"t": 3.0`, `"t": -3`), "request 2: t: -3 is negative"},
 		{in(`"in": 210`, `"in": -210`), "request 2: in: -210 is negative"},
 		{in(`"in": 210, `, ``), "request 2: in: is missing"},
+		{in(`"in": 210, "out": 9`, `"in": 210, "out": -9`), "request 2: out: -9 is negative"},
 		{in(`"hash_ids": [1, 2, 3]`, `"hashes": 1`), "request 2: hash_ids: is missing"},
 		{in(`[7, 3]`, `[7, 0.5]`), "request 3.2: hash_ids: number 0.5 is not a whole number from 0 to 2^64−1"},
 		{in(`"duration_ms": 1000`, `"duration_ms": -1`), "request 3: duration_ms: -1 is negative"},

@@ -35,6 +35,7 @@ const (
 	maxContext                 = 2048 // of a prompt: a conversation ends before it has more
 	maxRequests, maxPopulation = 1_000_000, 1_000_000
 	maxSynthetic               = 1 << 28 // references, a gigabyte of them
+	minAnswer, maxAnswer       = 16, 256 // tokens
 )
 
 func (s Synthesis) check() error {
@@ -62,6 +63,7 @@ func Synthetic(ctx context.Context, s Synthesis) (*Trace, error) {
 		return nil, err
 	}
 	g := newGenerator(s)
+	answers := rand.New(rand.NewPCG(s.Seed, 1)) // apart, so that prompts do not depend on them
 	b := newBuilder()
 	b.trace.BlockTokens = syntheticTokens
 	b.limits.references = maxSynthetic
@@ -72,6 +74,7 @@ func Synthetic(ctx context.Context, s Synthesis) (*Trace, error) {
 		if err := b.add(float64(i), g.prompt()); err != nil {
 			return nil, ErrSetting{"requests", strconv.Itoa(s.Requests), err.Error()}
 		}
+		b.lengths(int64(b.trace.requests[i].prompt), minAnswer+answers.Int64N(maxAnswer-minAnswer+1))
 	}
 	return b.finish("synthetic"), nil
 }

@@ -34,6 +34,8 @@ type request struct {
 	at         float64 // seconds since the trace began
 	start, end int
 	full       int // blocks that its prompt fills: all of them, or all but the last
+	prompt     int // tokens
+	output     int // tokens of the answer; 0: unknown
 }
 
 // Requests is the number of requests.
@@ -47,6 +49,15 @@ func (t *Trace) Path(i int) []uint32 {
 
 // Full is how many blocks the prompt of request i fills.
 func (t *Trace) Full(i int) int { return t.requests[i].full }
+
+// At is when request i came, in seconds since the trace began.
+func (t *Trace) At(i int) float64 { return t.requests[i].at }
+
+// Tokens is the length of request i's prompt, which may be more than its blocks have or end within the last one.
+func (t *Trace) Tokens(i int) int { return t.requests[i].prompt }
+
+// Output is the length of request i's answer in tokens; 0: the trace does not say it.
+func (t *Trace) Output(i int) int { return t.requests[i].output }
 
 // References is the number of blocks that all requests name. The last block of a
 // prompt counts like any other, also where it is not full.
@@ -64,6 +75,7 @@ func (t *Trace) InfiniteHits() int { return len(t.blocks) - t.unique }
 const (
 	maxUnique     = min(math.MaxInt, math.MaxUint32-1)
 	maxReferences = min(math.MaxInt, 1<<32-2)
+	maxTokens     = math.MaxInt32 // of a prompt or an answer, which no model has
 )
 
 // builder makes a trace of paths whose blocks have any ids. What makes a block is
@@ -119,7 +131,7 @@ func (b *builder) add(at float64, ids []uint64) error {
 		t.blocks = append(t.blocks, node)
 		parent = node
 	}
-	t.requests = append(t.requests, request{at, start, len(t.blocks), len(ids)})
+	t.requests = append(t.requests, request{at: at, start: start, end: len(t.blocks), full: len(ids), prompt: len(ids) * t.BlockTokens})
 	return nil
 }
 
@@ -127,6 +139,12 @@ func (b *builder) add(at float64, ids []uint64) error {
 func (b *builder) fills(n int64) {
 	r := &b.trace.requests[len(b.trace.requests)-1]
 	r.full = int(min(n, int64(r.full)))
+}
+
+// lengths says how many tokens the last request's prompt and answer have.
+func (b *builder) lengths(prompt, output int64) {
+	r := &b.trace.requests[len(b.trace.requests)-1]
+	r.prompt, r.output = int(min(prompt, maxTokens)), int(min(output, maxTokens))
 }
 
 func (b *builder) find(parent uint32, id uint64) (node uint32, known bool) {

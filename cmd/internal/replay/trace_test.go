@@ -99,6 +99,10 @@ func TestSynthetic(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{10_000, 582_576, 124_312, 64}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.BlockTokens})
 	require.Equal(t, "synthetic", trace.Name)
+	require.Equal(t, 64*len(trace.Path(9)), trace.Tokens(9))
+	for i := range trace.Requests() {
+		require.True(t, minAnswer <= trace.Output(i) && trace.Output(i) <= maxAnswer)
+	}
 	again, err := Synthetic(t.Context(), DefaultSynthesis)
 	require.NoError(t, err)
 	require.Equal(t, trace, again)

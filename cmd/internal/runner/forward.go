@@ -53,29 +53,14 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 	}()
 	defer caught(&err)
 	defer faulted(r.model.path, &err)()
-	m, n := r.model, r.begin(work)
+	for _, w := range work {
+		r.add(w)
+	}
 	for _, step := range r.steps {
 		check(step.Plan(r.stream))
 	}
-	for l := range m.Layers {
-		r.layer(l, n)
-	}
-	if !all { // gather the last row of each sequence
-		n = 0
-		for i, w := range work {
-			n += len(w.Tokens)
-			copy(r.x[i*m.Dim:], r.x[(n-1)*m.Dim:n*m.Dim])
-		}
-		n = len(work)
-	}
-	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
-	logits = Logits{Rows: n, Cols: m.Vocab, Data: r.floats("logits", n*m.Vocab)}
-	r.multiply(logits.Data, m.Output, r.h, n)
-	if limit := float64(m.LogitCap); limit > 0 {
-		for i, v := range logits.Data {
-			logits.Data[i] = float32(limit * math.Tanh(float64(v)/limit))
-		}
-	}
+	logits = r.compute(work, all, func(int) bool { return true })
+	m := r.model
 	at := 0
 	for _, w := range work {
 		if w.Right != nil {
@@ -92,21 +77,61 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits Logits, err error)
 	return logits, nil
 }
 
-// begin adds the tokens of all of work to the step, n of them, and has their embeddings and positions.
-func (r *Runner[B]) begin(work []Work[B]) (n int) {
+// Step computes a batch that its caller planned on Batch and Stream and commits, as a scheduler does: the tokens of work are in it already, in this
+// order. It returns the logits of the last token of each sequence that wanted asks for, [wanted, vocab], valid until the next call.
+func (r *Runner[B]) Step(work []Work[B], wanted func(i int) bool) (logits Logits, err error) {
+	defer caught(&err)
+	defer faulted(r.model.path, &err)()
+	return r.compute(work, false, wanted), nil
+}
+
+// compute computes the layers of a step that is planned, and the logits of all tokens, or of the last one of each sequence that is wanted.
+func (r *Runner[B]) compute(work []Work[B], all bool, wanted func(i int) bool) Logits {
+	m, n := r.model, r.embed(work)
+	for l := range m.Layers {
+		r.layer(l, n)
+	}
+	if !all { // gather the rows
+		end := 0
+		n = 0
+		for i, w := range work {
+			end += len(w.Tokens)
+			if wanted(i) {
+				copy(r.x[n*m.Dim:], r.x[(end-1)*m.Dim:end*m.Dim])
+				n++
+			}
+		}
+	}
+	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
+	logits := Logits{Rows: n, Cols: m.Vocab, Data: r.floats("logits", n*m.Vocab)}
+	r.multiply(logits.Data, m.Output, r.h, n)
+	if limit := float64(m.LogitCap); limit > 0 {
+		for i, v := range logits.Data {
+			logits.Data[i] = float32(limit * math.Tanh(float64(v)/limit))
+		}
+	}
+	return logits
+}
+
+// add adds the tokens of a sequence to the step.
+func (r *Runner[B]) add(w Work[B]) {
+	demand(len(w.Rest) == len(r.steps)-1, "forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
+	for i, step := range r.steps {
+		if w.Parents == nil {
+			check(step.Add(w.of(i), w.Tokens))
+		} else {
+			check(step.AddTree(w.of(i), w.Tokens, w.Parents))
+		}
+	}
+}
+
+// embed has the embeddings and positions of the tokens of all of work, n of them.
+func (r *Runner[B]) embed(work []Work[B]) (n int) {
 	m := r.model
 	for _, w := range work {
 		first := n
 		if len(w.Tokens) > r.rows-n { // what demand says takes memory
 			demand(false, "forward", "more than the %d tokens of a step", r.rows)
-		}
-		demand(len(w.Rest) == len(r.steps)-1, "forward", "%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))
-		for i, step := range r.steps {
-			if w.Parents == nil {
-				check(step.Add(w.of(i), w.Tokens))
-			} else {
-				check(step.AddTree(w.of(i), w.Tokens, w.Parents))
-			}
 		}
 		for i, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {

@@ -109,6 +109,9 @@ func (r *Runner[B]) Pools() []*kvcache.Pool[B] { return r.pools }
 // Stream is the queue of the runner's steps.
 func (r *Runner[B]) Stream() backend.Stream { return r.stream }
 
+// Batch is the runner's own, for a scheduler that plans its steps: see Step.
+func (r *Runner[B]) Batch() *kvcache.Batch[B] { return r.steps[0] }
+
 // Pool is the cache, for opening, forking and measuring sequences. The runner keeps ownership.
 func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pools[0] }
 

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
@@ -30,16 +32,17 @@ type Below[B backend.Buffer] struct {
 	own     []tier.Tier         // those that Open opened
 	chosen  *chosen             // the disk, if a variable set it and nothing else outlives the process
 	answers []*answer           // of each
+	log     *slog.Logger
 }
 
-// Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock. One that cannot be opened is an error if the
+// Open opens the tiers of the configuration, for the blocks of parts; guard is the pool's lock, and log never waits (journal.Async). One that cannot be opened is an error if the
 // program set it, and left out if a variable did.
-func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint) (Below[B], error) {
+func Open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint, log *slog.Logger) (Below[B], error) {
 	if !cfg.Tiers.Any() {
 		return Below[B]{}, nil
 	}
 	from := variables(cfg)
-	b, err := open(be, guard, parts, cfg, model, from)
+	b, err := open(be, guard, parts, cfg, model, from, log)
 	if err == nil || len(cfg.Tiers.More) > 0 || cfg.Tiers.HostBytes != 0 && from[config.EnvHostBytes] == "" || cfg.Tiers.Disk.Dir != "" && from[config.EnvDiskDir] == "" {
 		return b, err
 	}
@@ -70,7 +73,7 @@ func (b *Below[B]) ignore(from map[string]string, variable string, why error) bo
 	return is
 }
 
-func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint, from map[string]string) (b Below[B], err error) {
+func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *store.Parts[B], cfg *config.Config, model prefix.Fingerprint, from map[string]string, log *slog.Logger) (b Below[B], err error) {
 	t := &cfg.Tiers
 	shape, err := offload.NewShape(parts, model.Key())
 	if err != nil {
@@ -83,14 +86,14 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 		}
 	}()
 	if t.HostBytes != 0 {
-		if m, err := openHost(be, cfg, shape.Largest()); err == nil {
+		if m, err := openHost(be, cfg, shape.Largest(), log); err == nil {
 			b.own = append(b.own, m)
 		} else if !b.ignore(from, config.EnvHostBytes, err) {
 			return b, err
 		}
 	}
 	if t.Disk.Dir != "" {
-		on, err := openDisk(cfg, shape.Name, shape.Largest())
+		on, err := openDisk(cfg, shape.Name, shape.Largest(), log)
 		if err != nil && !b.ignore(from, config.EnvDiskDir, err) {
 			return b, err
 		}
@@ -119,11 +122,12 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 		b.Infos, b.answers = append(b.Infos, info), append(b.answers, &answer{})
 		b.Outlive = b.Outlive || info.Outlives
 	}
-	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own))
+	b.log = log
+	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own), log)
 	return b, err
 }
 
-func openHost[B backend.Buffer](be backend.Backend[B], cfg *config.Config, block int64) (tier.Tier, error) {
+func openHost[B backend.Buffer](be backend.Backend[B], cfg *config.Config, block int64, log *slog.Logger) (tier.Tier, error) {
 	if err := HostTier(be.Info()); err != nil {
 		return nil, err
 	}
@@ -138,10 +142,10 @@ func openHost[B backend.Buffer](be backend.Backend[B], cfg *config.Config, block
 	if host < block {
 		return nil, backend.ErrConfig{Name: "Tiers.HostBytes", Value: strconv.FormatInt(host, 10), Why: fmt.Sprintf("has no room for a block, which takes %d bytes", block)}
 	}
-	return memory.Open(memory.Options{Bytes: host})
+	return memory.Open(memory.Options{Bytes: host, Logger: log})
 }
 
-func openDisk(cfg *config.Config, name tier.Key, block int64) (tier.Tier, error) {
+func openDisk(cfg *config.Config, name tier.Key, block int64, log *slog.Logger) (tier.Tier, error) {
 	d := &cfg.Tiers.Disk
 	if err := disk.Prepare(d.Dir); err != nil {
 		return nil, err
@@ -151,7 +155,7 @@ func openDisk(cfg *config.Config, name tier.Key, block int64) (tier.Tier, error)
 		"keys": cfg.Storage.K.String(), "values": cfg.Storage.V.String(), "block tokens": fmt.Sprint(cfg.EntryTokens()),
 	}}
 	return disk.Open(disk.Options{Dir: disk.Path(d.Dir, n), Namespace: n, Payload: block, Bytes: d.Bytes, Floor: d.Floor,
-		Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: cfg.Tiers.Secret, Network: d.Network})
+		Admission: d.Admission, WriteBudget: d.WriteBudget, Durable: d.Durable, Secret: cfg.Tiers.Secret, Network: d.Network, Logger: log})
 }
 
 // HostTier is why a device's pools have no tier of host memory, an ErrUnsupported; nil: they may have one.
@@ -170,7 +174,9 @@ func (b *Below[B]) Close() (err error) {
 	if o := b.Offload; o != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseWait)
 		defer cancel()
-		_ = o.Flush(ctx) // a tier that hangs does not hang the program
+		if late := o.Flush(ctx); late != nil { // a tier that hangs does not hang the program
+			b.log.LogAttrs(context.Background(), slog.LevelWarn, "kvcache: a pool was closed before its tiers had all that was written", journal.Cause(late))
+		}
 		err = o.Close()
 	}
 	return errors.Join(err, closeAll(b.own))

@@ -7,7 +7,6 @@ type Arrival struct {
 	End   int // of the tokens that are loaded, in the prompt
 	Base  int // the sequence's when it was opened
 	First int // block of the sequence that it is for
-	Must  bool
 }
 
 // Rest is how many of the tokens that are loaded a sequence of so many lacks: it may have the beginning of a block.

@@ -43,7 +43,11 @@ func (o *Offload[B]) storeNext(memory *part) bool {
 	if run == nil {
 		return false
 	}
-	defer func() { o.picked = nil }()
+	defer func() {
+		o.picked = nil
+		o.rounds++
+		o.calm.Broadcast()
+	}()
 	o.picked = slices.Clone(run)
 	var err error
 	takes := o.mover.Takes()
@@ -95,9 +99,9 @@ func (o *Offload[B]) next() ([]going, *hold) {
 			}
 		}
 		if o.still == 0 && o.blocks.AwaitWritten() {
+			o.calm.Broadcast()
 			continue
 		}
-		o.idle = true
 		o.calm.Broadcast()
 		o.guard.Unlock()
 		select {
@@ -105,7 +109,6 @@ func (o *Offload[B]) next() ([]going, *hold) {
 		case <-o.end.Done():
 		}
 		o.guard.Lock()
-		o.idle = false
 	}
 }
 

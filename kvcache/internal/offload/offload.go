@@ -3,6 +3,7 @@ package offload
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,8 +51,8 @@ type Offload[B backend.Buffer] struct {
 
 	// Under the guard:
 	ready   ready
+	rounds  int     // of the storer
 	picked  []going // by the storer, which copies them and asks tiers about them
-	idle    bool    // the storer waits for more
 	held    *hold   // what it copies
 	still   int     // callers that need it to copy nothing
 	closed  bool
@@ -85,8 +86,8 @@ type Stats struct {
 }
 
 // New connects the blocks of a pool with tiers, which stay the caller's; the first checked of them compare payloads with
-// their sums as they copy them. The shape is that of the pool, and no longer the caller's.
-func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int) (_ *Offload[B], err error) {
+// their sums as they copy them. log receives what tiers do. The shape is that of the pool, and no longer the caller's.
+func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int, log *slog.Logger) (_ *Offload[B], err error) {
 	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm, o.ready = sync.NewCond(guard), newReady(blocks.Total())
 	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
@@ -100,7 +101,7 @@ func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *res
 	}()
 	o.planner = planner.New(len(tiers))
 	if o.mover, err = tier.NewMover(tiers, tier.MoverOptions{Promote: true, Checked: checked, Bytes: max(tier.DefaultMoverBytes, int64(laneParts+spareParts(len(tiers)))*max(partBytes, shape.bytes)),
-		Slow: Patience.Slow, Timeout: Patience.Call, Grace: Patience.Grace, Observe: func(tier int, bytes int64, took time.Duration) {
+		Slow: Patience.Slow, Timeout: Patience.Call, Grace: Patience.Grace, Logger: log, Observe: func(tier int, bytes int64, took time.Duration) {
 			o.planner.Observe(tier, bytes, took, time.Now())
 		}}); err != nil {
 		return nil, err
@@ -160,7 +161,8 @@ func (o *Offload[B]) Clear(ctx context.Context, root tier.Key) error {
 	return o.mover.Clear(ctx, root)
 }
 
-// Flush waits until everything that the device has written is in the tiers, or ctx ends. It does not wait for a tier that hangs: tier.ErrHung.
+// Flush waits until everything that steps have written is in the tiers, or ctx ends. It waits neither for what later steps write nor for a
+// tier that hangs: tier.ErrHung.
 func (o *Offload[B]) Flush(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		o.guard.Lock()
@@ -168,16 +170,27 @@ func (o *Offload[B]) Flush(ctx context.Context) error {
 		o.calm.Broadcast()
 	})
 	defer stop()
+	until := func(is func() bool) {
+		for !is() && !o.closed && ctx.Err() == nil {
+			o.calm.Wait()
+		}
+	}
 	o.guard.Lock()
 	o.poke()
-	for (!o.idle || len(o.ready.order) > 0 || o.blocks.Writing()) && !o.closed && ctx.Err() == nil {
-		o.calm.Wait()
-	}
+	begun := o.blocks.Begun()
+	until(func() bool { return !o.blocks.Writing(begun) })
+	entries := slices.Clone(o.ready.order)
+	until(func() bool {
+		entries = slices.DeleteFunc(entries, func(entry block.Block) bool { _, due := o.ready.due[entry]; return !due })
+		return len(entries) == 0
+	})
+	round := o.rounds
+	until(func() bool { return o.picked == nil || o.rounds > round })
 	o.guard.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return o.mover.Drain(ctx)
+	return o.mover.Settle(ctx)
 }
 
 // Close ends what is on its way and waits for it. It is called without the guard, when no calls come any more.

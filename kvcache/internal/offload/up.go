@@ -35,19 +35,19 @@ type Load struct {
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
 
-// Begin loads what of a prompt is worth it; nil: nothing is. The guard is held.
-func (o *Offload[B]) Begin(w Want) *Load {
+// Begin loads what of a prompt is worth it; nil: nothing is. It returns why, too, if that was the planner's decision. The guard is held.
+func (o *Offload[B]) Begin(w Want) (*Load, string) {
 	if o.closed || o.erasing > 0 || len(w.keys) == 0 {
-		return nil
+		return nil, ""
 	}
 	w.epoch = o.epoch
 	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
 	if o.groups != nil {
 		if h, next = o.holdParts(&w); h == nil {
-			return nil
+			return nil, ""
 		}
 	} else if err := o.blocks.Share(w.Have); err != nil {
-		return nil
+		return nil, ""
 	}
 	for _, u := range w.units {
 		w.bytes += o.bytesOf(u)
@@ -59,7 +59,7 @@ func (o *Offload[B]) Begin(w Want) *Load {
 			o.going.Add(1)
 			go o.probe(&w, d.Probe)
 		}
-		return nil
+		return nil, d.Why
 	}
 	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
 	if o.shape.full == 0 {
@@ -80,7 +80,7 @@ func (o *Offload[B]) Begin(w Want) *Load {
 	l.cancel = cancel
 	o.going.Add(1)
 	go o.load(ctx, l, w, d)
-	return l
+	return l, d.Why
 }
 
 func (o *Offload[B]) bytesOf(u unit) int64 {

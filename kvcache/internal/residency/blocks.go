@@ -28,6 +28,7 @@ type Blocks struct {
 
 	writers      []*Fence // by entry of the tree: the step that writes what is there
 	publications []publication
+	published    int           // ever
 	offered      []block.Block // scratch
 	known        []block.Block
 	replaced     []block.Block

@@ -78,10 +78,12 @@ func Drain(s backend.Stream) error {
 // Fences makes the fences of a pool and uses them again once nobody holds them, so that a warm
 // step creates no event, and knows whether the device is lost. The zero value has none.
 type Fences struct {
-	all   []*Fence
-	idle  []*Fence
-	lost  error          // the device failed: nothing on it is trusted any more
-	trees []*prefix.Tree // of what lies on it
+	all  []*Fence
+	idle []*Fence
+	lost error // the device failed: nothing on it is trusted any more
+	// OnLost, if any, is called once when that is known, under the guard. It must not block.
+	OnLost func(error)
+	trees  []*prefix.Tree // of what lies on it
 
 	guard   sync.Locker // of the pool; it is held whenever its fences are used
 	away    int         // who gave up the guard for a while
@@ -102,6 +104,9 @@ func (fs *Fences) Lost() error { return fs.lost }
 func (fs *Fences) Observe(err error) error {
 	if err != nil && errors.Is(err, backend.ErrLost) && fs.lost == nil {
 		fs.lost = fmt.Errorf("what is on the device is no longer trusted: %w", err)
+		if fs.OnLost != nil {
+			fs.OnLost(err)
+		}
 		for _, t := range fs.trees {
 			_ = t.Clear(true) // by force it cannot fail
 		}

@@ -10,8 +10,9 @@ import (
 
 // publication is an entry of the tree, a block but with groups, whose content a step on the device is still writing.
 type publication struct {
-	fence *Fence
-	block block.Block
+	fence  *Fence
+	block  block.Block
+	number int // in the order in which they began
 }
 
 // Published reports whether the prefix tree has a block, so that nobody may write it.
@@ -110,16 +111,21 @@ func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
 		if s.fence == f || s.fence.done && s.fence.err == nil {
 			continue
 		}
-		r.publications = append(r.publications, publication{s.fence.Hold(), e})
+		r.publish(s.fence, e)
 		noted = false // who reads the entry waits for the last one
 	}
 	if !noted {
 		r.writers[e.ID] = f
-		r.publications = append(r.publications, publication{f.Hold(), e})
+		r.publish(f, e)
 	}
 	if r.OnWriting != nil {
 		r.OnWriting()
 	}
+}
+
+func (r *Blocks) publish(f *Fence, e block.Block) {
+	r.published++
+	r.publications = append(r.publications, publication{f.Hold(), e, r.published})
 }
 
 // settle forgets the fences of published blocks whose content is written, those that were asked. What a
@@ -159,8 +165,13 @@ func (r *Blocks) tell(entry block.Block) {
 	}
 }
 
-// Writing reports whether a device writes entries of the tree.
-func (r *Blocks) Writing() bool { return len(r.publications) > 0 }
+// Begun is the number of the last write of an entry of the tree that has begun.
+func (r *Blocks) Begun() int { return r.published }
+
+// Writing reports whether a device does writes up to a number.
+func (r *Blocks) Writing(upTo int) bool {
+	return len(r.publications) > 0 && r.publications[0].number <= upTo
+}
 
 // AwaitWritten waits, without the guard, until the device is past the first of the steps that write entries of the tree. It
 // reports false where there is none.

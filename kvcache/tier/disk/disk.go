@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // that has made it busy; it is read without being held, and what was read is used if the slot has the same generation after.
 type Tier struct {
 	o      Options
+	log    *slog.Logger
 	codec  codec
 	stride int64
 	limit  int // slots
@@ -32,6 +34,7 @@ type Tier struct {
 	wear    bucket
 	reads   breaker
 	writes  breaker
+	cramped bool      // growing failed, and has not succeeded since
 	growAt  time.Time // before that, growing is not tried again
 	uncut   bool      // the files are longer than the slots, or may be after a crash
 	dirty   int64     // bytes written and not synced

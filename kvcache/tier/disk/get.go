@@ -101,6 +101,7 @@ func (t *Tier) get(b *tier.Block) (bool, error) {
 	}
 	t.index.forget(i)
 	t.index.quarantine(i)
+	t.quarantined(err)
 	s.marked = false
 	t.mu.Unlock()
 	_ = t.markBad(i)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/internal/seal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
@@ -16,7 +17,7 @@ func Open(o Options) (*Tier, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tier{o: o, index: newIndex(), writing: map[tier.Key]chan struct{}{}}
+	t := &Tier{o: o, log: journal.Async(o.Logger), index: newIndex(), writing: map[tier.Key]chan struct{}{}}
 	t.codec = codec{fingerprint: o.Namespace.Fingerprint, group: uint16(o.Namespace.Group), payload: o.Payload, bigEndian: nativeBigEndian != o.foreign}
 	if o.Secret != nil {
 		if t.codec.sealer, err = seal.New(o.Secret); err != nil {
@@ -33,6 +34,7 @@ func Open(o Options) (*Tier, error) {
 	t.used, t.full = make(chan struct{}, 1), make(chan struct{}, 1)
 	t.done, t.stopped = make(chan struct{}), make(chan struct{})
 	t.open = true
+	t.opened()
 	t.keepFloor()
 	go t.tend()
 	return t, nil

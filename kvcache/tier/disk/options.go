@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"path/filepath"
@@ -59,6 +60,10 @@ type Options struct {
 	// Network admits a directory on a network file system, or on one that may be: locks may not hold there, and it may be
 	// slower than computing.
 	Network bool
+
+	// Logger receives what an earlier process left, wrong bytes, failed syncs and reads that are given up, and no keys. The tier does not wait for its
+	// handler. nil: nothing is logged.
+	Logger *slog.Logger
 
 	foreign   bool             // as a machine of the other order of bytes
 	system    fileSystem       // nil: the machine's

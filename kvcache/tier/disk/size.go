@@ -2,8 +2,11 @@ package disk
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 )
 
 // How long growing is not tried again after it could not be.
@@ -47,11 +50,20 @@ func (t *Tier) grow() {
 	switch {
 	case err == nil && slots > 0:
 		t.index.grow(n + int(slots))
+		if t.cramped {
+			t.cramped = false
+			t.note(slog.LevelInfo, "kvcache: a disk grows again", slog.Int64("bytes", t.index.bytes), slog.Int64("capacity", int64(t.limit)*t.codec.payload))
+		}
 		return
 	case err != nil && !errors.Is(err, errNoSpace):
 		t.stats.Failures++
 	}
 	t.growAt = t.o.now().Add(later)
+	if !t.cramped {
+		t.cramped = true
+		t.note(slog.LevelWarn, "kvcache: a disk cannot grow to its capacity: its file system has no room above the floor, or refuses", slog.Int64("bytes", t.index.bytes),
+			slog.Int64("capacity", int64(t.limit)*t.codec.payload), slog.Int64("free", space), slog.Int64("floor", t.o.Floor), journal.Cause(err))
+	}
 }
 
 // keepFloor cuts the files off as far as it takes to leave the floor free, which others may have taken.
@@ -62,6 +74,9 @@ func (t *Tier) keepFloor() {
 	}
 	t.mu.Lock()
 	t.growAt = t.o.now().Add(growMuch)
+	if len(t.index.slots) > 0 {
+		t.note(slog.LevelWarn, "kvcache: a disk gives up blocks: its file system has less free space than the floor", slog.Int64("free", space), slog.Int64("floor", t.o.Floor))
+	}
 	t.mu.Unlock()
 	_ = t.failed("shrink", t.shrink(int((t.o.Floor-space+t.stride-1)/t.stride), t.evict))
 }

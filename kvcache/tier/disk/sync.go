@@ -1,6 +1,11 @@
 package disk
 
-import "time"
+import (
+	"log/slog"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/internal/journal"
+)
 
 // Sync ensures that what was stored before is found after a crash of the machine. After an error, also that of a sync that the tier
 // made by itself since the last call, what was stored until then may be lost.
@@ -43,6 +48,7 @@ func (t *Tier) unsynced(err error) {
 	defer t.mu.Unlock()
 	t.misses++
 	t.missed = err
+	t.note(slog.LevelError, "kvcache: a disk's sync failed; what was stored since the last one may be lost", journal.Cause(err))
 }
 
 // sync syncs both files.
@@ -86,11 +92,20 @@ func (t *Tier) syncTable() error {
 func (t *Tier) tried(b *breaker, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil {
-		b.failed(t.o.now())
-	} else {
-		b.worked()
+	calls := slog.String("calls", "writes")
+	if b == &t.reads {
+		calls = slog.String("calls", "reads")
 	}
+	if err != nil {
+		if b.failed(t.o.now()); b.fails == patience {
+			t.note(slog.LevelWarn, "kvcache: reads or writes of a disk failed several times in a row; further ones are delayed", calls, journal.Cause(err))
+		}
+		return
+	}
+	if b.fails >= patience {
+		t.note(slog.LevelInfo, "kvcache: reads or writes of a disk work again", calls)
+	}
+	b.worked()
 }
 
 // wrote counts bytes that are not synced, and syncs them when they are many: at half of what may be lost another goroutine
@@ -150,6 +165,7 @@ func (t *Tier) tend() {
 func (t *Tier) vanish() {
 	t.mu.Lock()
 	t.gone = true
+	t.note(slog.LevelError, "kvcache: the directory of a disk was removed, and its blocks with it")
 	x := &t.index
 	for i := range x.slots {
 		if x.slots[i].state == held {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/ferrumkv/ferrumkv/internal/crc32c"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -57,6 +58,7 @@ func (t *Tier) Get(ctx context.Context, blocks []tier.Block) (n int, err error) 
 	}
 	if corrupt {
 		t.stats.Corrupt++
+		t.log.LogAttrs(ctx, slog.LevelError, "kvcache: a payload changed in host memory; it was discarded", t.changed()...)
 		if e := (*list)[n].e; t.books.find(e.key) == e {
 			t.remove(e)
 		}
@@ -136,12 +138,18 @@ func (t *Tier) Put(ctx context.Context, blocks []tier.Block) error {
 			declined = b.Key
 			t.stats.Corrupt++
 			t.stats.Declined++
+			t.log.LogAttrs(ctx, slog.LevelError, "kvcache: a payload changed while it was copied to host memory; it was not stored", t.changed()...)
 		}
 		if err != nil && i+1 < len(blocks) {
 			return tier.ErrFailed{Name: t.info.Name, Op: "put", Err: err}
 		}
 	}
 	return nil
+}
+
+// changed is what is logged where bytes are not what they were. The lock may be held (journal.Async).
+func (t *Tier) changed() []slog.Attr {
+	return []slog.Attr{slog.String("tier", t.info.Name), slog.Int64("payloads", t.stats.Corrupt)}
 }
 
 // stored counts a block whose payload is there.

@@ -9,9 +9,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/internal/hostmemory"
+	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
@@ -19,6 +21,9 @@ import (
 type Options struct {
 	Name  string // of the tier; "": memory
 	Bytes int64  // the memory that payloads may take; DefaultBytes says what there is
+
+	// Logger receives that payloads changed, and no keys. The tier does not wait for its handler. nil: nothing is logged.
+	Logger *slog.Logger
 }
 
 // DefaultBytes is a budget for a process whose pool takes so many bytes of host memory: half of what that leaves of the
@@ -28,6 +33,7 @@ func DefaultBytes(pool int64) int64 { return max(hostmemory.Physical()-pool, 0) 
 // Tier is a tier.Tier in host memory. It is safe for concurrent use. Payloads are copied without the lock.
 type Tier struct {
 	info tier.Info
+	log  *slog.Logger
 
 	mu     sync.Mutex
 	ended  sync.Cond // a call ended
@@ -51,7 +57,7 @@ func Open(o Options) (*Tier, error) {
 	if o.Bytes <= 0 {
 		return nil, tier.ErrConfig{Name: o.Name, What: fmt.Sprintf("a budget of %d bytes; DefaultBytes is one that fits the machine", o.Bytes)}
 	}
-	t := &Tier{info: tier.Info{Name: o.Name, Medium: tier.Memory, Largest: o.Bytes}}
+	t := &Tier{info: tier.Info{Name: o.Name, Medium: tier.Memory, Largest: o.Bytes}, log: journal.Async(o.Logger)}
 	t.ended.L = &t.mu
 	t.store.budget = o.Bytes
 	t.stats.Capacity = o.Bytes
