@@ -144,7 +144,7 @@ func asVariable(err error, cfg kvcache.Config, device string) error {
 		}
 		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.Blocks, "block"), count(cfg.Memory.BlockSize, "token"), raise)
 	case errors.Is(err, backend.ErrOutOfMemory{}):
-		return fmt.Errorf("the cache does not fit the memory of %s; lower --context or --max-tokens, or, where they are set, %s", device, strings.TrimPrefix(lowerSize, "lower "))
+		return fmt.Errorf("the cache does not fit the memory of %s; lower --context, or, where they are set, %s", device, strings.TrimPrefix(lowerSize, "lower "))
 	case err != nil:
 		if _, why, ok := strings.Cut(err.Error(), "tier: disk: "); ok { // as errors of the library's disk tier begin
 			return fmt.Errorf("--disk: %s", why)

@@ -32,7 +32,7 @@ type dialogue struct {
 // printed.
 func (d *dialogue) turn(ctx context.Context, said string) (err error) {
 	messages := append(d.messages[:len(d.messages):len(d.messages)], chat.Message{Role: "user", Content: said})
-	text, err := d.render(ctx, messages)
+	text, messages, err := d.past.Render(ctx, &d.template, messages, len(messages)-2)
 	if err != nil {
 		return err
 	}
@@ -119,23 +119,6 @@ func (d *dialogue) goOn(tokens []uint32) ([]runner.Held[backend.AnyBuffer], erro
 	}
 	held.Tokens, held.Over = tokens, false
 	return []runner.Held[backend.AnyBuffer]{held}, nil
-}
-
-// render is the text of a conversation whose last message is to be answered. Where a template puts white space around answers, the last
-// one is taken without its own, if the text goes on from the past then.
-func (d *dialogue) render(ctx context.Context, messages []chat.Message) (string, error) {
-	text, err := d.template.Render(ctx, messages, true)
-	last := len(messages) - 2
-	if err != nil || last < 0 || messages[last].Role != "assistant" || strings.HasPrefix(text, d.past.Text) {
-		return text, err
-	}
-	trimmed := append([]chat.Message(nil), messages...)
-	trimmed[last].Content = strings.TrimSpace(trimmed[last].Content)
-	other, err := d.template.Render(ctx, trimmed, true)
-	if err == nil && strings.HasPrefix(other, d.past.Text) {
-		messages[last], text = trimmed[last], other
-	}
-	return text, err
 }
 
 // encode is the tokens of a text that begins, or goes on from other text. BOS is there once, whether the vocabulary or the template has it.

@@ -63,7 +63,7 @@ func TestErrorsNameVariables(t *testing.T) {
 		{env: []string{"FERRUM_PAGED_MAX_SEQS=1"}, args: two,
 			want: "the cache is full: it holds 1 sequence of 302 tokens; raise FERRUM_PAGED_MAX_SEQS"},
 		{env: []string{"FERRUM_PAGED_MAX_SEQS=1000000000"},
-			want: "the cache does not fit the memory of cpu; lower --context or --max-tokens, or, where they are set, FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
+			want: "the cache does not fit the memory of cpu; lower --context, or, where they are set, FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
 		{env: []string{"FERRUM_KV_DTYPE=int4channel"}, want: "FERRUM_KV_DTYPE=int4channel: quantizes keys in whole blocks; say with --residual N how many tokens stay as they are until then, and --layout paged"},
 		{env: []string{"FERRUM_KV_DTYPE=foo"}, want: "FERRUM_KV_DTYPE=foo: cpu holds keys and values in " + cpuTypes},
 		{env: []string{"FERRUM_KV_CAPACITY=10"},

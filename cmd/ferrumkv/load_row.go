@@ -1,11 +1,15 @@
 package main
 
 import (
+	"time"
+
 	"github.com/ferrumkv/ferrumkv/cmd/internal/load"
 )
 
 // loadRow is a run as --json prints it. Times are seconds; what a flag bounds and does not set is left out.
 type loadRow struct {
+	Program     string  `json:"program"`
+	Began       string  `json:"began"` // RFC 3339, in UTC
 	Trace       string  `json:"trace"`
 	Server      string  `json:"server"`
 	Model       string  `json:"model"`
@@ -51,7 +55,7 @@ type loadRow struct {
 
 func (r *loadReport) row() loadRow {
 	w := r.workload
-	out := loadRow{Trace: r.trace, Server: r.server, Model: r.model, Endpoint: r.endpoint(), WordTokens: r.dialect.WordTokens, Vocabulary: r.dialect.Vocabulary,
+	out := loadRow{Program: version(), Began: r.result.Began.UTC().Format(time.RFC3339), Trace: r.trace, Server: r.server, Model: r.model, Endpoint: r.endpoint(), WordTokens: r.dialect.WordTokens, Vocabulary: r.dialect.Vocabulary,
 		Scale: w.Scale, MaxPrompt: w.MaxPrompt, MaxTokens: w.MaxOutput, Rate: w.Rate, Concurrency: w.Concurrency, Seed: w.Seed, Objective: r.objective.String(),
 		Planned: r.planned, Requests: r.Sent, Succeeded: r.Succeeded, Failed: r.Failed, Unfinished: r.Unfinished,
 		Errors: append([]load.Failures{}, r.Failures...), Seconds: r.result.Elapsed.Seconds(),

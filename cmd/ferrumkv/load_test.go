@@ -118,6 +118,10 @@ func TestLoadJSON(t *testing.T) {
 	} {
 		require.Equal(t, want, row[name], name)
 	}
+	require.Equal(t, version(), row["program"])
+	began, err := time.Parse(time.RFC3339, row["began"].(string))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), began, time.Minute)
 	require.InDelta(t, 0.5, row["hit_rate"], 0.02)
 	require.Greater(t, row["possible_hit_rate"], 0.)
 	require.Equal(t, 140., row["gap"].(map[string]any)["count"])

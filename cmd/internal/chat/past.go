@@ -1,6 +1,11 @@
 package chat
 
-import "strings"
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // Past is what a model has read and written of a conversation: the text, and the tokens that it consists of. Those of answers are the ones
 // that the model chose, which others may spell the same text.
@@ -33,6 +38,24 @@ func (p *Past) Continue(text string, encode func(text string, begins bool) []uin
 	p.Text = text
 	p.Marks = append(p.Marks[:n:n], Mark{len(text), len(p.Tokens)})
 	p.answer = len(p.Marks)
+}
+
+// Render is the text of a conversation that goes on from the past, whose answer is message last, and its messages as they were rendered. Where a
+// template puts white space before answers, that one is taken without its own, if the text goes on from the past then.
+func (p *Past) Render(ctx context.Context, t *Template, messages []Message, last int) (text string, as []Message, err error) {
+	text, err = t.Render(ctx, messages, true)
+	if err != nil || last < 0 || strings.HasPrefix(text, p.Text) {
+		return text, messages, err
+	}
+	trimmed := slices.Clone(messages)
+	answer := &trimmed[last].Content
+	if cut := strings.TrimLeftFunc(*answer, unicode.IsSpace); cut != *answer {
+		*answer = cut
+		if other, err := t.Render(ctx, trimmed, true); err == nil && strings.HasPrefix(other, p.Text) {
+			return other, trimmed, nil
+		}
+	}
+	return text, messages, nil
 }
 
 // Add adds a token of the answer, and the text that it completed; whole says that this ends with a whole character.

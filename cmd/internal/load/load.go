@@ -28,6 +28,7 @@ type Progress struct {
 // Result is what came of a run.
 type Result struct {
 	Samples []Sample // in the order of the plan; requests that were not sent have none
+	Began   time.Time
 	Elapsed time.Duration
 }
 
@@ -73,7 +74,7 @@ type numbered struct {
 }
 
 func (r *run) result(samples map[int]Sample) Result {
-	out := Result{Elapsed: time.Since(r.begin)}
+	out := Result{Began: r.begin, Elapsed: time.Since(r.begin)}
 	for i := range r.plan.requests {
 		if s, sent := samples[i]; sent {
 			out.Samples = append(out.Samples, s)

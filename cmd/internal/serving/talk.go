@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/ferrumkv/ferrumkv/cmd/internal/chat"
 )
@@ -52,9 +51,8 @@ func common(a, b []uint32) (n int) {
 	return n
 }
 
-// render is the text of a conversation. Where a template puts white space before answers, the last one is taken without its own, if the text goes on
-// from the past then.
-func (e *Engine) render(ctx context.Context, t *talk, last int) (string, error) {
+// render is the text of a conversation whose message last is the answer that its past ends with.
+func (e *Engine) render(ctx context.Context, t *talk, last int) (text string, err error) {
 	select {
 	case e.rendering <- struct{}{}:
 		defer func() { <-e.rendering }()
@@ -63,19 +61,8 @@ func (e *Engine) render(ctx context.Context, t *talk, last int) (string, error) 
 	}
 	template := *e.template
 	template.Now = t.now
-	text, err := template.Render(ctx, t.rendered, true)
-	if err != nil || strings.HasPrefix(text, t.past.Text) {
-		return text, err
-	}
-	trimmed := slices.Clone(t.rendered)
-	answer := &trimmed[last].Content
-	if cut := strings.TrimLeftFunc(*answer, unicode.IsSpace); cut != *answer {
-		*answer = cut
-		if other, err := template.Render(ctx, trimmed, true); err == nil && strings.HasPrefix(other, t.past.Text) {
-			t.rendered, text = trimmed, other
-		}
-	}
-	return text, nil
+	text, t.rendered, err = t.past.Render(ctx, &template, t.rendered, last)
+	return text, err
 }
 
 // encode is the tokens of a text that begins, or goes on from other text. BOS is there once, whether the vocabulary or the template has it.
