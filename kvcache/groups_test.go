@@ -105,7 +105,7 @@ func TestGroupsSee(t *testing.T) {
 					require.NoError(t, w.pool.Check())
 					for i := range s.seq.body.Parts {
 						b := &s.seq.body.Parts[i]
-						require.Equal(t, b.Stores.Rule.Need(s.seq.Len()), b.Fresh().End(), "part %d after %d tokens", i, s.seq.Len())
+						require.Equal(t, b.Stores.Rule.Need(s.seq.Len()), b.Written.End(), "part %d after %d tokens", i, s.seq.Len())
 					}
 				}
 				w.drop(s)

@@ -325,7 +325,7 @@ func (p *Pool[B]) Layer(layer int) (view, residual backend.CacheView[B], err err
 		return view, residual, err
 	}
 	st, l := p.of(layer)
-	return st.Kept.Layers[l].View, st.Fresh.Layers[l].View, nil
+	return st.Kept.Layers[l].View, st.Written.Layers[l].View, nil
 }
 
 // of is the stores of a layer that has keys and values, and which of their layers it is.

@@ -62,7 +62,7 @@ func TestStandaloneWithResidual(t *testing.T) {
 		require.Equal(t, want, r.download(out))
 		require.Equal(t, seq.Len(), cache.Len)
 		require.Equal(t, seq.body.Parts[0].Kept.End(), len(cache.PagedBlockIndices))
-		require.Equal(t, seq.body.Parts[0].Recent.End(), len(cache.Residual.PagedBlockIndices))
+		require.Equal(t, seq.body.Parts[0].Written.End(), len(cache.Residual.PagedBlockIndices))
 		require.True(t, cache.BlockTable.Set && cache.Residual.BlockTable.Set)
 		r.free(q, out, k, v)
 	}

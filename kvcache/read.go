@@ -139,7 +139,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 		c := &s.layers[i]
 		s.view(c, i)
 		if b, _ := s.body.Of(i); p.cfg.Memory.Layout == Paged {
-			c.on(b.Tables.Blocks.Buf, b.Tables.Recent.Buf, b.Tables.Length.Buf)
+			c.on(b.Tables.Blocks[0].Buf, b.Tables.Blocks[1].Buf, b.Tables.Length.Buf)
 		}
 	}
 	return s.layers, nil
@@ -150,13 +150,13 @@ func (s *Sequence[B]) view(c *KvCache[B], layer int) {
 	stores, l := s.pool.of(layer)
 	b, _ := s.body.Of(layer)
 	s.fill(c, b, &stores.Kept.Layers[l].View)
-	c.PagedBlockIndices = stores.Kept.Numbers(c.PagedBlockIndices[:0], b.Kept.Blocks)
-	if stores.Windowed() {
+	c.PagedBlockIndices = stores.Kept.Places(c.PagedBlockIndices[:0], b.Kept)
+	for i, st := range stores.Stores[1:] {
 		if c.Residual == nil {
 			c.Residual = &KvCache[B]{}
 		}
-		s.fill(c.Residual, b, &stores.Fresh.Layers[l].View)
-		c.Residual.PagedBlockIndices = b.Recent.Places(c.Residual.PagedBlockIndices[:0])
+		s.fill(c.Residual, b, &st.Layers[l].View)
+		c.Residual.PagedBlockIndices = st.Places(c.Residual.PagedBlockIndices[:0], &b.Segments[i+1])
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, io *LayerIO[B]) error
 	if err == nil {
 		err = b.Commit()
 	}
-	if err == nil && c.seq.pool.parts.All[0].Windowed() {
+	if err == nil && c.seq.pool.parts.All[0].Residual() {
 		_, err = c.seq.Layers(s) // brings the tables to the device
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *Standalone[B]) refresh() {
 		kept, recent := c.solo.step.step.Steps[0].Device()
 		c.on(kept.Table, recent.Table, backend.Some(kept.ContextLens))
 		if t := &c.solo.seq.body.Parts[0].Tables; c.Residual != nil { // what the step read is not what it leaves
-			c.on(t.Blocks.Buf, t.Recent.Buf, t.Length.Buf)
+			c.on(t.Blocks[0].Buf, t.Blocks[1].Buf, t.Length.Buf)
 		}
 	}
 }

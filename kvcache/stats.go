@@ -74,8 +74,8 @@ func (p *Pool[B]) stats() (Stats, error) {
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
 	for _, st := range p.parts.All {
-		if st.Windowed() {
-			stats.BytesHeld += int64(st.Fresh.Stats().Held) * st.Fresh.BlockBytes
+		for _, own := range st.Stores[1:] {
+			stats.BytesHeld += int64(own.Stats().Held) * own.BlockBytes
 		}
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
@@ -131,7 +131,7 @@ func (p *Pool[B]) Check() (err error) {
 	}
 	return p.parts.Check(bodies, func(books []store.Books) {
 		if o := p.below.Offload; o != nil {
-			o.Own(books[0].Kept)
+			o.Own(books[0][0])
 		}
 		for b := range p.batches {
 			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)

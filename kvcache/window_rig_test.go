@@ -65,14 +65,14 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 func (r *rig[B]) quantized(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
 	n := min(len(seq.body.Parts[0].Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.parts.All[0].Kept, &seq.body.Parts[0].Kept, seq, layer, 0, n)
+	return r.inStore(s, r.pool.parts.All[0].Kept, seq.body.Parts[0].Kept, seq, layer, 0, n)
 }
 
 // recent are the tokens of a sequence that lie in the fresh store.
 func (r *rig[B]) recent(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	from := min(seq.body.Parts[0].Recent.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.parts.All[0].Fresh, &seq.body.Parts[0].Recent, seq, layer, from, seq.Len())
+	from := min(seq.body.Parts[0].Written.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.parts.All[0].Written, seq.body.Parts[0].Written, seq, layer, from, seq.Len())
 }
 
 // joined is the first n tokens of older and those of recent behind them, of which the last is token end−1.
@@ -136,7 +136,7 @@ func (w *remembered) truncate(c Config, n int) {
 // keep follows a Keep, or a Shift, after which the tokens that are named are at other positions. Where
 // they lie is the sequence's to say.
 func (w *remembered) keep(c Config, seq *Sequence[buffer], kept []int, to func(i int) int) {
-	n := &remembered{next: w.next, sealed: len(seq.body.Parts[0].Kept.Blocks), gone: seq.body.Parts[0].Recent.Gone}
+	n := &remembered{next: w.next, sealed: len(seq.body.Parts[0].Kept.Blocks), gone: seq.body.Parts[0].Written.Gone}
 	for i, token := range kept {
 		rounds := w.fresh[token]
 		if token < w.gone*c.Memory.BlockSize {
@@ -163,7 +163,7 @@ func (w *remembered) matches(t require.TestingT, seq *Sequence[buffer]) {
 	require.Equal(t, len(w.ids), seq.Len())
 	require.Equal(t, w.next, seq.NextPosition())
 	require.Len(t, seq.body.Parts[0].Kept.Blocks, w.sealed)
-	require.Equal(t, w.gone, seq.body.Parts[0].Recent.Gone)
+	require.Equal(t, w.gone, seq.body.Parts[0].Written.Gone)
 }
 
 // expectWindow reads both stores: exact what was never quantized, else within its bound.

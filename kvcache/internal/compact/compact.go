@@ -42,7 +42,7 @@ type Rotate[B backend.Buffer] func(layer int, cache backend.CacheView[B], slots,
 // when all have; or gives back what it took.
 type phases[B backend.Buffer] interface {
 	prepare() error
-	taken() (kept, fresh []block.Block)
+	taken() [store.MostStores][]block.Block // by store
 	enqueue() error
 	finish() error
 	undo(err error) error
@@ -53,7 +53,7 @@ type phases[B backend.Buffer] interface {
 func Run[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compaction[B]) error {
 	all := make([]phases[B], len(cs))
 	for i := range cs {
-		if all[i] = &cs[i]; cs[i].Body.Stores.Windowed() {
+		if all[i] = &cs[i]; cs[i].Body.Stores.Residual() {
 			all[i] = &rewriting[B]{Compaction: &cs[i]}
 		}
 	}
@@ -89,7 +89,10 @@ func work[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Comp
 		return err
 	}
 	for i, c := range all {
-		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = c.taken()
+		taken := c.taken()
+		for j := range cs[i].Body.Segments {
+			cs[i].Body.Segments[j].Taken = taken[j]
+		}
 	}
 	err := cs[0].Body.Stores.Fences.Lend(func() error {
 		for _, c := range all {
@@ -100,7 +103,9 @@ func work[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Comp
 		return nil
 	})
 	for i := range cs {
-		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = nil, nil
+		for j := range cs[i].Body.Segments {
+			cs[i].Body.Segments[j].Taken = nil
+		}
 	}
 	if err != nil {
 		return err
@@ -114,7 +119,10 @@ func (c *Compaction[B]) prepare() error {
 	return c.own()
 }
 
-func (c *Compaction[B]) taken() (kept, fresh []block.Block) { return c.copied.Blocks, nil }
+func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
+	all[0] = c.copied.Blocks
+	return all
+}
 
 // finish gives the sequence its blocks. What it no longer refers to goes back behind the new fence.
 func (c *Compaction[B]) finish() error {
@@ -211,7 +219,7 @@ func (c *Compaction[B]) own() error {
 		}
 	}
 	var err error
-	if c.copied, err = p.Kept.Own(&c.Body.Kept, c.Body.Root, len(shared)); err != nil {
+	if c.copied, err = p.Kept.Own(c.Body.Kept, c.Body.Root, len(shared)); err != nil {
 		return err
 	}
 	for _, i := range alone {
@@ -227,7 +235,7 @@ func (c *Compaction[B]) own() error {
 // undo gives back what a failed compaction took. Slots that have moved do not come back.
 func (c *Compaction[B]) undo(err error) error {
 	s, p := c.Body, c.Body.Stores
-	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &c.copied, c.copied.Blocks, nil))
+	return errors.Join(err, p.Kept.GiveBack(s.Kept, &c.copied, c.copied.Blocks, nil))
 }
 
 // changes are the slots of one list that move and the keys that turn.

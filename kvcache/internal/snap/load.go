@@ -57,9 +57,15 @@ type pair struct {
 
 // body is what a sequence gets in a part.
 type body struct {
-	len, gone, recentGone int
-	kept, recent          []*target
-	marks                 []*target // states before the last token
+	len, gone int
+	segments  [store.MostStores]segment
+	marks     []*target // states before the last token
+}
+
+// segment is blocks of a store, from one of the body on.
+type segment struct {
+	from    int
+	targets []*target
 }
 
 // use is who gets tokens of a chunk.
@@ -109,7 +115,7 @@ func (in *In[B]) own() {
 	for _, i := range in.order {
 		for p := range in.bodies[i] {
 			b := &in.bodies[i][p]
-			for _, list := range [...][]*target{b.kept, b.recent, b.marks} {
+			for _, list := range [...][]*target{b.segments[0].targets, b.segments[1].targets, b.marks} {
 				for _, t := range list {
 					if t.owner == nobody {
 						t.owner = i
@@ -220,7 +226,10 @@ func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
 	places := make([]store.Arrived, len(in.bodies[i]))
 	for p := range in.bodies[i] {
 		b := &in.bodies[i][p]
-		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
+		places[p] = store.Arrived{Len: b.len, Gone: b.gone}
+		for j, g := range b.segments {
+			places[p].Segments[j] = store.ArrivedSegment{From: g.from, Blocks: filled(g.targets)}
+		}
 		for _, t := range b.marks {
 			if in.roomy && t.owner == i {
 				places[p].Marks = append(places[p].Marks, t.block)
@@ -239,7 +248,7 @@ func (in *In[B]) Published(i int, s *store.Bodies[B]) {
 				s.KeepMark(p, store.Mark{Tokens: t.mark, Block: t.block})
 			}
 		}
-		for j, t := range in.bodies[i][p].kept {
+		for j, t := range in.bodies[i][p].segments[0].targets {
 			t.block = s.Parts[p].Kept.Blocks[j]
 		}
 	}

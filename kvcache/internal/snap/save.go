@@ -81,7 +81,7 @@ func (o *Out[B]) Add(s *store.Bodies[B]) [][]snapshot.Run {
 	lent, marks := s.LendMarks(o.spare)
 	o.spare -= lent
 	for i, st := range o.strips {
-		h := s.Held(st.part, st.Kind == snapshot.Computed)
+		h := s.Held(st.part, st.store)
 		if st.Kind == snapshot.State {
 			all = append(all, o.states(i, away, &h, marks[st.part]))
 		} else {

@@ -22,6 +22,7 @@ const (
 type strip[B backend.Buffer] struct {
 	snapshot.Strip
 	part, layer int // of the pool, and the first that it has of the part
+	store       int // of the part
 	stores      *store.Stores[B]
 	of          *store.Store[B]
 	pieces      *store.Pieces
@@ -50,15 +51,13 @@ func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error
 			}
 			continue
 		}
-		for {
+		for s.store, s.of = range st.Stores {
 			pieces, err := st.Pieces(s.of)
 			if err != nil {
 				return all, err
 			}
-			if all = append(all, s.with(pieces)); s.of == st.Fresh {
-				break
-			}
-			s.Kind, s.of = snapshot.Computed, st.Fresh
+			all = append(all, s.with(pieces))
+			s.Kind = snapshot.Computed
 		}
 	}
 	return all, nil

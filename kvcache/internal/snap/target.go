@@ -72,7 +72,7 @@ func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) 
 			return nil, err
 		}
 		t := target{home: home, owner: nobody, from: from, at: said.place(i*p.size(), p.tokensOf(i))}
-		if len(all) > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
+		if len(all) > 0 && home == p.homes[0] && !p.in.parts.Config.Grouped() {
 			t.behind = all[len(all)-1]
 		}
 		all = append(all, p.join(i, &t, p.in.needs))

@@ -39,7 +39,7 @@ func (b *Step[B]) Append(layer int, k, v, q *backend.Rows[B], rotate bool) error
 
 // Attend computes a layer's attention for the queries q, into out.
 func (b *Step[B]) Attend(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
-	if b.Stores.Windowed() {
+	if b.Stores.Residual() {
 		if b.staging.on && !b.writes && b.staging.layer != layer { // no Append has come before
 			if err := b.enter(layer); err != nil {
 				return err
@@ -47,15 +47,15 @@ func (b *Step[B]) Attend(layer int, q *backend.Rows[B], out *backend.Outputs[B])
 		}
 		return b.attendBoth(layer, q, out)
 	}
-	l := &b.Stores.Fresh.Layers[layer]
+	l := &b.Stores.Written.Layers[layer]
 	if out.Scores.Set || !b.scored(layer) {
-		return b.attendTo(l, &b.Index.Fresh, q, out)
+		return b.attendTo(l, b.Index.Written(), q, out)
 	}
 	scored := *out
 	scored.Scores = l.Scores
 	b.Stores.LockScores()
 	defer b.Stores.UnlockScores()
-	return b.attendTo(l, &b.Index.Fresh, q, &scored)
+	return b.attendTo(l, b.Index.Written(), q, &scored)
 }
 
 // exact is where a layer's new rows are written.
@@ -63,7 +63,7 @@ func (b *Step[B]) exact(layer int) *store.Layer[B] {
 	if b.staging.on {
 		return b.stagingOf(layer)
 	}
-	return &b.Stores.Fresh.Layers[layer]
+	return &b.Stores.Written.Layers[layer]
 }
 
 // attendTo attends to what lies in a layer of a store.

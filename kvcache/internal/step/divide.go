@@ -14,11 +14,12 @@ type division[B backend.Buffer] struct {
 
 // Divide asks the device how it divides the step.
 func (b *Step[B]) Divide() error {
-	p := b.Stores
-	if err := b.divide(p.Fresh, &b.Index.Fresh); err != nil || !p.Windowed() {
-		return err
+	for i, st := range b.Stores.Stores {
+		if err := b.divide(st, &b.Index.At[i]); err != nil {
+			return err
+		}
 	}
-	return b.divide(p.Kept, &b.Index.Older)
+	return nil
 }
 
 // divide asks how attention to what lies in a store is divided.
@@ -45,7 +46,7 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 			ContextLens: ix.Lens.Host, QueryLens: ix.queries,
 			NonCausal: split.NonCausal && !b.sees, Window: m.Window, SinkTokens: m.SinkTokens, Chunk: m.Chunk,
 			Views: views, TreeWords: b.words, Part: split.Part, Residual: split.Residual,
-			Scores: b.Mass && (!p.Windowed() || c.Attention.Scores), Work: d.work.Host[:0],
+			Scores: b.Mass && (!p.Residual() || c.Attention.Scores), Work: d.work.Host[:0],
 			Table: table, TableStride: t.Stride, MinShared: max(c.Attention.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {

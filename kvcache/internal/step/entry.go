@@ -38,25 +38,25 @@ func (e *Entry[B]) grows() int {
 	return e.Tokens - e.left
 }
 
-// needs is the number of blocks the entry has to take of the fresh store.
+// needs is the number of blocks the entry has to take of the written store.
 func (e *Entry[B]) needs() int {
 	if e.staged.long {
 		return e.takes()
 	}
-	n := e.Body.Stores.Config.BlocksOf(e.context()) - e.Body.Fresh().End() + e.restored
+	n := e.Body.Stores.Config.BlocksOf(e.context()) - e.Body.Written.End() + e.restored
 	if e.copies {
 		n++
 	}
 	return n
 }
 
-// block is the number of the entry's block at place i of its table of the fresh store, as it will be
+// block is the number of the entry's block at place i of its table of the written store, as it will be
 // once the step is committed.
 func (e *Entry[B]) block(i int) uint32 {
 	if e.staged.long {
 		return e.stagedBlock(i)
 	}
-	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	g, fresh := e.Body.Written, e.fresh.Blocks
 	if i < g.Gone-e.restored {
 		return 0
 	}
@@ -104,7 +104,7 @@ func (e *Entry[B]) numbers(row []uint32) {
 		e.places(row, 0)
 		return
 	}
-	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	g, fresh := e.Body.Written, e.fresh.Blocks
 	at := 0
 	if g.Gone > 0 {
 		at = min(g.Gone-e.restored, len(row))
@@ -137,10 +137,11 @@ func ids(row []uint32, blocks []block.Block) int {
 
 // Publishes is the number of the sequence's full blocks once the step is committed.
 func (e *Entry[B]) Publishes() int {
-	if e.Body.Stores.Windowed() {
-		return e.full + len(e.kept.Blocks)
+	n := (e.context() - e.left) / e.Body.Stores.Config.BlockTokens()
+	for range e.Body.Stores.Sealed() {
+		n = min(n, e.full+len(e.sealed.Blocks))
 	}
-	return (e.context() - e.left) / e.Body.Stores.Config.BlockTokens()
+	return n
 }
 
 // Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
@@ -156,19 +157,17 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	if e.staged.long {
 		err := e.commitStaged(f)
 		s.Len += e.Tokens
-		return cmp.Or(err, e.commitKept(f))
+		return cmp.Or(err, e.commitSealed(f))
 	}
 	var err error
 	if len(e.fresh.Blocks) > 0 {
-		err = e.commitFresh(f)
+		err = e.commitTaken(f)
 	}
 	if !e.Write {
 		return err
 	}
 	s.Len += e.grows()
-	if p.Windowed() {
-		err = cmp.Or(err, e.commitKept(f))
-	}
+	err = cmp.Or(err, e.commitSealed(f))
 	if e.left > 0 {
 		err = cmp.Or(err, e.returnLeft(f))
 	}
@@ -178,7 +177,7 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 // returnLeft gives up the blocks that only tokens took which the sequence does not get, behind f. Of them go back to its
 // claim as many as that had promised.
 func (e *Entry[B]) returnLeft(f *residency.Fence) error {
-	st, g := e.Body.Stores.Fresh, e.Body.Fresh()
+	st, g := e.Body.Stores.Written, e.Body.Written
 	keep := e.Body.Stores.Config.BlocksOf(e.Body.Len) - g.Gone
 	gone := g.Blocks[keep:]
 	promised := min(max(e.fresh.Promised-(len(e.fresh.Blocks)-len(gone)), 0), len(gone))
@@ -187,9 +186,9 @@ func (e *Entry[B]) returnLeft(f *residency.Fence) error {
 	return cmp.Or(st.RetireFor(&g.Claim, f, gone[:promised]), st.Retire(f, gone[promised:]))
 }
 
-// commitFresh is Commit of the blocks of the fresh store, of which there are some.
-func (e *Entry[B]) commitFresh(f *residency.Fence) (err error) {
-	s, st, g, fresh := e.Body, e.Body.Stores.Fresh, e.Body.Fresh(), e.fresh.Blocks
+// commitTaken is Commit of the blocks of the written store, of which there are some.
+func (e *Entry[B]) commitTaken(f *residency.Fence) (err error) {
+	s, st, g, fresh := e.Body, e.Body.Stores.Written, e.Body.Written, e.fresh.Blocks
 	if e.restored > 0 {
 		g.Blocks, g.Gone = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.Gone-e.restored
 		fresh = fresh[e.restored:]

@@ -31,9 +31,8 @@ func (b *Step[B]) Lay() {
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
 	}
-	ix.Fresh.room(seqs, stride)
-	if p.Windowed() {
-		ix.Older.room(seqs, stride)
+	for i := range ix.At {
+		ix.At[i].room(seqs, stride)
 	}
 	rows := 0
 	if b.spelled {
@@ -48,17 +47,14 @@ func (b *Step[B]) Lay() {
 			continue
 		}
 		ix.piece(context+e.gap, e.Tokens)
-		row, used := ix.Fresh.row(rows), (context+e.gap+kernel-1)/kernel
+		row, used := ix.Written().row(rows), (context+e.gap+kernel-1)/kernel
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
-		if p.Windowed() {
-			e.olderTable(ix.Older.row(rows), 0)
-		}
+		e.sealedTables(ix, rows, 0)
 		rows++
 	}
-	clear(ix.Fresh.Tables.Host[rows*stride:])
-	if p.Windowed() {
-		clear(ix.Older.Tables.Host[rows*stride:])
+	for i := range ix.At {
+		clear(ix.At[i].Tables.Host[rows*stride:])
 	}
 	ix.pad(b.Size)
 	ix.arena.Pinned = b.Pinned
@@ -88,13 +84,11 @@ func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
 		begin := at - at%r.Chunk
 		to := min(begin+r.Chunk, end)
 		ix.piece(to-begin, to-at)
-		row := ix.Fresh.row(rows)
+		row := ix.Written().row(rows)
 		used := p.Config.KernelBlocksOf(to - begin)
 		e.places(row[:used], (begin-gone)/r.Block)
 		clear(row[used:])
-		if p.Windowed() {
-			e.olderTable(ix.Older.row(rows), (begin-gone)/r.Block)
-		}
+		e.sealedTables(ix, rows, (begin-gone)/r.Block)
 		at = to
 	}
 	return rows
@@ -112,7 +106,7 @@ func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.
 func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
 	for pos < to { // a block at a time
 		end := min(to, pos-pos%slots+slots)
-		slot := e.Body.Stores.Fresh.Slot(e.block(pos/slots), pos%slots)
+		slot := e.Body.Stores.Written.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))

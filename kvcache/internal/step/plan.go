@@ -15,14 +15,14 @@ func (b *Step[B]) enqueue() error {
 	if err := b.copyShared(); err != nil {
 		return err
 	}
-	if p.Windowed() {
+	if p.Residual() {
 		if err := b.enqueueWindow(); err != nil {
 			return err
 		}
 	}
 	if p.Config.Attention.Scores && b.writes && !b.staging.on {
-		for l := range p.Fresh.Layers {
-			if err := b.clearScores(&p.Fresh.Layers[l]); err != nil {
+		for l := range p.Written.Layers {
+			if err := b.clearScores(&p.Written.Layers[l]); err != nil {
 				return err
 			}
 		}
@@ -36,11 +36,11 @@ func (b *Step[B]) copyShared() error {
 	ix.Pairs.Host = ix.Pairs.Host[:0]
 	for i := range b.Entries {
 		if e := &b.Entries[i]; e.copies {
-			ix.Pairs.Host = b.Stores.Fresh.Pair(ix.Pairs.Host, e.Body.Tail(), e.fresh.Blocks[e.restored])
+			ix.Pairs.Host = b.Stores.Written.Pair(ix.Pairs.Host, e.Body.Tail(), e.fresh.Blocks[e.restored])
 		}
 	}
 	if len(ix.Pairs.Host) == 0 {
 		return nil
 	}
-	return b.Stores.CopyBlocks(b.Stream, b.Stores.Fresh, &ix.Pairs)
+	return b.Stores.CopyBlocks(b.Stream, b.Stores.Written, &ix.Pairs)
 }

@@ -86,8 +86,10 @@ func (b *Set[B]) fits() error {
 			t := &b.Steps[i]
 			t.stage()
 			n, of, err := t.countBlocks()
-			if err == nil && t.Stores.Windowed() {
-				n, of, err = t.countSeals()
+			for range t.Stores.Sealed() { // what is written to is the part's own
+				if err == nil {
+					n, of, err = t.countSeals()
+				}
 			}
 			if err != nil {
 				return 0, 0, err
@@ -102,7 +104,7 @@ func (b *Set[B]) fits() error {
 // tails are the blocks that the step's sequences write next, of those that parts have in common.
 func (b *Set[B]) tails() (blocks []block.Block) {
 	for i := range b.Steps {
-		if t := &b.Steps[i]; !t.Stores.Windowed() {
+		if t := &b.Steps[i]; t.Stores.Written == t.Stores.Kept {
 			blocks = append(blocks, t.tails()...)
 		}
 	}

@@ -20,6 +20,7 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 	b.Parts, b.Steps = p, make([]Step[B], len(p.All))
 	for i := range b.Steps {
 		b.Steps[i].Stores, b.Steps[i].Settings = p.All[i], &b.Settings
+		b.Steps[i].Index.At = make([]partial[B], len(p.All[i].Stores))
 	}
 }
 
@@ -110,7 +111,7 @@ func (b *Set[B]) Long() bool {
 // Own enters what the step holds in the books of each part, and what it took, if it is open.
 func (b *Set[B]) Own(books []store.Books, open bool) {
 	for i := range b.Steps {
-		b.Steps[i].own(books[i].Kept, books[i].Fresh, open)
+		b.Steps[i].own(books[i], open)
 	}
 }
 

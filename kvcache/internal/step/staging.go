@@ -48,7 +48,11 @@ func (b *Step[B]) stage() {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		e.staged = staged{}
-		t.on = t.on || b.Stores.Windowed() && e.long()
+		e.restored, e.full = 0, 0
+		if b.Stores.Residual() {
+			e.window()
+			t.on = t.on || e.long()
+		}
 	}
 	for i := range b.Entries {
 		if !t.on {
@@ -68,23 +72,23 @@ func (e *Entry[B]) long() bool {
 	if e.Write {
 		return e.Tokens > c.Memory.StepTokens
 	}
-	return e.Body.Recent.Gone > c.Edge(e.first())
+	return e.Body.Written.Gone > c.Edge(e.first())
 }
 
 // Has reports whether attention to a layer finds the step's rows: those of a long step are there until the next
 // layer's come.
 func (b *Step[B]) Has(layer int) bool { return !b.staging.on || b.staging.layer == layer || !b.writes }
 
-// after is the blocks of the fresh store that an entry of a long step has afterwards, from begin on; those from one to
+// after is the blocks of the written store that an entry of a long step has afterwards, from begin on; those from one to
 // another, which were full, it has already.
 func (e *Entry[B]) after() (begin, from, to int) {
-	c, g := &e.Body.Stores.Config, &e.Body.Recent
+	c, g := &e.Body.Stores.Config, e.Body.Written
 	begin = max(c.Edge(e.context()-1-c.BlockTokens()), min(g.Gone, e.staged.first))
 	from = max(begin, g.Gone)
 	return begin, from, max(e.Body.Len/c.BlockTokens(), from)
 }
 
-// takes is the number of blocks that an entry of a long step takes of the fresh store.
+// takes is the number of blocks that an entry of a long step takes of the written store.
 func (e *Entry[B]) takes() int {
 	if !e.Write {
 		return 0
@@ -135,7 +139,7 @@ func (b *Step[B]) fitStaging() error {
 // stagingOf is the staging as the cache of a layer.
 func (b *Step[B]) stagingOf(layer int) *store.Layer[B] {
 	t := &b.staging
-	t.cache = b.Stores.Fresh.Layers[layer]
+	t.cache = b.Stores.Written.Layers[layer]
 	l := &t.cache
 	l.View.Blocks, l.View.K.Data, l.View.V.Data = t.room, t.k.Buf, t.v.Buf
 	if l.Scores.Set {
@@ -154,7 +158,7 @@ func (b *Step[B]) enqueueStaging() error {
 	clear(t.ends)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		g, had := &e.Body.Recent, p.Config.BlocksOf(e.Body.Len)
+		g, had := e.Body.Written, p.Config.BlocksOf(e.Body.Len)
 		for j := e.staged.first; j < had; j++ {
 			if j < g.Gone {
 				t.back.Host = append(t.back.Host, e.Body.Kept.Blocks[j].ID, e.stagedBlock(j))
@@ -199,7 +203,7 @@ func (b *Step[B]) enter(layer int) error {
 	defer p.UnlockScores()
 	l := b.stagingOf(layer)
 	if len(t.in.Host) > 0 {
-		if err := p.Convert(b.Stream, &p.Fresh.Layers[layer], l, &t.in); err != nil {
+		if err := p.Convert(b.Stream, &p.Written.Layers[layer], l, &t.in); err != nil {
 			return err
 		}
 	}
@@ -231,10 +235,10 @@ func (b *Step[B]) leave() error {
 	l := b.stagingOf(t.layer)
 	var err error
 	if len(t.out.Host) > 0 {
-		err = p.Convert(b.Stream, l, &p.Fresh.Layers[t.layer], &t.out)
+		err = p.Convert(b.Stream, l, &p.Written.Layers[t.layer], &t.out)
 	}
 	if err == nil {
-		err = p.CopyScores(b.Stream, l, &p.Fresh.Layers[t.layer], &t.seen)
+		err = p.CopyScores(b.Stream, l, &p.Written.Layers[t.layer], &t.seen)
 	}
 	t.left = err == nil
 	return err
@@ -253,7 +257,7 @@ func (e *Entry[B]) stagedTable(row []uint32) {
 
 // commitStaged gives the sequence the blocks of its window.
 func (e *Entry[B]) commitStaged(f *residency.Fence) error {
-	st, g := e.Body.Stores.Fresh, &e.Body.Recent
+	st, g := e.Body.Stores.Written, e.Body.Written
 	begin, from, to := e.after()
 	lead := 0 // new blocks before those that stay
 	if to > from {

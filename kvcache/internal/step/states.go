@@ -58,7 +58,7 @@ const noState = 1<<32 - 1
 func (e *Entry[B]) commitState(f *residency.Fence) (err error) {
 	s := e.Body
 	if len(e.fresh.Blocks) > 0 {
-		err = s.Stores.Kept.Exchange(&s.Kept, 0, e.fresh.Blocks, f)
+		err = s.Stores.Kept.Exchange(s.Kept, 0, e.fresh.Blocks, f)
 	}
 	if e.Write {
 		s.Len += e.grows()

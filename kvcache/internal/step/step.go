@@ -19,7 +19,7 @@ type Step[B backend.Buffer] struct {
 	*Settings
 
 	fence   *residency.Fence // of the last step: its index vectors may still be read
-	taken   []block.Block    // of the fresh store, by all entries
+	taken   []block.Block    // of the written store, by all entries
 	writes  bool             // there are new tokens
 	handed  bool             // the runner was told where states are
 	sealing sealing[B]
@@ -64,7 +64,7 @@ type Entry[B backend.Buffer] struct {
 	restored int         // leading blocks that come before the segment's; of a long step, those that are brought back
 	full     int         // leading blocks of the kept segment that stay
 	staged   staged
-	kept     store.Owned // part of sealing.taken: blocks after those
+	sealed   store.Owned // part of sealing.taken: blocks after those
 }
 
 // add is an entry more, which is empty: so clear left them.
@@ -84,11 +84,11 @@ func (b *Step[B]) clear() {
 }
 
 // own enters what the step holds in the books of each store, and what it took, if it is open.
-func (b *Step[B]) own(kept, fresh *residency.Books, open bool) {
-	kept.Hold(b.fence)
+func (b *Step[B]) own(books store.Books, open bool) {
+	books[0].Hold(b.fence)
 	if open {
-		fresh.Own(b.taken)
-		kept.Own(b.sealing.taken)
+		books[0].Own(b.sealing.taken)
+		books[len(books)-1].Own(b.taken)
 	}
 }
 

@@ -18,9 +18,10 @@ func (b *Step[B]) take() error {
 		return nil
 	}
 	err = errors.Join(err, b.giveBack(nil))
-	if !b.Stores.Fresh.Unpublish(err, b.tails()) {
+	if !b.Stores.Written.Unpublish(err, b.tails()) {
 		return err
 	}
+	b.stage()
 	if err := b.takeBlocks(); err != nil {
 		return errors.Join(err, b.giveBack(nil))
 	}
@@ -41,12 +42,12 @@ func (b *Step[B]) tails() (blocks []block.Block) {
 func (b *Step[B]) takeBlocks() error {
 	p := b.Stores
 	b.taken = b.taken[:0]
-	need, err := p.Fresh.Fits(b.countBlocks) // before anything is evicted
+	need, err := p.Written.Fits(b.countBlocks) // before anything is evicted
 	if err != nil {
 		return err
 	}
-	if p.Windowed() {
-		if err := b.takeKept(); err != nil {
+	for i := range p.Sealed() {
+		if err := b.takeSealed(i); err != nil {
 			return err
 		}
 	}
@@ -59,7 +60,7 @@ func (b *Step[B]) takeBlocks() error {
 		had := len(b.taken)
 		e.fresh.Promised = min(n, e.fresh.Claimed)
 		var err error
-		if b.taken, err = p.Fresh.TakeFit(&e.Body.Fresh().Claim, e.Body.Root, b.taken, n); err != nil {
+		if b.taken, err = p.Written.TakeFit(&e.Body.Written.Claim, e.Body.Root, b.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -86,10 +87,7 @@ func ofStep(err error, need, had int) error {
 func (b *Step[B]) countBlocks() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.fresh, e.copies = store.Owned{Claimed: e.Body.Fresh().Claim.Blocks()}, false
-		if b.Stores.Windowed() {
-			e.window()
-		}
+		e.fresh, e.copies = store.Owned{Claimed: e.Body.Written.Claim.Blocks()}, false
 		if failed := e.Body.Of.Failed; failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("%w", failed)
 		}
@@ -119,7 +117,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 // tokens in it, so that it writes after all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
 func (b *Step[B]) keeps(e *Entry[B]) bool {
-	fresh, slots := b.Stores.Fresh, b.Stores.Config.BlockTokens()
+	fresh, slots := b.Stores.Written, b.Stores.Config.BlockTokens()
 	if fresh.Published(e.Body.Tail()) {
 		return false
 	}
@@ -139,16 +137,16 @@ func (b *Step[B]) keeps(e *Entry[B]) bool {
 
 // giveBack returns the step's blocks behind f, and to the claims what they had promised.
 func (b *Step[B]) giveBack(f *residency.Fence) (err error) {
-	p, fresh, kept := b.Stores, b.taken, b.sealing.taken
+	p, fresh, sealed := b.Stores, b.taken, b.sealing.taken
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		n := min(e.need, len(fresh)) // of a step that lacked some the last entries have none
-		err = cmp.Or(err, p.Fresh.GiveBack(e.Body.Fresh(), &e.fresh, fresh[:n], f))
+		err = cmp.Or(err, p.Written.GiveBack(e.Body.Written, &e.fresh, fresh[:n], f))
 		e.copies, e.restored, fresh = false, 0, fresh[n:]
-		if p.Windowed() {
-			n = min(e.seals(), len(kept))
-			err = cmp.Or(err, p.Kept.GiveBack(&e.Body.Kept, &e.kept, kept[:n], f))
-			kept = kept[n:]
+		for j, st := range p.Sealed() {
+			n = min(e.seals(), len(sealed))
+			err = cmp.Or(err, st.GiveBack(&e.Body.Segments[j], &e.sealed, sealed[:n], f))
+			sealed = sealed[n:]
 		}
 	}
 	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]

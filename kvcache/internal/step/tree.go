@@ -33,8 +33,8 @@ func (b *Step[B]) keep() error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for i := range p.Fresh.Layers {
-		l := &p.Fresh.Layers[i]
+	for i := range p.Written.Layers {
+		l := &p.Written.Layers[i]
 		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{
 			Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
 		if err != nil {
@@ -47,5 +47,5 @@ func (b *Step[B]) keep() error {
 // slot is where a token of the entry's part is.
 func (e *Entry[B]) slot(token int) int64 {
 	slots := e.Body.Stores.Config.BlockTokens()
-	return e.Body.Stores.Fresh.Slot(e.block(token/slots), token%slots)
+	return e.Body.Stores.Written.Slot(e.block(token/slots), token%slots)
 }

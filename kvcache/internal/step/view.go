@@ -111,16 +111,14 @@ func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int
 	ix, p := &b.Index, b.Stores
 	context += e.gap
 	ix.piece(context, n)
-	row, used := ix.Fresh.row(at), p.Config.KernelBlocksOf(context)
+	row, used := ix.Written().row(at), p.Config.KernelBlocksOf(context)
 	if first := begin / p.Config.BlockTokens(); first > 0 {
 		e.places(row[:used], first)
 	} else {
 		e.table(row[:used])
 	}
 	clear(row[used:]) // never read: the context ends before it
-	if p.Windowed() {
-		e.olderTable(ix.Older.row(at), begin/p.Config.BlockTokens())
-	}
+	e.sealedTables(ix, at, begin/p.Config.BlockTokens())
 	if b.sees {
 		for i := range n {
 			v := e.laid(b.seen(c, e, from+i))

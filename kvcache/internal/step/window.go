@@ -33,7 +33,7 @@ type sealing[B backend.Buffer] struct {
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *Entry[B]) window() {
 	s := e.Body
-	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.first()), 0)
+	e.restored = max(s.Written.Gone-s.Stores.Config.Edge(e.first()), 0)
 	e.full = s.Full()
 }
 
@@ -45,11 +45,11 @@ func (e *Entry[B]) seals() int {
 	return max(e.Body.Stores.Config.Edge(e.context()-1)-e.full, 0)
 }
 
-// takeKept takes the blocks that the step quantizes into.
-func (b *Step[B]) takeKept() error {
-	p, t := b.Stores, &b.sealing
+// takeSealed takes the blocks of a store that the step quantizes into.
+func (b *Step[B]) takeSealed(at int) error {
+	p, st, t := b.Stores, b.Stores.Stores[at], &b.sealing
 	t.taken, t.older = t.taken[:0], b.Size.Seqs > 0
-	need, err := p.Kept.Fits(b.countSeals)
+	need, err := st.Fits(b.countSeals)
 	if err != nil {
 		return err
 	}
@@ -61,16 +61,16 @@ func (b *Step[B]) takeKept() error {
 			continue
 		}
 		had := len(t.taken)
-		e.kept.Promised = min(n, e.kept.Claimed)
-		if t.taken, err = p.Kept.TakeFit(&e.Body.Kept.Claim, e.Body.Root, t.taken, n); err != nil {
+		e.sealed.Promised = min(n, e.sealed.Claimed)
+		if t.taken, err = st.TakeFit(&e.Body.Segments[at].Claim, e.Body.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
-	at := 0
+	from := 0
 	for i := range b.Entries {
 		n := b.Entries[i].seals()
-		b.Entries[i].kept.Blocks = t.taken[at : at+n : at+n]
-		at += n
+		b.Entries[i].sealed.Blocks = t.taken[from : from+n : from+n]
+		from += n
 	}
 	return nil
 }
@@ -79,20 +79,23 @@ func (b *Step[B]) takeKept() error {
 func (b *Step[B]) countSeals() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.kept = store.Owned{Claimed: e.Body.Kept.Claim.Blocks()}
-		need, promised = need+e.seals(), promised+min(e.seals(), e.kept.Claimed)
+		e.sealed = store.Owned{Claimed: e.Body.Kept.Claim.Blocks()}
+		need, promised = need+e.seals(), promised+min(e.seals(), e.sealed.Claimed)
 	}
 	return need, promised, nil
 }
 
-// olderTable writes the entry's blocks of the kept store from one on, as they will be once the step is committed, with its gap.
-func (e *Entry[B]) olderTable(row []uint32, first int) {
-	had := e.Body.Kept.Blocks[:e.full]
-	n := e.gap / e.Body.Stores.Config.KernelTokens()
-	n += ids(row[n:], had[min(first, len(had)):])
-	n += ids(row[n:], e.kept.Blocks[min(max(first-len(had), 0), len(e.kept.Blocks)):])
-	clear(row[n:])
-	e.part(row)
+// sealedTables writes row i of the tables of the stores before the last: the entry's blocks from one on, as they will be once the step is
+// committed, with its gap.
+func (e *Entry[B]) sealedTables(ix *Index[B], i, first int) {
+	for at := range ix.sealed() {
+		row, had := ix.At[at].row(i), e.Body.Segments[at].Blocks[:e.full]
+		n := e.gap / e.Body.Stores.Config.KernelTokens()
+		n += ids(row[n:], had[min(first, len(had)):])
+		n += ids(row[n:], e.sealed.Blocks[min(max(first-len(had), 0), len(e.sealed.Blocks)):])
+		clear(row[n:])
+		e.part(row)
+	}
 }
 
 // enqueueWindow brings back what the step's queries are to read exactly, and says what Append
@@ -107,12 +110,12 @@ func (b *Step[B]) enqueueWindow() error {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		first := e.Body.Recent.Gone - e.restored
+		first := e.Body.Written.Gone - e.restored
 		for j := 0; j < e.restored && !e.staged.long; j++ {
 			t.restored.Host = append(t.restored.Host, e.Body.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
 		}
-		for j := range e.kept.Blocks {
-			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.kept.Blocks[j].ID)
+		for j := range e.sealed.Blocks {
+			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.sealed.Blocks[j].ID)
 		}
 	}
 	t.sealed.Host = pad(t.sealed.Host, 2*b.Size.Seqs*p.Config.BlocksOf(b.Size.Tokens)) // in every step as many
@@ -143,8 +146,8 @@ func (b *Step[B]) bringBack() error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for l := range p.Fresh.Layers {
-		if err := p.Convert(b.Stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &t.restored); err != nil {
+	for l := range p.Written.Layers {
+		if err := p.Convert(b.Stream, &p.Kept.Layers[l], &p.Written.Layers[l], &t.restored); err != nil {
 			return err
 		}
 	}
@@ -163,14 +166,18 @@ func (b *Step[B]) QuantizeResidual(layer int) error {
 	return b.Stores.Convert(b.Stream, from, &b.Stores.Kept.Layers[layer], &b.sealing.sealed)
 }
 
-// commitKept hands what was quantized to the sequence, and gives up what no query will read
+// commitSealed hands what was quantized to the sequence, and gives up what no query will read
 // exactly. The fence is the step's.
-func (e *Entry[B]) commitKept(f *residency.Fence) error {
+func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
 	s, p := e.Body, e.Body.Stores
-	err := p.Kept.Cut(&s.Kept, e.full, f) // a last block that is not full was brought back
-	s.Kept.Blocks = append(s.Kept.Blocks, e.kept.Blocks...)
-	p.Kept.Logical += len(e.kept.Blocks)
-	return cmp.Or(err, p.Fresh.Drop(&s.Recent, p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
+	for i, st := range p.Sealed() {
+		g := &s.Segments[i]
+		err = cmp.Or(err, st.Cut(g, e.full, f)) // a last block that is not full was brought back
+		g.Blocks = append(g.Blocks, e.sealed.Blocks...)
+		st.Logical += len(e.sealed.Blocks)
+		err = cmp.Or(err, p.Stores[i+1].Drop(&s.Segments[i+1], p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
+	}
+	return err
 }
 
 // attendBoth attends to both stores and merges, and adds to scores.
@@ -193,7 +200,7 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 		if scored {
 			own.Scores = fresh.Scores
 		}
-		err := b.attendTo(fresh, &b.Index.Fresh, q, &own)
+		err := b.attendTo(fresh, b.Index.Written(), q, &own)
 		if err == nil && scored {
 			err = b.score(layer, q, backend.Opt[B]{}, 0)
 		}
@@ -201,11 +208,11 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 	}
 	rows, width := b.Index.tokens()*p.Config.Model.QHeads, p.Config.Model.VHeadDim
 	part := backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
-	if err := b.attendTo(fresh, &b.Index.Fresh, q, &part); err != nil {
+	if err := b.attendTo(fresh, b.Index.Written(), q, &part); err != nil {
 		return err
 	}
 	part.Rows.Offset, part.LSEOffset = rows*width, rows
-	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, q, &part); err != nil {
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.At[0], q, &part); err != nil {
 		return err
 	}
 	merge := backend.MergeParams[B]{

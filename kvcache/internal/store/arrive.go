@@ -16,10 +16,15 @@ type segmentOf[B backend.Buffer] struct {
 
 // Arrived is what a body gets that was filled from elsewhere.
 type Arrived struct {
-	Len, Gone    int // of the body
-	RecentGone   int
-	Kept, Recent []Filled
-	Marks        []block.Block // that were taken for it, for KeepMark of it or others
+	Len, Gone int // of the body
+	Segments  [MostStores]ArrivedSegment
+	Marks     []block.Block // that were taken for it, for KeepMark of it or others
+}
+
+// ArrivedSegment is blocks that a segment gets, from a block of the body on.
+type ArrivedSegment struct {
+	From   int
+	Blocks []Filled
 }
 
 // Filled is a block whose content is there. Shared: another sequence has it already.
@@ -50,12 +55,11 @@ func (s *Bodies[B]) ForgoArriving() (err error) {
 // ownArriving notes the blocks that were taken for a sequence and are filled, and its marks.
 func (s *Bodies[B]) ownArriving(of []Books) {
 	for _, g := range s.arriving {
-		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
-		books := of[i].Kept
-		if g.of != s.all.All[i].Kept {
-			books = of[i].Fresh
+		for i, all := range s.all.All {
+			if at := slices.Index(all.Stores, g.of); at >= 0 {
+				of[i][at].Own(g.blocks)
+			}
 		}
-		books.Own(g.blocks)
 	}
 }
 
@@ -66,9 +70,8 @@ func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
 	for i := range s.Parts {
 		b, p := &s.Parts[i], &places[i]
 		b.Len, b.Gone = p.Len, p.Gone
-		err = errors.Join(err, b.Stores.Kept.arrive(&b.Kept, 0, p.Kept))
-		if b.Stores.Windowed() {
-			err = errors.Join(err, b.Stores.Fresh.arrive(&b.Recent, p.RecentGone, p.Recent))
+		for j := range b.Segments {
+			err = errors.Join(err, b.Stores.Stores[j].arrive(&b.Segments[j], p.Segments[j].From, p.Segments[j].Blocks))
 		}
 		if len(p.Marks) > 0 {
 			s.arriving = append(s.arriving, segmentOf[B]{b.Stores.Kept, p.Marks})

@@ -43,23 +43,29 @@ func (s *Bodies[B]) Begin(p *Parts[B], root prefix.Root, l Lists) {
 		s.Parts = make([]Body[B], len(p.All))
 	}
 	for i := range s.Parts {
-		s.Parts[i] = Body[B]{Of: s, Stores: p.All[i], Root: root}
+		s.Parts[i].begin(s, p.All[i], root)
 	}
-	s.Parts[0].Kept.Blocks, s.Parts[0].Recent.Blocks = l.kept, l.recent
+	for i := range s.Parts[0].Segments {
+		s.Parts[0].Segments[i].Blocks = l.segments[i]
+	}
 }
 
 // Lists are the memory of a sequence's blocks, of no sequence any more: they grow with what they hold, and most
 // sequences need not grow theirs.
 type Lists struct {
-	kept, recent, path []block.Block
-	past               residency.Past
+	segments [MostStores][]block.Block // of the first part
+	path     []block.Block
+	past     residency.Past
 }
 
 // Drop is the memory of the lists of a sequence without blocks.
 func (s *Bodies[B]) Drop() Lists {
-	b := &s.Parts[0]
-	l := Lists{b.Kept.Blocks[:0], b.Recent.Blocks[:0], s.Path[:0], s.Past}
-	b.Kept.Blocks, b.Recent.Blocks, s.Path, s.Past = nil, nil, nil, residency.Past{}
+	l := Lists{path: s.Path[:0], past: s.Past}
+	for i := range s.Parts[0].Segments {
+		g := &s.Parts[0].Segments[i]
+		l.segments[i], g.Blocks = g.Blocks[:0], nil
+	}
+	s.Path, s.Past = nil, residency.Past{}
 	return l
 }
 
@@ -133,14 +139,12 @@ func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	b := &s.Parts[0]
 	full, had := b.Full(), len(b.Kept.Blocks)
-	err := b.Stores.Kept.Cut(&b.Kept, full, b.Fence)
+	err := b.Stores.Kept.Cut(b.Kept, full, b.Fence)
 	s.Past.Cut(&s.all.Fences, full*b.Stores.Config.BlockTokens())
 	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
 	b.Stores.Kept.Logical += len(blocks)
 	b.Len = len(b.Kept.Blocks) * b.Stores.Config.BlockTokens()
-	if b.Stores.Windowed() {
-		b.Recent.Gone = len(b.Kept.Blocks)
-	}
+	b.onlyKept()
 	b.got(had)
 	return err
 }
@@ -237,7 +241,7 @@ func (s *Bodies[B]) Wrote(f *residency.Fence, tokens int) {
 		return
 	}
 	from := 0 // a state is written anew, and a window quantizes what was written before
-	if s.all.plain && !s.Parts[0].Stores.Windowed() {
+	if s.all.plain {
 		size := s.all.Config.EntryTokens()
 		from = (s.Len() - tokens) / size * size // the block may be a copy
 	}
@@ -312,8 +316,8 @@ func (s *Bodies[B]) FreeTables() {
 func (s *Bodies[B]) Withdraw() {
 	for i := range s.Parts {
 		b := &s.Parts[i]
-		if b.Stores.States == nil && !b.Stores.Windowed() { // else it is copied, or not written again
-			b.Stores.Kept.Withdraw(b.Tail())
+		if b.Stores.States == nil { // else it is copied
+			b.Stores.Written.Withdraw(b.Tail())
 		}
 	}
 }
@@ -345,10 +349,9 @@ func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32,
 // after the last one stay with them.
 func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 	f, full := s.Parts[0].Fence, s.Len()/s.all.Config.EntryTokens()
-	sealed := func(b Body[B]) bool { return b.Stores.Windowed() } // in whole blocks
 	if len(tokens) > 0 {
-		if slices.ContainsFunc(s.Parts, sealed) || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
-			return nil // or it is the beginning of what is there
+		if s.all.seals || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
+			return nil // whole blocks are sealed; or it is the beginning of what is there
 		}
 		if s.grouped() && !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
 			return nil

@@ -16,18 +16,41 @@ import (
 // queries see depends on the distance of tokens, and on which are the first ones, so it is the same. How far sinks are is not: a
 // configuration that asks for it is refused (ALiBi), or has blocks stay until it makes no difference (Storage.Residual).
 type Body[B backend.Buffer] struct {
-	Of     *Bodies[B]
-	Stores *Stores[B]
-	Kept   Segment
-	Recent Segment // with Storage.Residual: its last tokens
-	Len    int     // tokens
-	Gone   int     // blocks that are cut out behind those of sinks
-	Root   prefix.Root
-	Fence  *residency.Fence // the last work that used it
-
-	TakenKept, TakenFresh []block.Block // by work that is under way without the pool's lock
+	Of       *Bodies[B]
+	Stores   *Stores[B]
+	Segments []Segment // one for each store
+	Kept     *Segment  // the first
+	Written  *Segment  // the last, that steps write to
+	Len      int       // tokens
+	Gone     int       // blocks that are cut out behind those of sinks
+	Root     prefix.Root
+	Fence    *residency.Fence // the last work that used it
 
 	Tables Tables[B]
+
+	inline [MostStores]Segment
+}
+
+// begin makes s, which stays where it is, an empty one.
+func (s *Body[B]) begin(of *Bodies[B], p *Stores[B], root prefix.Root) {
+	*s = Body[B]{Of: of, Stores: p, Root: root}
+	s.Segments = s.inline[:len(p.Stores)]
+	s.Kept, s.Written = &s.Segments[0], &s.Segments[len(p.Stores)-1]
+}
+
+// each calls do with each segment and its store, and returns the first error.
+func (s *Body[B]) each(do func(st *Store[B], g *Segment) error) (err error) {
+	for i := range s.Segments {
+		err = cmp.Or(err, do(s.Stores.Stores[i], &s.Segments[i]))
+	}
+	return err
+}
+
+// onlyKept notes that all blocks are in the first segment.
+func (s *Body[B]) onlyKept() {
+	for i := 1; i < len(s.Segments); i++ {
+		s.Segments[i].Gone = len(s.Kept.Blocks)
+	}
 }
 
 // Total is the tokens of the sequence.
@@ -37,14 +60,6 @@ func (s *Body[B]) Total() int { return s.Len + s.Gone*s.Stores.Config.BlockToken
 func (s *Body[B]) Cut() (sinks, gone int) {
 	r := &s.Stores.Rule
 	return r.SinkBlocks() * r.Block, s.Gone * r.Block
-}
-
-// Fresh is the segment that steps write to.
-func (s *Body[B]) Fresh() *Segment {
-	if s.Stores.Windowed() {
-		return &s.Recent
-	}
-	return &s.Kept
 }
 
 // Full is the number of the sequence's blocks that are full and stay as they are.
@@ -60,7 +75,7 @@ func (s *Body[B]) Tail() block.Block {
 		}
 		return s.Kept.Blocks[0]
 	}
-	g, slots := s.Fresh(), s.Stores.Config.BlockTokens()
+	g, slots := s.Written, s.Stores.Config.BlockTokens()
 	i := s.Len/slots - g.Gone
 	if s.Len%slots == 0 || i < 0 {
 		return block.Block{}
@@ -71,32 +86,26 @@ func (s *Body[B]) Tail() block.Block {
 // TailShared reports whether the block that the next token goes into is not the
 // sequence's alone to write: others own it, or the prefix tree offers it to them.
 func (s *Body[B]) TailShared() (bool, error) {
-	alone, err := s.Stores.Fresh.Writable(s.Tail())
+	alone, err := s.Stores.Written.Writable(s.Tail())
 	return !alone, err
 }
 
 // Take appends n new blocks, to write to, of the sequence's to dst, all or none.
 func (s *Body[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
-	return s.Stores.Fresh.Take(&s.Fresh().Claim, s.Root, dst, n)
+	return s.Stores.Written.Take(&s.Written.Claim, s.Root, dst, n)
 }
 
 // Reuse gives an empty sequence blocks that were found, with so many tokens of which blocks are gone.
 func (s *Body[B]) Reuse(blocks []block.Block, gone, tokens int) {
 	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Stores.Config.BlockTokens()
-	if s.Stores.Windowed() {
-		s.Recent.Gone = len(blocks)
-	}
+	s.onlyKept()
 	s.Stores.Kept.Logical += len(blocks)
 }
 
 // Fork makes an empty child another owner of all blocks.
 func (s *Body[B]) Fork(child *Body[B]) error {
-	p := s.Stores
-	if err := p.Kept.share(&s.Kept, &child.Kept); err != nil {
-		return err
-	}
-	if p.Windowed() {
-		if err := p.Fresh.share(&s.Recent, &child.Recent); err != nil {
+	for i := range s.Segments {
+		if err := s.Stores.Stores[i].share(&s.Segments[i], &child.Segments[i]); err != nil {
 			return errors.Join(err, child.keep(0))
 		}
 	}
@@ -140,10 +149,7 @@ func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 			g.Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
 		}
 	}
-	err := p.Kept.Excise(&s.Kept, at, n, f)
-	if p.Windowed() {
-		err = cmp.Or(err, p.Fresh.Excise(&s.Recent, at, n, f))
-	}
+	err := s.each(func(st *Store[B], g *Segment) error { return st.Excise(g, at, n, f) })
 	s.Gone, s.Len = s.Gone+n, s.Len-n*p.Config.BlockTokens()
 	return err
 }
@@ -151,12 +157,7 @@ func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 // keep keeps the first blocks and gives up the references to the others once the
 // sequence's last step is done.
 func (s *Body[B]) keep(keep int) error {
-	p := s.Stores
-	err := p.Kept.Cut(&s.Kept, keep, s.Fence)
-	if p.Windowed() {
-		err = cmp.Or(err, p.Fresh.Cut(&s.Recent, keep, s.Fence))
-	}
-	return err
+	return s.each(func(st *Store[B], g *Segment) error { return st.Cut(g, keep, s.Fence) })
 }
 
 // Release gives everything back. The sequence is released also with an error.
@@ -172,26 +173,27 @@ func (s *Body[B]) Release() error {
 func (s *Body[B]) leave() error {
 	p := s.Stores
 	err := s.keep(0)
-	p.Kept.Cancel(&s.Kept.Claim)
-	p.Fresh.Cancel(&s.Fresh().Claim)
+	for i := range s.Segments {
+		p.Stores[i].Cancel(&s.Segments[i].Claim)
+	}
 	p.Fences.Drop(s.Fence)
 	s.Len, s.Gone, s.Fence = 0, 0, nil
 	return err
 }
 
 // Check reports what does not fit together in the sequence's segments.
-func (s *Body[B]) Check(kept, fresh *residency.Books) error {
-	kept.Own(s.Kept.Blocks)
-	kept.Own(s.TakenKept)
-	kept.Hold(s.Fence)
-	if g, want := s.Fresh(), s.blocksOf(s.Len); g.End() != want {
-		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, g.End(), want)
+func (s *Body[B]) Check(of Books) error {
+	of[0].Hold(s.Fence)
+	for i := range s.Segments {
+		of[i].Own(s.Segments[i].Blocks)
+		of[i].Own(s.Segments[i].Taken)
 	}
-	if s.Stores.Windowed() {
-		fresh.Own(s.Recent.Blocks)
-		fresh.Own(s.TakenFresh)
-		if have := len(s.Kept.Blocks); have < s.Recent.Gone || have > s.Recent.End() {
-			return fault("of %d blocks of a sequence the first %d are quantized, and the first %d nowhere else", s.Recent.End(), have, s.Recent.Gone)
+	if want := s.blocksOf(s.Len); s.Written.End() != want {
+		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, s.Written.End(), want)
+	}
+	for i := 1; i < len(s.Segments); i++ {
+		if have, next := s.Segments[i-1].End(), &s.Segments[i]; have < next.Gone || have > next.End() {
+			return fault("of %d blocks of a sequence the first %d are sealed, and the first %d nowhere else", next.End(), have, next.Gone)
 		}
 	}
 	return nil

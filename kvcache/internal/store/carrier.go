@@ -29,10 +29,7 @@ func (p *Parts[B]) carry() (_ *carrier[B], err error) {
 		return nil, err
 	}
 	for _, st := range p.All {
-		for _, of := range []*Store[B]{st.Kept, st.Fresh} {
-			if c.pieces[of] != nil {
-				continue
-			}
+		for _, of := range st.Stores {
 			pieces, err := st.Pieces(of)
 			if err != nil {
 				return nil, err

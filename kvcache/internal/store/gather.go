@@ -18,20 +18,15 @@ func (s *Body[B]) gather(stream backend.Stream, layer int, k, v B) error {
 	if err := s.uploadTables(stream); err != nil {
 		return err
 	}
-	if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
+	if older := min(s.Written.Gone*p.Config.BlockTokens(), s.Len); older > 0 {
 		return s.gatherBoth(stream, layer, older, k, v)
 	}
 	return p.BE.Gather(stream, backend.GatherParams[B]{
-		Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
+		Cache: p.Written.Layers[layer].View, Table: s.table(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
 }
 
-// freshTable is the block table of the store that steps write to, on the device.
-func (s *Body[B]) freshTable() backend.Opt[B] {
-	if s.Stores.Windowed() {
-		return s.Tables.Recent.Buf
-	}
-	return s.Tables.Blocks.Buf
-}
+// table is the block table of the store that steps write to, on the device.
+func (s *Body[B]) table() backend.Opt[B] { return s.Tables.Blocks[len(s.Segments)-1].Buf }
 
 // gatherBoth gathers the first tokens from the kept store and the others from the fresh one, and brings
 // them together head by head.
@@ -55,7 +50,7 @@ func (s *Body[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) er
 		st    *Store[B]
 		table backend.Opt[B]
 		at, n int
-	}{{p.Kept, s.Tables.Blocks.Buf, 0, older}, {p.Fresh, s.Tables.Recent.Buf, older, s.Len - older}} {
+	}{{p.Kept, s.Tables.Blocks[0].Buf, 0, older}, {p.Written, s.table(), older, s.Len - older}} {
 		if part.n == 0 {
 			continue
 		}

@@ -11,21 +11,15 @@ type Held struct {
 	Host      []byte
 }
 
-// Held is that of the kept or the fresh store of a part.
-func (s *Bodies[B]) Held(part int, fresh bool) Held {
+// Held is that of a store of a part.
+func (s *Bodies[B]) Held(part, store int) Held {
 	if s.Away == nil {
 		b := &s.Parts[part]
-		g := &b.Kept
-		if fresh {
-			g = &b.Recent
-		}
+		g := &b.Segments[store]
 		return Held{Len: b.Len, Gone: b.Gone, First: g.Gone, Blocks: g.Blocks}
 	}
 	a := &s.Away.parts[part]
-	p := &a.kept
-	if fresh {
-		p = &a.recent
-	}
+	p := &a.segments[store]
 	h := Held{Len: a.len, Gone: a.gone, First: p.gone, Pieces: p.Pieces, Host: s.Away.memory.Bytes()[p.at:]}
 	for i := range p.blocks() {
 		h.Blocks = append(h.Blocks, block.Block{ID: uint32(i)})

@@ -21,9 +21,10 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	plain   bool        // there is one part, and an entry of the prefix tree is a block
+	plain   bool        // there is one part of one store, and an entry of the prefix tree is a block
 	apart   bool        // every part has blocks of its own
 	grouped bool        // an entry of the prefix tree is not a block
+	seals   bool        // some part has several stores
 	slides  bool        // some part gives up blocks in front as a sequence grows
 	carrier *carrier[B] // nil: no sequence was suspended
 	owned   []B         // what parts have in common
@@ -39,7 +40,10 @@ func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined f
 	err := p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		err = p.settleIn(undefined)
-		p.plain = len(p.All) == 1 && !p.grouped
+		for _, st := range p.All {
+			p.seals = p.seals || st.Residual()
+		}
+		p.plain = len(p.All) == 1 && !p.grouped && !p.seals
 	}
 	if err != nil {
 		p.free()
@@ -116,7 +120,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
 		if err == nil {
 			st.Kept.Blocks = p.Blocks
-			err = st.settleFresh()
+			err = st.settleLast()
 		}
 	}
 	return err
@@ -161,15 +165,20 @@ func (p *Parts[B]) Buffers() int {
 
 // Reclaim gives up what the device has finished with.
 func (p *Parts[B]) Reclaim() (err error) {
-	for i, st := range p.All {
-		if i == 0 || p.apart {
-			err = cmp.Or(err, st.Kept.Reclaim())
-		}
-		if st.Windowed() {
-			err = cmp.Or(err, st.Fresh.Reclaim())
+	p.residencies(func(_, _ int, st *Store[B]) { err = cmp.Or(err, st.Reclaim()) })
+	return err
+}
+
+// residencies calls do with a store of each allocator of blocks: that which parts have in common, or each part's own, and those of the stores
+// that come after a part's first.
+func (p *Parts[B]) residencies(do func(part, i int, st *Store[B])) {
+	for part, all := range p.All {
+		for i, st := range all.Stores {
+			if i > 0 || part == 0 || p.apart {
+				do(part, i, st)
+			}
 		}
 	}
-	return err
 }
 
 // Close waits for the device and frees everything.

@@ -65,8 +65,10 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 	for _, r := range rs {
 		for i := range r.Body.Parts {
 			b := &r.Body.Parts[i]
-			b.Fresh().Reserved = b.Fresh().Reserved || b.Stores.Windowed() || b.slides()
-			b.Kept.Reserved = b.Kept.Reserved || b.slides()
+			for j := range b.Segments {
+				g := &b.Segments[j]
+				g.Reserved = g.Reserved || j > 0 || b.slides()
+			}
 		}
 	}
 	return false, nil
@@ -98,14 +100,14 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 			need++
 		}
 	}
-	if p.Windowed() {
+	for i, st := range p.Sealed() {
 		sealed := p.Config.Edge(tokens-s.Gone*p.Config.BlockTokens()-1) - s.Full()
 		if s.slides() { // what is sealed later comes when as much has gone
 			sealed = min(sealed, p.Config.BlocksOf(p.MostTokens(1))-s.Full())
 		}
-		add(p.Kept.Blocks, &s.Kept.Claim, sealed, block.Block{})
+		add(st.Blocks, &s.Segments[i].Claim, sealed, block.Block{})
 	}
-	add(p.Fresh.Blocks, &s.Fresh().Claim, need, writing)
+	add(p.Written.Blocks, &s.Written.Claim, need, writing)
 	return nil
 }
 
@@ -116,10 +118,10 @@ func (s *Body[B]) growth(tokens int) int {
 		return min(tokens, 1) - len(s.Kept.Blocks)
 	}
 	blocks := p.Config.BlocksOf(min(tokens, p.MostTokens(1)))
-	if p.Windowed() {
+	if p.Residual() {
 		blocks = min(blocks, p.Config.WindowBlocks())
 	}
-	return blocks - len(s.Fresh().Blocks)
+	return blocks - len(s.Written.Blocks)
 }
 
 // got uses up what was set aside for blocks that the sequence was given, where it had so many before: who grows takes fewer, and

@@ -96,7 +96,7 @@ func (s *Body[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B
 	defer p.UnlockScores()
 	if older > 0 {
 		l := &p.Kept.Layers[layer]
-		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks.Buf, Len: older,
+		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks[0].Buf, Len: older,
 			CacheScores: l.Scores, Scores: to, ScoresOffset: offset})
 		if err != nil {
 			return err
@@ -105,8 +105,8 @@ func (s *Body[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B
 	if older == s.Len {
 		return nil
 	}
-	l := &p.Fresh.Layers[layer]
-	return p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.freshTable(), Begin: older, Len: s.Len - older,
+	l := &p.Written.Layers[layer]
+	return p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.table(), Begin: older, Len: s.Len - older,
 		CacheScores: l.Scores, Scores: to, ScoresOffset: offset + p.Config.Model.KVHeads*older})
 }
 
@@ -132,10 +132,7 @@ func (s *Body[B]) clearScores(stream backend.Stream) error {
 	p := s.Stores
 	p.LockScores()
 	defer p.UnlockScores()
-	if err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks); err != nil {
-		return err
-	}
-	return s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
+	return s.each(func(st *Store[B], g *Segment) error { return s.clearBlocks(stream, st, g.Blocks) })
 }
 
 func (s *Body[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block.Block) error {
@@ -160,13 +157,13 @@ func (s *Body[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []bloc
 	return nil
 }
 
-// BringScores gives the fresh store the scores of the sequence's blocks that lie in both, before its tokens move.
+// BringScores gives the written store the scores of the sequence's blocks that lie in the kept one, too, before its tokens move.
 func (s *Body[B]) BringScores(stream backend.Stream) error {
 	p := s.Stores
 	var pairs Vector[B, uint32]
 	defer func() { pairs.Free(p.BE) }()
-	for i := s.Recent.Gone; i < min(len(s.Kept.Blocks), s.Recent.End()); i++ {
-		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Recent.Blocks[i-s.Recent.Gone].ID)
+	for i := s.Written.Gone; i < min(len(s.Kept.Blocks), s.Written.End()); i++ {
+		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Written.Blocks[i-s.Written.Gone].ID)
 	}
 	if len(pairs.Host) == 0 {
 		return nil
@@ -176,8 +173,8 @@ func (s *Body[B]) BringScores(stream backend.Stream) error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for l := range p.Fresh.Layers {
-		if err := p.CopyScores(stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &pairs); err != nil {
+	for l := range p.Written.Layers {
+		if err := p.CopyScores(stream, &p.Kept.Layers[l], &p.Written.Layers[l], &pairs); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ type Segment struct {
 	Gone   int           // leading blocks of the sequence that are not in this store any more
 	Blocks []block.Block // those from Gone on
 	Claim  block.Claim
+	Taken  []block.Block // by work that is under way without the pool's lock
 	// Reserved says that what is given up in front comes back to the claim: see Stores.Reserve.
 	Reserved bool
 }
@@ -22,16 +23,13 @@ type Segment struct {
 // End is the number of the sequence's blocks up to the segment's end.
 func (g *Segment) End() int { return g.Gone + len(g.Blocks) }
 
-// Places appends the numbers of the sequence's blocks up to the segment's end, 0 for those that are not in
+// Places appends the numbers that kernels have for the sequence's blocks up to a segment's end, 0 for those that are not in
 // the store.
-func (g *Segment) Places(dst []uint32) []uint32 {
-	for range g.Gone {
+func (st *Store[B]) Places(dst []uint32, g *Segment) []uint32 {
+	for range g.Gone * st.each {
 		dst = append(dst, 0)
 	}
-	for _, b := range g.Blocks {
-		dst = append(dst, b.ID)
-	}
-	return dst
+	return st.Numbers(dst, g.Blocks)
 }
 
 // share makes child another owner of the blocks of a segment.

@@ -20,9 +20,9 @@ type States[B backend.Buffer] struct {
 
 // newStates are the stores of a part with states, which has nothing but those.
 func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Stores[B] {
-	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Kept: &Store[B]{}, Fences: fences,
+	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
 		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
-	p.Fresh = p.Kept
+	p.have(1)
 	for l := range part.Layers {
 		p.States.Layers = append(p.States.Layers, in.lanes[l].keys)
 	}

@@ -12,18 +12,19 @@ import (
 )
 
 // Stores are those of a part of a pool's layers: of all of them, but in a pool with groups. Most have one. With
-// Storage.Residual there are two: steps write to that
-// of the last tokens, in the activation type, from which full blocks are quantized into the other as they
-// leave the window. The two number a sequence's tokens alike, and attention merges what both give.
+// Storage.Residual there are two: steps write to the last, of the last tokens in the activation type, from which full
+// blocks are quantized into the one before as they leave the window. All number a sequence's tokens alike, and attention
+// merges what they give.
 type Stores[B backend.Buffer] struct {
 	BE      backend.Backend[B]
 	Config  config.Config
-	Kept    *Store[B]  // where tokens stay, and prefixes are found
-	Fresh   *Store[B]  // where steps write: the same, but with Storage.Residual
-	Number  int        // of the part
-	Model   []int      // the layers of the model that it has
-	Rule    group.Rule // what the part's layers read
-	States  *States[B] // nil: they have keys and values
+	Stores  []*Store[B] // from the one where tokens stay to the one that steps write to
+	Kept    *Store[B]   // the first, where prefixes are found
+	Written *Store[B]   // the last
+	Number  int         // of the part
+	Model   []int       // the layers of the model that it has
+	Rule    group.Rule  // what the part's layers read
+	States  *States[B]  // nil: they have keys and values
 	Fences  *residency.Fences
 	RoPE    backend.RotaryTable[B]
 	scoring sync.Mutex // see LockScores
@@ -32,10 +33,10 @@ type Stores[B backend.Buffer] struct {
 
 // newStores allocates the stores of a part, and fills them on a stream: what lies in lanes is there already.
 func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
-	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Kept: &Store[B]{}, Fences: fences}
-	p.Fresh = p.Kept
+	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
+	p.have(1)
 	if p.Config.Storage.Residual > 0 {
-		p.Fresh = &Store[B]{}
+		p.have(2)
 	}
 	if err := p.allocate(stream, part, in); err != nil {
 		p.free()
@@ -43,6 +44,25 @@ func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, p
 	}
 	return p, nil
 }
+
+// MostStores is the most stores of a part.
+const MostStores = 2
+
+// have gives the part empty stores.
+func (p *Stores[B]) have(n int) {
+	all := make([]Store[B], n)
+	p.Stores = make([]*Store[B], n)
+	for i := range all {
+		p.Stores[i] = &all[i]
+	}
+	p.Kept, p.Written = p.Stores[0], p.Stores[n-1]
+}
+
+// Sealed are the stores before the last one: blocks come into them from the next.
+func (p *Stores[B]) Sealed() []*Store[B] { return p.Stores[:len(p.Stores)-1] }
+
+// Residual reports whether the last tokens are read as they were computed, and those before as they are stored in few bits.
+func (p *Stores[B]) Residual() bool { return len(p.Stores) > 1 }
 
 // allocate makes the buffers. What was made before a failure is in p.owned.
 func (p *Stores[B]) allocate(stream backend.Stream, part *config.Part, in *lanes[B]) error {
@@ -60,24 +80,24 @@ func (p *Stores[B]) allocate(stream backend.Stream, part *config.Part, in *lanes
 	if err != nil {
 		return err
 	}
-	if p.Windowed() {
-		if err = p.Fresh.make(m, c.Recent(), masks); err != nil {
+	for _, st := range p.Stores[1:] {
+		if err = st.make(m, c.Recent(), masks); err != nil {
 			return err
 		}
-		p.split()
+		p.split(st)
 	}
 	p.RoPE, err = m.rope(c)
 	return err
 }
 
-// split makes attention to the kept store that to older tokens, and attention to the fresh one that
+// split makes attention to the kept store that to older tokens, and attention to another one that
 // to recent ones, which a sink logit counts with, once. One turn of the queries is for both.
-func (p *Stores[B]) split() {
-	for l := range p.Fresh.Layers {
-		older, recent := &p.Kept.Layers[l].Mask, &p.Fresh.Layers[l].Mask
+func (p *Stores[B]) split(st *Store[B]) {
+	for l := range st.Layers {
+		older, recent := &p.Kept.Layers[l].Mask, &st.Layers[l].Mask
 		older.Part, older.Residual, older.SinkLogits = backend.OlderKeys, p.Config.Storage.Residual, backend.Opt[B]{}
 		recent.Part, recent.Residual = backend.ResidualKeys, p.Config.Storage.Residual
-		p.Fresh.Layers[l].View.K.Hadamard = p.Kept.Layers[l].View.K.Hadamard
+		st.Layers[l].View.K.Hadamard = p.Kept.Layers[l].View.K.Hadamard
 	}
 }
 
@@ -86,15 +106,17 @@ func (p *Stores[B]) settleIn(tree *prefix.Config, undefined func(block.Block, er
 	if p.Kept.Blocks, err = residency.New(p.Fences, p.Config.Memory.Blocks, tree, undefined); err != nil {
 		return err
 	}
-	return p.settleFresh()
+	return p.settleLast()
 }
 
-// settleFresh makes that of the store of last tokens.
-func (p *Stores[B]) settleFresh() (err error) {
-	if p.Windowed() {
-		p.Fresh.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil)
+// settleLast makes that of the other stores, whose blocks nobody else has.
+func (p *Stores[B]) settleLast() (err error) {
+	for _, st := range p.Stores[1:] {
+		if st.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // MostTokens is the most tokens that a sequence has in the part, those of a step of so many included.
@@ -108,9 +130,6 @@ func (p *Stores[B]) MostTokens(step int) int {
 	}
 	return most
 }
-
-// Windowed reports whether sequences lie in two stores.
-func (p *Stores[B]) Windowed() bool { return p.Kept != p.Fresh }
 
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing
@@ -130,8 +149,9 @@ func (p *Stores[B]) UnlockScores() {
 
 // closeBlocks gives up the blocks. The device is done with them.
 func (p *Stores[B]) closeBlocks() {
-	p.Kept.Close()
-	p.Fresh.Close() // where it is the same, once more is nothing
+	for _, st := range p.Stores {
+		st.Close()
+	}
 }
 
 func (p *Stores[B]) free() {

@@ -34,8 +34,8 @@ func (s *Bodies[B]) Sound() error {
 
 // awayPart is a body without its blocks.
 type awayPart struct {
-	len, gone    int
-	kept, recent packed
+	len, gone int
+	segments  [MostStores]packed
 }
 
 // Bytes is the host memory that it takes.
@@ -78,9 +78,9 @@ func (s *Bodies[B]) Suspend() error {
 	}
 	for i := range s.Parts {
 		b := &s.Parts[i]
-		part := awayPart{len: b.Len, gone: b.Gone, kept: pack(b, b.Stores.Kept, &b.Kept)}
-		if b.Stores.Windowed() {
-			part.recent = pack(b, b.Stores.Fresh, &b.Recent)
+		part := awayPart{len: b.Len, gone: b.Gone}
+		for j := range b.Segments {
+			part.segments[j] = pack(b, b.Stores.Stores[j], &b.Segments[j])
 		}
 		a.parts = append(a.parts, part)
 	}
@@ -135,12 +135,10 @@ func (s *Bodies[B]) Resume() (err error) {
 	places := make([]Arrived, len(a.parts))
 	for i := range a.parts {
 		st, was, to := s.Parts[i].Stores, &a.parts[i], &places[i]
-		to.Len, to.Gone, to.RecentGone = was.len, was.gone, was.recent.gone
-		if to.Kept, err = take(st.Kept, &was.kept); err != nil {
-			return err
-		}
-		if st.Windowed() {
-			if to.Recent, err = take(st.Fresh, &was.recent); err != nil {
+		to.Len, to.Gone = was.len, was.gone
+		for j, of := range st.Stores {
+			to.Segments[j].From = was.segments[j].gone
+			if to.Segments[j].Blocks, err = take(of, &was.segments[j]); err != nil {
 				return err
 			}
 		}
