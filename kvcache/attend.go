@@ -153,7 +153,7 @@ func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
 	t, l := b.step.Of(layer)
 	st := t.Stores.States
 	view := StateView[B]{
-		Buf: st.Layers[l], Blocks: t.Index.Lens.Buf.Buf, Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
+		Buf: st.Layers[l], Blocks: t.States(), Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
 	}
 	t.EachCall(func(entry, rows int) { view.Calls = append(view.Calls, StateRows{Seq: entry, Rows: rows}) })
 	return view, nil

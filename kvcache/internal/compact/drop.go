@@ -31,12 +31,24 @@ var errState = backend.ErrUnsupported{Package: "kvcache", Op: "drop tokens", Why
 // Shift are the compactions that drop the tokens [begin, end) of a sequence and turn the keys of those after them to
 // the positions that become free, in layers that the library rotates, or with rotate in all.
 func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, end int, rotate Rotate[B]) ([]Compaction[B], error) {
-	cs := make([]Compaction[B], len(s.Parts))
+	cs, err := compactions(s, stream)
 	for i := range cs {
 		c := &cs[i]
-		c.Body, c.Stream, c.Lists, c.Rotate = &s.Parts[i], stream, 1, rotate
+		c.Rotate = rotate
 		if err := c.shift(begin, end); err != nil {
 			return nil, err
+		}
+	}
+	return cs, err
+}
+
+// compactions are those of a sequence's parts, of which none may have states.
+func compactions[B backend.Buffer](s *store.Bodies[B], stream backend.Stream) ([]Compaction[B], error) {
+	cs := make([]Compaction[B], len(s.Parts))
+	for i := range cs {
+		cs[i].Body, cs[i].Stream, cs[i].Lists = &s.Parts[i], stream, 1
+		if s.Parts[i].Stores.States != nil {
+			return nil, errState
 		}
 	}
 	return cs, nil
@@ -44,9 +56,6 @@ func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, e
 
 func (c *Compaction[B]) shift(begin, end int) error {
 	b, gap := c.Body, end-begin
-	if b.Stores.States != nil {
-		return errState
-	}
 	n := b.Total() - gap
 	at, from := begin, end // token at becomes what from was, in the part
 	if c.Gone = b.Gone; b.Gone > 0 {
@@ -92,10 +101,9 @@ func (c *Compaction[B]) gone() error {
 // Retain are the compactions that drop all tokens of a sequence but those in kept: one list, or one for each layer of the
 // model. turn is by how many positions the key of a list's token i turns; nil: none does.
 func Retain[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, kept [][]int, turn func(list, i int) int) ([]Compaction[B], error) {
-	cs := make([]Compaction[B], len(s.Parts))
+	cs, err := compactions(s, stream)
 	for i := range cs {
 		c := &cs[i]
-		c.Body, c.Stream, c.Lists = &s.Parts[i], stream, 1
 		list := func(int) int { return 0 }
 		if len(kept) > 1 {
 			layers := s.Parts[i].Stores.Model
@@ -115,15 +123,12 @@ func Retain[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, kept []
 			}
 		}
 	}
-	return cs, nil
+	return cs, err
 }
 
 // retain lays out the lists of a part.
 func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
 	b := c.Body
-	if b.Stores.States != nil {
-		return errState
-	}
 	n, size := len(kept[0]), b.Stores.Config.BlockTokens()
 	sinks, gone := b.Cut()
 	lost := 0

@@ -43,7 +43,7 @@ func (e *Entry[B]) needs() int {
 	if e.staged.long {
 		return e.takes()
 	}
-	n := e.Body.Stores.Config.BlocksOf(e.context()) - e.Body.Written.End() + e.restored
+	n := e.Body.Stores.BlocksOf(e.context()) - e.Body.Written.End() + e.restored
 	if e.copies {
 		n++
 	}
@@ -137,7 +137,7 @@ func ids(row []uint32, blocks []block.Block) int {
 
 // Publishes is the number of the sequence's full blocks once the step is committed.
 func (e *Entry[B]) Publishes() int {
-	n := (e.context() - e.left) / e.Body.Stores.Config.BlockTokens()
+	n := (e.context() - e.left) / e.Body.Stores.Rule.Block
 	for range e.Body.Stores.Sealed() {
 		n = min(n, e.full+len(e.sealed.Blocks))
 	}
@@ -147,10 +147,7 @@ func (e *Entry[B]) Publishes() int {
 // Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
 // with an error.
 func (e *Entry[B]) Commit(f *residency.Fence) error {
-	s, p := e.Body, e.Body.Stores
-	if p.States != nil {
-		return e.commitState(f)
-	}
+	s := e.Body
 	if e.staged.long && !e.Write {
 		return nil
 	}
@@ -178,7 +175,7 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 // claim as many as that had promised.
 func (e *Entry[B]) returnLeft(f *residency.Fence) error {
 	st, g := e.Body.Stores.Written, e.Body.Written
-	keep := e.Body.Stores.Config.BlocksOf(e.Body.Len) - g.Gone
+	keep := e.Body.Stores.BlocksOf(e.Body.Len) - g.Gone
 	gone := g.Blocks[keep:]
 	promised := min(max(e.fresh.Promised-(len(e.fresh.Blocks)-len(gone)), 0), len(gone))
 	g.Blocks = g.Blocks[:keep]
@@ -194,7 +191,7 @@ func (e *Entry[B]) commitTaken(f *residency.Fence) (err error) {
 		fresh = fresh[e.restored:]
 	}
 	if e.copies {
-		at := s.Len/s.Stores.Config.BlockTokens() - g.Gone
+		at := s.Stores.Open(s.Len) - g.Gone
 		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
 		g.Blocks[at], fresh = fresh[0], fresh[1:]
 	}

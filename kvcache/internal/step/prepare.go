@@ -29,11 +29,7 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 		for i := range b.Steps {
 			t := &b.Steps[i]
 			t.writes = b.writes
-			if t.Stores.States != nil {
-				continue
-			}
-			t.Lay()
-			if err := t.Divide(); err != nil {
+			if err := t.lay(); err != nil {
 				return err
 			}
 		}

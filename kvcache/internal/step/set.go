@@ -86,9 +86,8 @@ func (b *Set[B]) publishesInGroups(i int) int {
 	size := b.Parts.Config.EntryTokens()
 	n := b.Len(i) / size
 	for j := range b.Steps {
-		if e := &b.Steps[j].Entries[i]; e.Body.Stores.States == nil {
-			n = min(n, (e.Publishes()+e.Body.Gone)*e.Body.Stores.Rule.Block/size)
-		}
+		e := &b.Steps[j].Entries[i]
+		n = min(n, (e.Publishes()+e.Body.Gone)*e.Body.Stores.Rule.Block/size)
 	}
 	return n
 }

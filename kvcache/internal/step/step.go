@@ -24,7 +24,8 @@ type Step[B backend.Buffer] struct {
 	handed  bool             // the runner was told where states are
 	sealing sealing[B]
 	staging staging[B]
-	moves   store.Vector[B, int64] // [tokens, 2]: accepted ones of trees that go elsewhere
+	states  store.Vector[B, uint32] // [seqs]: the blocks with the states of sequences
+	moves   store.Vector[B, int64]  // [tokens, 2]: accepted ones of trees that go elsewhere
 	none    none[B]
 }
 
@@ -94,10 +95,7 @@ func (b *Step[B]) own(books store.Books, open bool) {
 
 // free ends the lives of the step's vectors.
 func (b *Step[B]) free() {
-	if b.Stores.States != nil {
-		b.Index.Lens.Free(b.Stores.BE)
-		return
-	}
+	b.states.Free(b.Stores.BE)
 	b.Index.free(b.Stores.BE)
 	b.moves.Free(b.Stores.BE)
 	b.sealing.free(b.Stores.BE)

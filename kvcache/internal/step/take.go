@@ -91,7 +91,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if failed := e.Body.Of.Failed; failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("%w", failed)
 		}
-		if e.Write && !e.staged.long && b.Stores.States == nil {
+		if e.Write && !e.staged.long {
 			if e.copies, err = e.Body.TailShared(); err != nil {
 				return 0, 0, err
 			}
@@ -102,11 +102,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
-		if e.need = e.needs(); b.Stores.States != nil {
-			if e.need, err = e.takesState(); err != nil {
-				return 0, 0, err
-			}
-		}
+		e.need = e.needs()
 		need, promised = need+e.need, promised+min(e.need, e.fresh.Claimed)
 	}
 	return need, promised, nil
@@ -118,7 +114,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 // abandoned, nobody's tokens have changed.
 func (b *Step[B]) keeps(e *Entry[B]) bool {
 	fresh, slots := b.Stores.Written, b.Stores.Config.BlockTokens()
-	if fresh.Published(e.Body.Tail()) {
+	if b.Stores.States != nil || fresh.Published(e.Body.Tail()) { // a state is written while others copy it
 		return false
 	}
 	owners, err := fresh.Owners(e.Body.Tail())

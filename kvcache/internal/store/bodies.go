@@ -117,9 +117,8 @@ func (s *Bodies[B]) Full() int {
 	}
 	n := s.Len() / s.all.Config.EntryTokens()
 	for i := range s.Parts {
-		if b := &s.Parts[i]; b.Stores.States == nil {
-			n = min(n, (b.Full()+b.Gone)*b.Stores.Rule.Block/s.all.Config.EntryTokens())
-		}
+		b := &s.Parts[i]
+		n = min(n, (b.Full()+b.Gone)*b.Stores.Rule.Block/s.all.Config.EntryTokens())
 	}
 	return n
 }
@@ -333,9 +332,6 @@ func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32,
 	had, first, groups := len(s.Path), full-n, s.all.Blocks.Groups()
 	path, err := s.all.Blocks.PublishPath(f, &s.Past, s.Path, at, tokens, func(part, i int) *block.Block {
 		b := &s.Parts[part]
-		if b.Stores.States != nil {
-			return nil
-		}
 		return b.at(first*size/b.Stores.Rule.Block + i)
 	})
 	s.Path = path
@@ -367,8 +363,7 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 
 // Piece is how many of the next n tokens there are up to where a state is kept.
 func (s *Bodies[B]) Piece(n int) int {
-	states := func(b Body[B]) bool { return b.Stores.States != nil }
-	if !s.grouped() || !slices.ContainsFunc(s.Parts, states) {
+	if !s.all.states {
 		return n
 	}
 	size := s.all.Config.EntryTokens()
@@ -393,6 +388,9 @@ func (s *Bodies[B]) checkpoint(f *residency.Fence) {
 
 // at is where the body has block i of the sequence in the kept store; nil: it does not.
 func (s *Body[B]) at(i int) *block.Block {
+	if s.Stores.States != nil { // it comes with checkpoint
+		return nil
+	}
 	if i >= s.Stores.Rule.SinkBlocks() {
 		if i -= s.Gone; i < s.Stores.Rule.SinkBlocks() {
 			return nil
@@ -420,16 +418,21 @@ func (s *Bodies[B]) work(stream backend.Stream, enqueue func() error) error {
 // Sync uploads the block tables and the length, after the sequence's last step and before its next.
 func (s *Bodies[B]) Sync(stream backend.Stream) error {
 	return s.work(stream, func() error {
-		for i := range s.Parts {
-			if s.Parts[i].Stores.States != nil {
-				continue
-			}
-			if err := s.Parts[i].uploadTables(stream); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.rows(func(b *Body[B]) error { return b.uploadTables(stream) })
 	})
+}
+
+// rows calls do with the body of each part that has keys and values, until an error.
+func (s *Bodies[B]) rows(do func(*Body[B]) error) error {
+	for i := range s.Parts {
+		if s.Parts[i].Stores.States != nil {
+			continue
+		}
+		if err := do(&s.Parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Of is the body of a layer's part, and which of its layers it is.

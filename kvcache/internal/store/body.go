@@ -62,22 +62,19 @@ func (s *Body[B]) Cut() (sinks, gone int) {
 	return r.SinkBlocks() * r.Block, s.Gone * r.Block
 }
 
-// Full is the number of the sequence's blocks that are full and stay as they are.
+// Full is the number of the sequence's blocks that are full and stay as they are; in a part with states, of entries of the prefix tree.
 func (s *Body[B]) Full() int {
+	if s.Stores.States != nil {
+		return s.Len / s.Stores.Rule.Block
+	}
 	return min(len(s.Kept.Blocks), s.Len/s.Stores.Config.BlockTokens())
 }
 
 // Tail is the block that the next token goes into, the zero Block if the step takes that.
 func (s *Body[B]) Tail() block.Block {
-	if s.Stores.States != nil {
-		if s.Len == 0 {
-			return block.Block{}
-		}
-		return s.Kept.Blocks[0]
-	}
-	g, slots := s.Written, s.Stores.Config.BlockTokens()
-	i := s.Len/slots - g.Gone
-	if s.Len%slots == 0 || i < 0 {
+	g := s.Written
+	i := s.Stores.Open(s.Len) - g.Gone
+	if i < 0 {
 		return block.Block{}
 	}
 	return g.Blocks[i]
@@ -120,17 +117,9 @@ func (s *Body[B]) Truncate(n int) error {
 		s.Gone = 0
 	}
 	n -= s.Gone * s.Stores.Config.BlockTokens()
-	err := s.keep(s.blocksOf(n))
+	err := s.keep(s.Stores.BlocksOf(n))
 	s.Len = n
 	return err
-}
-
-// blocksOf is the number of blocks of n tokens that are not cut out.
-func (s *Body[B]) blocksOf(n int) int {
-	if s.Stores.States != nil {
-		return min(n, 1)
-	}
-	return s.Stores.Config.BlocksOf(n)
 }
 
 // Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.Marks.
@@ -188,7 +177,7 @@ func (s *Body[B]) Check(of Books) error {
 		of[i].Own(s.Segments[i].Blocks)
 		of[i].Own(s.Segments[i].Taken)
 	}
-	if want := s.blocksOf(s.Len); s.Written.End() != want {
+	if want := s.Stores.BlocksOf(s.Len); s.Written.End() != want {
 		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, s.Written.End(), want)
 	}
 	for i := 1; i < len(s.Segments); i++ {

@@ -24,6 +24,7 @@ type Parts[B backend.Buffer] struct {
 	plain   bool        // there is one part of one store, and an entry of the prefix tree is a block
 	apart   bool        // every part has blocks of its own
 	grouped bool        // an entry of the prefix tree is not a block
+	states  bool        // some part has states, and others find them
 	seals   bool        // some part has several stores
 	slides  bool        // some part gives up blocks in front as a sequence grows
 	carrier *carrier[B] // nil: no sequence was suspended
@@ -117,6 +118,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 	}
 	p.grouped = tree != nil
 	for _, st := range p.All {
+		p.states = p.states || st.States != nil && p.grouped
 		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
 		if err == nil {
 			st.Kept.Blocks = p.Blocks

@@ -114,10 +114,7 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 // growth is the blocks to write to that a sequence needs to have so many tokens, however many more than it can hold at a time.
 func (s *Body[B]) growth(tokens int) int {
 	p := s.Stores
-	if p.States != nil {
-		return min(tokens, 1) - len(s.Kept.Blocks)
-	}
-	blocks := p.Config.BlocksOf(min(tokens, p.MostTokens(1)))
+	blocks := p.BlocksOf(min(tokens, p.MostTokens(1)))
 	if p.Residual() {
 		blocks = min(blocks, p.Config.WindowBlocks())
 	}

@@ -28,13 +28,8 @@ func (s *Bodies[B]) ReadScores(stream backend.Stream, first, layers int, dst []f
 		if err := v.Fit(s.all.BE, n); err != nil {
 			return err
 		}
-		for i := range s.Parts {
-			if s.Parts[i].Stores.States != nil {
-				continue
-			}
-			if err := s.Parts[i].uploadTables(stream); err != nil {
-				return err
-			}
+		if err := s.rows(func(b *Body[B]) error { return b.uploadTables(stream) }); err != nil {
+			return err
 		}
 		at := 0
 		for l := first; l < first+layers; l++ {
@@ -116,15 +111,7 @@ func (s *Bodies[B]) ClearScores(stream backend.Stream) error {
 		return nil
 	}
 	return s.work(stream, func() error {
-		for i := range s.Parts {
-			if s.Parts[i].Stores.States != nil {
-				continue
-			}
-			if err := s.Parts[i].clearScores(stream); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.rows(func(b *Body[B]) error { return b.clearScores(stream) })
 	})
 }
 

@@ -131,6 +131,25 @@ func (p *Stores[B]) MostTokens(step int) int {
 	return most
 }
 
+// BlocksOf is the number of blocks of n tokens, of which none are cut out.
+func (p *Stores[B]) BlocksOf(n int) int {
+	if p.States != nil {
+		return min(n, 1)
+	}
+	return p.Config.BlocksOf(n)
+}
+
+// Open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
+func (p *Stores[B]) Open(n int) int {
+	switch {
+	case p.States != nil:
+		return min(n, 1) - 1
+	case n%p.Config.BlockTokens() == 0:
+		return -1
+	}
+	return n / p.Config.BlockTokens()
+}
+
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing
 // keeps scores it does nothing.
