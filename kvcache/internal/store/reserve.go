@@ -5,7 +5,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
@@ -65,16 +64,11 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 	for _, r := range rs {
 		for i := range r.Body.Parts {
 			b := &r.Body.Parts[i]
-			b.Fresh().Reserved = b.Fresh().Reserved || b.Stores.Windowed() || b.slides()
-			b.Kept.Reserved = b.Kept.Reserved || b.slides()
+			b.Fresh().Reserved = b.Fresh().Reserved || b.Stores.Windowed() || b.Stores.Slides()
+			b.Kept.Reserved = b.Kept.Reserved || b.Stores.Slides()
 		}
 	}
 	return false, nil
-}
-
-// slides reports whether the body gives up blocks in front as it grows.
-func (s *Body[B]) slides() bool {
-	return s.Stores.Rule.Kind == group.Window || s.Stores.Rule.Kind == group.Chunked
 }
 
 // restore makes the claims what they were. There is room for what was promised.
@@ -100,7 +94,7 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 	}
 	if p.Windowed() {
 		sealed := p.Config.Edge(tokens-s.Gone*p.Config.BlockTokens()-1) - s.Full()
-		if s.slides() { // what is sealed later comes when as much has gone
+		if p.Slides() { // what is sealed later comes when as much has gone
 			sealed = min(sealed, p.Config.BlocksOf(p.MostTokens(1))-s.Full())
 		}
 		add(p.Kept.Blocks, &s.Kept.Claim, sealed, block.Block{})

@@ -97,18 +97,6 @@ func (p *Stores[B]) settleFresh() (err error) {
 	return err
 }
 
-// MostTokens is the most tokens that a sequence has in the part, those of a step of so many included.
-func (p *Stores[B]) MostTokens(step int) int {
-	r, most := &p.Rule, p.Config.Memory.Capacity
-	switch r.Kind {
-	case group.Window:
-		return min((r.SinkBlocks()+1)*r.Block+r.Window-1+r.Back+step, most)
-	case group.Chunked:
-		return min(r.Chunk+r.Back+r.Block+step, most)
-	}
-	return most
-}
-
 // Windowed reports whether sequences lie in two stores.
 func (p *Stores[B]) Windowed() bool { return p.Kept != p.Fresh }
 
