@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -72,7 +72,6 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, err
 	}
 	p.common = p.model.Root(prefix.Scope{})
-	p.look()
 	p.parts, err = store.New(be, cfg, p.fail)
 	if err != nil {
 		if errors.Is(err, backend.ErrOutOfMemory{}) {
@@ -81,6 +80,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		}
 		return nil, err
 	}
+	p.look()
 	p.parts.Fences.Guarded(&p.mu)
 	p.parts.Fences.OnLost = p.logLost
 	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
@@ -97,21 +97,29 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 
 // look notes what masks and groups say of distances.
 func (p *Pool[B]) look() {
-	for _, part := range p.cfg.Parts() {
-		if part.State > 0 {
-			continue
+	add := func(chunk int) {
+		if chunk > 0 && !slices.Contains(p.chunks, chunk) {
+			p.chunks = append(p.chunks, chunk)
 		}
-		chunks := []int{part.Rule.Chunk}
+	}
+	for i, part := range withRows(p.cfg) {
+		add(p.parts.All[i].Piece())
 		for l := range part.Layers {
 			m := part.Model.MaskOf(l)
-			chunks = append(chunks, m.Chunk)
+			add(m.Chunk)
 			if w := m.Window; w > 0 && (p.narrowest == 0 || w < p.narrowest) {
 				p.narrowest = w
 			}
 		}
-		for _, n := range chunks {
-			if n > 0 && !slices.Contains(p.chunks, n) {
-				p.chunks = append(p.chunks, n)
+	}
+}
+
+// withRows are the parts of a configuration that have keys and values, by number.
+func withRows(cfg Config) iter.Seq2[int, config.Part] {
+	return func(yield func(int, config.Part) bool) {
+		for i, part := range cfg.Parts() {
+			if part.State == 0 && !yield(i, part) {
+				return
 			}
 		}
 	}
@@ -198,10 +206,7 @@ func fit[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config)
 
 // prepare has the device load what steps need.
 func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
-	for _, part := range cfg.Parts() {
-		if part.State > 0 {
-			continue
-		}
+	for _, part := range withRows(cfg) {
 		m := part.Model
 		var masks []backend.MaskUse
 		for l := range m.Layers {
@@ -232,10 +237,7 @@ func needed(cfg Config) []backend.Format {
 
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
-	for _, part := range cfg.Parts() {
-		if part.State > 0 {
-			continue
-		}
+	for _, part := range withRows(cfg) {
 		if err := supportedPart(caps, part.Config); err != nil {
 			return err
 		}
@@ -352,7 +354,7 @@ func (p *Pool[B]) rotates() bool {
 
 // chunked reports whether some layers attend in chunks.
 func (p *Pool[B]) chunked() bool {
-	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.Rule.Kind == group.Chunked })
+	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.Piece() > 0 })
 }
 
 // attends reports whether a layer has keys and values.

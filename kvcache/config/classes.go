@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 )
 
 // class is layers of a group that are stored alike.
@@ -15,14 +15,16 @@ type class struct {
 	layers     []int
 	sub        Config
 	keys, vals int64 // bytes of a kernel's block in a layer
-	state      int
+	state      int   // bytes; 0: there are keys and values
 }
+
+func (k *class) attends() bool { return k.state == 0 }
 
 // classes divides each group into layers that are stored alike.
 func (c *Config) classes() (all []class, err error) {
 	for i := range c.Model.Groups {
 		g := &c.Model.Groups[i]
-		if g.Kind == group.None {
+		if g.keeps() == kind.Nothing {
 			continue
 		}
 		var plain, skipped []int
@@ -101,7 +103,7 @@ func (m *memory) size(c *Config, classes []class) error {
 	}
 	for i := range classes {
 		k := &classes[i]
-		if k.state > 0 {
+		if !k.attends() {
 			state = max(state, k.state)
 			continue
 		}
@@ -119,7 +121,7 @@ func (m *memory) size(c *Config, classes []class) error {
 		m.vals = 0
 	}
 	for i := range classes {
-		if k := &classes[i]; k.state == 0 && !latent && m.keys/k.keys != m.vals/k.vals {
+		if k := &classes[i]; k.attends() && !latent && m.keys/k.keys != m.vals/k.vals {
 			return k.unequal("keys and values of a block must be in the same proportion in all groups, for blocks of all groups take " +
 				"the same memory; choose other formats or value dims")
 		}
@@ -157,7 +159,7 @@ func allLatent(classes []class) (bool, error) {
 	latent, first := false, true
 	for i := range classes {
 		k := &classes[i]
-		if k.state > 0 {
+		if !k.attends() {
 			continue
 		}
 		if of := k.sub.Model.Latent; first {

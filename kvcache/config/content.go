@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 )
 
@@ -69,13 +68,14 @@ func (c *Config) partText(l int) (t keytext.Text) {
 		if at < 0 {
 			continue
 		}
-		if p.State == 0 {
+		if p.attends() {
 			t = p.Config.layerText(at)
 		}
 		c.Model.Groups[p.Of].content(&t)
 		return t
 	}
-	t.Line("layer-kind", group.None.String())
+	at := slices.IndexFunc(c.Model.Groups, func(g Group) bool { return slices.Contains(g.Layers, l) })
+	c.Model.Groups[at].content(&t) // which keeps nothing
 	return t
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
 // mostKernelTokens is the tokens of the largest block that a part makes its kernels take.
@@ -15,7 +14,7 @@ const mostKernelTokens = 256
 func (m *memory) part(c *Config, k class, layers []int) Part {
 	g := &c.Model.Groups[k.of]
 	p := Part{Of: k.of, Layers: layers, State: k.state}
-	if k.state > 0 {
+	if !k.attends() {
 		p.Config = *c
 		p.Config.memory = nil
 		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback(), 0)
@@ -62,14 +61,7 @@ func (c *Config) of(g *Group, layers []int) Config {
 		s.RoPE = nil
 	}
 	for _, l := range layers {
-		mask := m.MaskOf(l)
-		if g.Kind == group.Window {
-			mask.Window, mask.SinkTokens = g.Window, g.Sinks
-		}
-		if g.Kind == group.Chunked && c.Memory.Layout == Contiguous {
-			mask.Chunk = g.Chunk
-		}
-		s.Masks = append(s.Masks, mask)
+		s.Masks = append(s.Masks, g.mask(m.MaskOf(l), c.Memory.Layout))
 	}
 	t := &sub.Storage
 	if g.K != backend.Invalid {
@@ -82,7 +74,7 @@ func (c *Config) of(g *Group, layers []int) Config {
 		t.V = g.V
 	}
 	t.SkipLayers, t.KScales, t.VScales = nil, nil, nil
-	if slices.Contains(c.Storage.SkipLayers, layers[0]) || g.Kind == group.Window && g.Sinks == 0 && g.Window <= t.Residual {
+	if slices.Contains(c.Storage.SkipLayers, layers[0]) || g.within(t.Residual) {
 		t.K, t.V = m.Act, m.Act // or never read in fewer bits
 	}
 	if !t.K.Quantized() {

@@ -38,7 +38,7 @@ func (c *Config) partCosts() (fixed, perBlock int64, err error) {
 	seen := map[place]bool{}
 	for i := range m.parts {
 		p := &m.parts[i]
-		if p.State > 0 {
+		if !p.attends() {
 			continue
 		}
 		once, own, err := p.Config.costs()
@@ -77,7 +77,7 @@ func (p *Part) besides(layer int) (n int64) {
 func (c *Config) partBytesPerToken() (n int64) {
 	_, perBlock, _ := c.costs() // as it did when the configuration was checked
 	for i := range c.memory.parts {
-		if p := &c.memory.parts[i]; p.Rule.Kind == group.Full {
+		if p := &c.memory.parts[i]; p.keepsAll() {
 			n += perBlock / int64(p.BlockTokens())
 		}
 	}
@@ -137,7 +137,7 @@ func (c Config) GroupSizes() ([]GroupSize, error) {
 		}
 		g := &all[n]
 		g.Layers, g.Parts, g.Blocks = g.Layers+len(p.Layers), g.Parts+1, g.Blocks+p.Rule.Need(c.Memory.Capacity)
-		if g.BlockTokens = p.BlockTokens(); p.State > 0 {
+		if g.BlockTokens = p.BlockTokens(); !p.attends() {
 			g.BlockTokens = 0
 			used[n] += int64(len(p.Layers)) * int64(p.State)
 		} else {

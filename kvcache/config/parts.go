@@ -18,6 +18,8 @@ type Part struct {
 	State  int   // bytes of a state in a layer; 0: keys and values
 }
 
+func (p *Part) attends() bool { return p.State == 0 }
+
 // memory is how the blocks of a pool with groups are laid out.
 type memory struct {
 	lanes       int   // 0: every part has memory of its own, as in the contiguous layout
@@ -85,22 +87,23 @@ func (c *Config) divide() error {
 		}
 	}
 	for i := range m.parts {
-		if p := &m.parts[i]; p.State == 0 {
+		if p := &m.parts[i]; p.attends() {
 			m.entry = m.entry / gcd(m.entry, p.BlockTokens()) * p.BlockTokens()
 		}
 	}
 	for i := range m.parts {
 		p := &m.parts[i]
-		if p.State == 0 && p.Storage.Residual > 0 && p.Stride() > 1 {
+		if !p.attends() {
+			p.Rule.Block = m.entry
+			continue
+		}
+		if p.Storage.Residual > 0 && p.Stride() > 1 {
 			return badConfig("Storage.Residual", p.Storage.Residual, fmt.Sprintf("does not go with blocks of several "+
 				"blocks of a kernel, as those of Model.Groups[%d] have to be here for blocks of all groups to take the "+
 				"same memory", p.Of))
 		}
-		if p.State > 0 {
-			p.Rule.Block = m.entry
-		} else if p.Rule.Kind == group.Chunked && p.Rule.Chunk%p.BlockTokens() != 0 {
-			return badConfig(fmt.Sprintf("Model.Groups[%d].Chunk", p.Of), p.Rule.Chunk, fmt.Sprintf("must be a multiple "+
-				"of the tokens of a block, %d", p.BlockTokens()))
+		if err := p.checkPieces(); err != nil {
+			return err
 		}
 	}
 	c.memory = m
@@ -111,9 +114,9 @@ func (c *Config) divide() error {
 func (c *Config) apart(classes []class) error {
 	m := &memory{entry: c.Memory.Capacity}
 	for _, k := range classes {
-		if kind := c.Model.Groups[k.of].Kind; kind > group.Chunked {
+		if g := &c.Model.Groups[k.of]; !g.attends() {
 			return backend.ErrConfig{
-				Name: fmt.Sprintf("Model.Groups[%d].Kind", k.of), Value: kind.String(), Why: "needs the paged layout"}
+				Name: fmt.Sprintf("Model.Groups[%d].Kind", k.of), Value: g.Kind.String(), Why: "needs the paged layout"}
 		}
 		m.parts = append(m.parts, Part{Config: k.sub, Of: k.of, Layers: k.layers, Rule: group.Rule{Block: c.Memory.Capacity}})
 	}
@@ -132,9 +135,10 @@ func (c *Config) settleParts() {
 func (c *Config) blocksWanted() int {
 	n := 0
 	for i := range c.memory.parts {
-		r := &c.memory.parts[i].Rule
+		p := &c.memory.parts[i]
+		r := &p.Rule
 		all, each := ceilDiv(c.Memory.Capacity, r.Block), r.Need(c.Memory.Capacity)
-		if r.Kind == group.State {
+		if !p.attends() { // it is copied before it is written
 			all, each = 1, 2
 		}
 		more, ok := backend.Mul(c.Memory.MaxSeqs, each)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -74,10 +75,10 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		return nil, prefix.ErrArgument{Op: "new", Why: "the allocator is nil"}
 	}
 	for i, p := range cfg.Parts {
-		if p.Block < 1 && p.Kind < State || p.Chunk < 1 && p.Kind == Chunked || p.Kind > None {
+		if int(p.Kind) >= len(kind.Table) || p.keeps().Rows() && (p.Block < 1 || p.lacks()) {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: its rule is %+v", i, p.Rule)}
 		}
-		if p.Kind != None && p.Each < 1 || p.Kind == State && p.Each > 1 {
+		if p.keeps() != kind.Nothing && p.Each < 1 || p.keeps() == kind.State && p.Each > 1 {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: %d blocks in an entry, need 1 or more, and 1 for states", i, p.Each)}
 		}
 	}
@@ -96,7 +97,7 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		}
 		c.begin = append(c.begin, c.width)
 		c.width += p.Each
-		if p.Kind == Full {
+		if p.keeps() == kind.All {
 			c.full += p.Each
 		}
 	}
@@ -240,7 +241,7 @@ func (c *Cache) part(at uint32) int {
 }
 
 // alone reports whether a block at a place in the rows can go without its entry.
-func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].Kind != Full }
+func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].keeps() != kind.All }
 
 // Events describes the groups that are told and are with entries now, as Subscribe describes the entries.
 func (c *Cache) Events() (all []prefix.Event) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -64,7 +65,7 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 	for part := range c.parts {
 		each := c.parts[part].Each
 		for j, have := range c.row(e, part) {
-			if c.parts[part].Kind != Full || have != (block.Block{}) {
+			if c.parts[part].keeps() != kind.All || have != (block.Block{}) {
 				continue
 			}
 			if own := held(part, i*each+j); own != nil && c.placed(*own) {

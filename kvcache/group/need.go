@@ -4,22 +4,46 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Needs reports whether who goes on after so many entries of a path, whose tokens are size each, needs block i of them of
+// Needs reports whether a sequence that goes on after so many entries of a path, whose tokens are size each, needs block i of them of
 // the part. Of a State block i is that at the end of entry i.
 func (p *Part) Needs(i, entries, size int) bool {
-	switch p.Kind {
-	case Full:
-		return i < entries*p.Each
-	case Window, Chunked:
-		n := entries * size
-		return i < p.blocks(n) && (i >= p.First(n) || i < p.SinkBlocks())
-	case State:
+	switch p.keeps() {
+	case kind.State:
 		return i == entries-1
+	case kind.Nothing:
+		return false
 	}
-	return false
+	n := entries * size
+	return i < p.blocks(n) && (i >= p.First(n) || i < p.SinkBlocks())
+}
+
+// Fits is n if all blocks are there that a sequence needs which goes on after n tokens of a path, whose entries have size tokens, and
+// otherwise the most, in whole entries, for which none is needed that was found missing: fewer may be there for those. It asks for one block
+// after another until one is not there; of a part that keeps everything for none: those are where their entries are.
+func (p *Part) Fits(n, size int, there func(block int) bool) int {
+	switch p.keeps() {
+	case kind.Last:
+		first, sinks := p.First(n), p.SinkBlocks()
+		for i := p.blocks(n) - 1; i >= 0; i-- {
+			if i < first {
+				if i = min(i, sinks-1); i < 0 {
+					break
+				}
+			}
+			if !there(i) {
+				return i / p.Each * size
+			}
+		}
+	case kind.State:
+		if last := n/size - 1; last >= 0 && !there(last) {
+			return last * size
+		}
+	}
+	return n
 }
 
 // Parts are those of the configuration.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -48,29 +49,19 @@ func (c *Cache) longest(path []block.Block, m prefix.Match) int {
 // fits is the greatest length, at most n, after which a part has what is read.
 func (c *Cache) fits(part int, path []block.Block, n int) int {
 	p, tokens := &c.parts[part], c.Tree().BlockSize()
-	missing := func(i int) bool { return c.in(path, part, i) == block.Block{} }
-	switch p.Kind {
-	case Window, Chunked:
-		for i := p.blocks(n) - 1; i >= p.First(n); i-- {
-			if missing(i) {
-				n = i / p.Each * tokens // and First with it
-			}
+	there := func(i int) bool { return c.in(path, part, i) != block.Block{} }
+	if part := n % tokens; part != 0 && p.keeps() == kind.State {
+		if e := path[n/tokens]; c.short[e.ID] == part && there(n/tokens) {
+			return n
 		}
-		for i := range min(p.SinkBlocks(), p.blocks(n)) {
-			if missing(i) {
-				return i / p.Each * tokens
-			}
+		n -= part
+	}
+	for n > 0 {
+		fits := p.Fits(n, tokens, there)
+		if fits == n {
+			break
 		}
-	case State:
-		if n%tokens != 0 {
-			if e := path[n/tokens]; c.short[e.ID] == n%tokens && !missing(n/tokens) {
-				return n
-			}
-			n -= n % tokens
-		}
-		for n > 0 && missing(n/tokens-1) {
-			n -= tokens
-		}
+		n = fits
 	}
 	return n
 }
@@ -113,10 +104,10 @@ func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 func (c *Cache) run(part int, path []block.Block, n int) Run {
 	p := &c.parts[part]
 	at := func(i int) block.Block { return c.in(path, part, i) }
-	switch p.Kind {
-	case State:
+	switch p.keeps() {
+	case kind.State:
 		return Run{Blocks: []block.Block{at((n - 1) / c.Tree().BlockSize())}}
-	case None:
+	case kind.Nothing:
 		return Run{}
 	}
 	run := Run{Gone: p.Gone(n)}

@@ -39,7 +39,7 @@ func (o *Offload[B]) findParts(ctx context.Context, w *Want, q prefix.Query) {
 	for n*size > m.Tokens {
 		fits := n
 		for part := range o.shape.rules {
-			fits = f.fits(part, fits)
+			fits = f.fits(part, fits, m.Tokens/size)
 		}
 		if fits == n {
 			break
@@ -132,32 +132,19 @@ func (f *finder[B]) full(known, entries int) int {
 	return min(known, entries) + f.there(list)/f.o.shape.full
 }
 
-// fits is the most entries, at most n, after which a part that gives something up has what is read.
-func (f *finder[B]) fits(part, n int) int {
+// fits is the most entries, at most n, after which a part that gives something up has what is read; or fewer than that, where it is
+// no more than least.
+func (f *finder[B]) fits(part, n, least int) int {
 	r, size := &f.o.shape.rules[part], f.o.shape.tokens
-	switch r.Kind {
-	case group.Window, group.Chunked:
-		var last, sinks []int
-		end := n * size / r.Block
-		for i := end - 1; i >= r.First(n*size); i-- {
-			last = append(last, i)
+	for n > least {
+		var list []int
+		r.Fits(n*size, size, func(i int) bool { list = append(list, f.place(part, i)); return true })
+		there := f.there(list) // asked for together
+		fits := r.Fits(n*size, size, func(int) bool { there--; return there >= 0 }) / size
+		if fits == n {
+			break
 		}
-		for i := range min(r.SinkBlocks(), end) {
-			sinks = append(sinks, i)
-		}
-		for _, list := range [...][]int{last, sinks} {
-			at := make([]int, len(list))
-			for i, b := range list {
-				at[i] = f.place(part, b)
-			}
-			if there := f.there(at); there < len(list) {
-				return list[there] / r.Each
-			}
-		}
-	case group.State:
-		for n > 0 && f.there([]int{f.place(part, n-1)}) == 0 {
-			n--
-		}
+		n = fits
 	}
 	return n
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
@@ -57,12 +58,8 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 	for _, full := range []bool{true, false} { // what is of use without the others first
 		for part := range s.rules {
 			r := &s.rules[part]
-			for i := 0; i < r.Each && full == (r.Kind == group.Full); i++ {
-				begin, end := i*r.Block, (i+1)*r.Block
-				if r.Kind == group.State {
-					begin, end = 0, s.tokens
-				}
-				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: begin, End: end,
+			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps() == kind.All); i++ {
+				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: i * r.Block, End: (i + 1) * r.Block,
 					Pieces: s.parts[part].Each}.Key()
 				of.Line("part", keytext.Bytes(id[:]))
 				s.places = append(s.places, place{part, i, id})

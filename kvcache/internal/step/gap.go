@@ -12,10 +12,10 @@ import "github.com/ferrumkv/ferrumkv/kvcache/group"
 // cpu.Options.Reproducible.
 const period = 2048
 
-// gapOf is the tokens of the gap of a window that gave blocks back. Keys after the sinks share a period with
+// gapOf is the tokens of the gap of a sequence that gave blocks back. Keys after the sinks share a period with
 // sinks only if they would with nothing given back.
 func gapOf(r *group.Rule, gone int) int {
-	if gone == 0 || r.Kind != group.Window {
+	if gone == 0 {
 		return 0
 	}
 	apart, step := periods(r)
@@ -25,9 +25,6 @@ func gapOf(r *group.Rule, gone int) int {
 
 // mostGap is more than any gap.
 func mostGap(r *group.Rule) int {
-	if r.Kind != group.Window {
-		return 0
-	}
 	apart, step := periods(r)
 	return apart + step
 }

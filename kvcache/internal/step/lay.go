@@ -1,10 +1,6 @@
 package step
 
-import (
-	"slices"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
-)
+import "slices"
 
 // lay computes the host side, and asks the device how it divides the step. A part with states has neither.
 func (b *Step[B]) lay() error {
@@ -18,19 +14,25 @@ func (b *Step[B]) lay() error {
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
 	ix, p := &b.Index, b.Stores
-	slots, kernel, chunked := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Rule.Kind == group.Chunked
+	slots, kernel, piece := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Piece()
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
-	most := p.Config.KernelBlocksOf(min(p.MostTokens(b.Size.Tokens)+mostGap(&p.Rule), p.Config.Memory.Capacity))
+	gapped, most := p.Slides() && piece == 0, p.MostTokens(b.Size.Tokens)
+	if gapped {
+		most += mostGap(&p.Rule)
+	}
+	most = p.Config.KernelBlocksOf(min(most, p.Config.Memory.Capacity))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
 	longest, seqs := 0, len(b.Entries)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.gap = gapOf(&p.Rule, e.Body.Gone)
+		if e.gap = 0; gapped {
+			e.gap = gapOf(&p.Rule, e.Body.Gone)
+		}
 		longest = max(longest, e.context()+e.gap)
-		if chunked {
-			seqs += e.pieces() - 1
+		if piece > 0 {
+			seqs += e.pieces(piece) - 1
 		}
 	}
 	if b.spelled {
@@ -51,8 +53,8 @@ func (b *Step[B]) Lay() {
 		e := &b.Entries[i]
 		context := e.context()
 		ix.fillRows(e, context-e.Tokens, context, slots)
-		if chunked {
-			rows = b.layChunks(e, rows)
+		if piece > 0 {
+			rows = b.layPieces(e, piece, rows)
 			continue
 		}
 		ix.piece(context+e.gap, e.Tokens)
@@ -76,22 +78,21 @@ func (ix *Index[B]) piece(context, tokens int) {
 	ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[len(ix.Offsets.Host)-1]+uint32(tokens))
 }
 
-// pieces is the number of sequences that attention takes an entry for in a part with chunks: one for each that its rows are
-// in.
-func (e *Entry[B]) pieces() int {
-	r := &e.Body.Stores.Rule
-	end := e.context() + e.Body.Gone*r.Block
-	return (end-1)/r.Chunk - (end-e.Tokens)/r.Chunk + 1
+// pieces is the number of sequences that attention takes an entry for in a part that is laid out in pieces: one for each that
+// its rows are in.
+func (e *Entry[B]) pieces(piece int) int {
+	end := e.context() + e.Body.Gone*e.Body.Stores.Rule.Block
+	return (end-1)/piece - (end-e.Tokens)/piece + 1
 }
 
-// layChunks lays an entry out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
-func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
+// layPieces lays an entry out in pieces. To its rows in a piece it is a sequence that begins there.
+func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
 	ix, p := &b.Index, b.Stores
 	r, gone := &p.Rule, e.Body.Gone*p.Rule.Block
 	end := e.context() + gone
 	for at := end - e.Tokens; at < end; rows++ {
-		begin := at - at%r.Chunk
-		to := min(begin+r.Chunk, end)
+		begin := at - at%piece
+		to := min(begin+piece, end)
 		ix.piece(to-begin, to-at)
 		row := ix.Written().row(rows)
 		used := p.Config.KernelBlocksOf(to - begin)

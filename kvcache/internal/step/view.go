@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
 func argument(format string, args ...any) error {
@@ -45,9 +44,8 @@ func (b *Step[B]) seen(c *Call, e *Entry[B], i int) View {
 	return View{at + i, at + i + 1}
 }
 
-// chunk is the rows of a call from row i on that are in the same chunk, and where that begins.
-func (b *Step[B]) chunk(c *Call, e *Entry[B], i int) (rows, begin int) {
-	size := b.Stores.Rule.Chunk
+// piece is the rows of a call from row i on that are in the same piece, of size tokens, and where that begins.
+func (b *Step[B]) piece(c *Call, e *Entry[B], i, size int) (rows, begin int) {
 	of := b.seen(c, e, i).Position / size
 	for rows = 1; i+rows < c.Tokens && b.seen(c, e, i+rows).Position/size == of; rows++ {
 	}
@@ -56,13 +54,14 @@ func (b *Step[B]) chunk(c *Call, e *Entry[B], i int) (rows, begin int) {
 
 // pieces is how many sequences attention takes the step's calls for.
 func (b *Step[B]) pieces() (n int) {
-	if b.Stores.Rule.Kind != group.Chunked {
+	size := b.Stores.Piece()
+	if size == 0 {
 		return len(b.calls.calls)
 	}
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		for i := 0; i < c.Tokens; n++ {
-			rows, _ := b.chunk(c, &b.Entries[c.Entry], i)
+			rows, _ := b.piece(c, &b.Entries[c.Entry], i, size)
 			i += rows
 		}
 	}
@@ -71,14 +70,14 @@ func (b *Step[B]) pieces() (n int) {
 
 // layCalls lays the calls out, and returns how many sequences they are to attention.
 func (b *Step[B]) layCalls() (rows int) {
-	ix, p := &b.Index, b.Stores
+	ix, piece := &b.Index, b.Stores.Piece()
 	ix.Views.Host, ix.Tree.Host = ix.Views.Host[:0], ix.Tree.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		e := &b.Entries[c.Entry]
 		b.fillCall(c, e)
-		if p.Rule.Kind == group.Chunked {
-			rows = b.layCallChunks(c, e, rows)
+		if piece > 0 {
+			rows = b.layCallPieces(c, e, piece, rows)
 			continue
 		}
 		context := e.Body.Len
@@ -91,15 +90,15 @@ func (b *Step[B]) layCalls() (rows int) {
 	return rows
 }
 
-// layCallChunks lays a call out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
-func (b *Step[B]) layCallChunks(c *Call, e *Entry[B], rows int) int {
+// layCallPieces lays a call out in pieces. To its rows in a piece it is a sequence that begins there.
+func (b *Step[B]) layCallPieces(c *Call, e *Entry[B], piece, rows int) int {
 	total := e.Body.Total()
 	if e.Write {
 		total += c.At + c.Tokens
 	}
 	for i := 0; i < c.Tokens; rows++ {
-		n, begin := b.chunk(c, e, i)
-		b.layPiece(c, e, i, n, begin-e.gone(), min(max(total-begin, 0), b.Stores.Rule.Chunk), rows)
+		n, begin := b.piece(c, e, i, piece)
+		b.layPiece(c, e, i, n, begin-e.gone(), min(max(total-begin, 0), piece), rows)
 		i += n
 	}
 	return rows

@@ -125,7 +125,7 @@ func (s *Body[B]) Truncate(n int) error {
 // Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.Marks.
 func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 	r, p := &s.Stores.Rule, s.Stores
-	if r.Kind != group.Window && r.Kind != group.Chunked {
+	if !p.Slides() {
 		return nil
 	}
 	n := r.Gone(s.Total()) - s.Gone

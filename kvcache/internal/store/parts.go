@@ -7,6 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -119,7 +120,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 	p.grouped = tree != nil
 	for _, st := range p.All {
 		p.states = p.states || st.States != nil && p.grouped
-		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
+		p.slides = p.slides || st.Slides()
 		if err == nil {
 			st.Kept.Blocks = p.Blocks
 			err = st.settleLast()
@@ -135,15 +136,10 @@ func (p *Parts[B]) groups(tree prefix.Config) group.Config {
 	g.Every, g.Share = c.Memory.Retention()
 	full := 0
 	for _, st := range p.All {
-		each := 1
-		if st.Rule.Kind != group.State {
-			each = tree.BlockSize / st.Rule.Block
-		}
-		if st.Rule.Kind == group.Full {
+		each, told := tree.BlockSize/st.Rule.Block, 0
+		if st.keeps() == kind.All {
 			full += each
-		}
-		told := 0
-		if st.Rule.Kind != group.Full {
+		} else {
 			told = p.Config.Parts()[st.Number].Of + 1
 		}
 		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})

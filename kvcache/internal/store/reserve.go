@@ -5,7 +5,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
@@ -67,16 +66,11 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 			b := &r.Body.Parts[i]
 			for j := range b.Segments {
 				g := &b.Segments[j]
-				g.Reserved = g.Reserved || j > 0 || b.slides()
+				g.Reserved = g.Reserved || j > 0 || b.Stores.Slides()
 			}
 		}
 	}
 	return false, nil
-}
-
-// slides reports whether the body gives up blocks in front as it grows.
-func (s *Body[B]) slides() bool {
-	return s.Stores.Rule.Kind == group.Window || s.Stores.Rule.Kind == group.Chunked
 }
 
 // restore makes the claims what they were. There is room for what was promised.
@@ -102,7 +96,7 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 	}
 	for i, st := range p.Sealed() {
 		sealed := p.Config.Edge(tokens-s.Gone*p.Config.BlockTokens()-1) - s.Full()
-		if s.slides() { // what is sealed later comes when as much has gone
+		if p.Slides() { // what is sealed later comes when as much has gone
 			sealed = min(sealed, p.Config.BlocksOf(p.MostTokens(1))-s.Full())
 		}
 		add(st.Blocks, &s.Segments[i].Claim, sealed, block.Block{})

@@ -119,18 +119,6 @@ func (p *Stores[B]) settleLast() (err error) {
 	return nil
 }
 
-// MostTokens is the most tokens that a sequence has in the part, those of a step of so many included.
-func (p *Stores[B]) MostTokens(step int) int {
-	r, most := &p.Rule, p.Config.Memory.Capacity
-	switch r.Kind {
-	case group.Window:
-		return min((r.SinkBlocks()+1)*r.Block+r.Window-1+r.Back+step, most)
-	case group.Chunked:
-		return min(r.Chunk+r.Back+r.Block+step, most)
-	}
-	return most
-}
-
 // BlocksOf is the number of blocks of n tokens, of which none are cut out.
 func (p *Stores[B]) BlocksOf(n int) int {
 	if p.States != nil {
