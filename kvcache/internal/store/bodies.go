@@ -15,7 +15,7 @@ import (
 // Bodies are what a sequence has on the device: a body in each part, of as many tokens.
 type Bodies[B backend.Buffer] struct {
 	Parts []Body[B]
-	// Path is, in a pool with groups, the entries of the prefix tree that the sequence owns; else those are its first blocks.
+	// Path is the entries of the prefix tree that the sequence owns besides blocks.
 	Path []block.Block
 	// Tail is the entry whose beginning a sequence has that found it, until its first step.
 	Tail block.Block
@@ -76,14 +76,8 @@ func (s *Bodies[B]) Len() int {
 
 // Reads reports whether an entry of the prefix tree is the sequence's.
 func (s *Bodies[B]) Reads(entry block.Block) bool {
-	if s.grouped() {
-		return entry == s.Tail || slices.Contains(s.Path, entry)
-	}
-	return slices.Contains(s.Parts[0].Kept.Blocks, entry)
+	return entry == s.Tail || slices.Contains(s.Entries(), entry)
 }
-
-// grouped reports whether an entry of the prefix tree is not a block.
-func (s *Bodies[B]) grouped() bool { return s.all.grouped }
 
 // Blocks appends the numbers of the first part's blocks.
 func (s *Bodies[B]) Blocks(dst []uint32) []uint32 {
@@ -98,17 +92,11 @@ func (s *Bodies[B]) Blocks(dst []uint32) []uint32 {
 
 // Entries are those of the prefix tree that the sequence has, and may have once they are published.
 func (s *Bodies[B]) Entries() []block.Block {
-	if s.grouped() {
-		return s.Path
-	}
-	return s.Parts[0].Kept.Blocks
+	return s.all.Blocks.Groups().PathOf(s.Path, s.Parts[0].Kept.Blocks)
 }
 
 // Full is the number of entries of the prefix tree that the sequence's blocks fill.
 func (s *Bodies[B]) Full() int {
-	if !s.grouped() {
-		return s.Parts[0].Full()
-	}
 	n := s.Len() / s.all.Config.EntryTokens()
 	for i := range s.Parts {
 		if b := &s.Parts[i]; b.Stores.States == nil {
@@ -118,18 +106,8 @@ func (s *Bodies[B]) Full() int {
 	return n
 }
 
-// Reuse gives an empty sequence the blocks of an entry each, of so many tokens: a pool without groups.
-func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
-	b := &s.Parts[0]
-	b.Reuse(blocks, 0, tokens)
-	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
-		b.Fence = b.Stores.Kept.Writer(blocks[n-1]).Hold()
-		s.inherit(tokens)
-	}
-}
-
-// Extend gives a sequence whose blocks, but for the beginning of one more, were found, blocks that follow the full ones. They are
-// written. A pool without groups.
+// Extend gives a sequence whose blocks, but for the beginning of one more, were found, blocks that come after the full ones. They are
+// written. It is for pools whose entries are blocks: what the sequence has stays as it is.
 func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	b := &s.Parts[0]
 	full, had := b.Full(), len(b.Kept.Blocks)
@@ -145,14 +123,17 @@ func (s *Bodies[B]) Extend(blocks []block.Block) error {
 	return err
 }
 
-// ReuseFound is Reuse in a pool with groups.
-func (s *Bodies[B]) ReuseFound(f group.Found) {
+// Reuse gives an empty sequence what was found of its prompt.
+func (s *Bodies[B]) Reuse(f group.Found) {
 	s.Path, s.Marks.Found, s.Marks.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known
 	for i := range s.Parts {
 		s.Parts[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
 	}
-	if last := len(s.Path) - 1; f.Tail > 0 { // what comes next is this sequence's own
-		s.inherit(f.Tokens)
+	if f.Last != (block.Block{}) {
+		s.Parts[0].Fence = s.all.Blocks.Writer(f.Last).Hold()
+	}
+	s.inherit(f.Tokens)
+	if last := len(s.Path) - 1; f.Tail > 0 && last >= 0 { // what comes next is this sequence's own
 		s.Tail = s.Path[last]
 		_ = s.all.Blocks.RetirePath(nil, s.Path[last:]) // taken a moment ago
 		s.Path = s.Path[:last]
@@ -209,15 +190,8 @@ func (s *Bodies[B]) leave(parts int, part func(*Body[B]) error) (err error) {
 
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
-	s.all.Fences.Replace(&s.Parts[0].Fence, f)
-	if !s.all.plain {
-		s.usedInParts(f)
-	}
-}
-
-func (s *Bodies[B]) usedInParts(f *residency.Fence) {
-	for i := range s.Parts[1:] {
-		s.all.Fences.Replace(&s.Parts[1+i].Fence, f)
+	for i := range s.Parts {
+		s.all.Fences.Replace(&s.Parts[i].Fence, f)
 	}
 	s.Tail = block.Block{}
 	s.forgetBehind()
@@ -237,7 +211,7 @@ func (s *Bodies[B]) Wrote(f *residency.Fence, tokens int) {
 		return
 	}
 	from := 0 // a state is written anew, and a window quantizes what was written before
-	if s.all.plain && !s.Parts[0].Stores.Windowed() {
+	if len(s.Parts) == 1 && !s.all.partly && !s.Parts[0].Stores.Windowed() {
 		size := s.all.Config.EntryTokens()
 		from = (s.Len() - tokens) / size * size // the block may be a copy
 	}
@@ -322,23 +296,28 @@ func (s *Bodies[B]) Withdraw() {
 // their blocks, and returns how many of them are there then.
 func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32, full int) (int, error) {
 	size := s.all.Config.EntryTokens()
-	n := (len(tokens) + size - 1) / size
-	if !s.grouped() {
-		return s.all.Blocks.Publish(f, &s.Past, at, tokens, s.Parts[0].Kept.Blocks[full-n:full])
-	}
-	had, first, groups := len(s.Path), full-n, s.all.Blocks.Groups()
-	path, err := s.all.Blocks.PublishPath(f, &s.Past, s.Path, at, tokens, func(part, i int) *block.Block {
-		b := &s.Parts[part]
-		if b.Stores.States != nil {
-			return nil
-		}
-		return b.at(first*size/b.Stores.Rule.Block + i)
-	})
-	s.Path = path
-	if err == nil && len(path) == full && s.Len() == full*size && groups.Keeps(full, s.Marks) {
+	s.all.offered = offer[B]{s, full*size - (len(tokens)+size-1)/size*size}
+	n, path, err := s.all.Blocks.Publish(f, &s.Past, s.Path, at, tokens, s.all.held)
+	s.Path, s.all.offered.of = path, nil
+	if err == nil && len(path) == full && s.Len() == full*size && s.all.Blocks.Groups().Keeps(full, s.Marks) {
 		s.checkpoint(f)
 	}
-	return len(path) - had, err
+	return n, err
+}
+
+// offer is what a sequence has from a token on.
+type offer[B backend.Buffer] struct {
+	of   *Bodies[B]
+	from int
+}
+
+// block is where a part has one that is kept: the i-th of the offer; nil: it has not.
+func (o *offer[B]) block(part, i int) *block.Block {
+	b := &o.of.Parts[part]
+	if b.Stores.States != nil {
+		return nil
+	}
+	return b.at(o.from/b.Stores.Rule.Block + i)
 }
 
 // PublishEnd is Publish of the tokens that the sequence ends with, fewer than fill an entry, and none after them: the states
@@ -347,16 +326,17 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 	f, full := s.Parts[0].Fence, s.Len()/s.all.Config.EntryTokens()
 	sealed := func(b Body[B]) bool { return b.Stores.Windowed() } // in whole blocks
 	if len(tokens) > 0 {
-		if slices.ContainsFunc(s.Parts, sealed) || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
-			return nil // or it is the beginning of what is there
+		if slices.ContainsFunc(s.Parts, sealed) {
+			return nil
 		}
-		if s.grouped() && !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
+		// No step of this sequence will come after theirs, and it might add blocks to what they write.
+		if s.all.partly && !s.all.Blocks.KnownWritten(f, at, tokens) {
 			return nil
 		}
 		_, err = s.Publish(f, at, tokens, full+1)
 		full++
 	}
-	if err == nil && s.grouped() && len(s.Path) == full && s.all.Blocks.Written(f, s.Path[full-1]) {
+	if err == nil && len(s.Path) == full && s.all.Blocks.Written(f, s.Path[full-1]) {
 		s.checkpoint(f)
 	}
 	return err
@@ -365,7 +345,7 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 // Piece is how many of the next n tokens there are up to where a state is kept.
 func (s *Bodies[B]) Piece(n int) int {
 	states := func(b Body[B]) bool { return b.Stores.States != nil }
-	if !s.grouped() || !slices.ContainsFunc(s.Parts, states) {
+	if !slices.ContainsFunc(s.Parts, states) {
 		return n
 	}
 	size := s.all.Config.EntryTokens()

@@ -21,25 +21,26 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	plain   bool        // there is one part, and an entry of the prefix tree is a block
 	apart   bool        // every part has blocks of its own
-	grouped bool        // an entry of the prefix tree is not a block
 	slides  bool        // some part gives up blocks in front as a sequence grows
+	partly  bool        // some part does not keep everything
 	carrier *carrier[B] // nil: no sequence was suspended
 	owned   []B         // what parts have in common
+	held    func(part, i int) *block.Block
+	offered offer[B]
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
 type Place struct{ Part, Layer int }
 
-// New allocates the parts of a configuration that is filled in. undefined is told of entries of the prefix tree, which
-// are blocks but with groups, whose content a device failed to write. With an error nothing is left allocated.
+// New allocates the parts of a configuration that is filled in. undefined is called with entries of the prefix tree
+// whose content a device failed to write. With an error nothing is left allocated.
 func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Parts[B], error) {
 	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
+	p.held = p.offered.block
 	err := p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		err = p.settleIn(undefined)
-		p.plain = len(p.All) == 1 && !p.grouped
 	}
 	if err != nil {
 		p.free()
@@ -91,54 +92,44 @@ func (p *Parts[B]) lanes(stream backend.Stream) (*lanes[B], error) {
 	return newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
 }
 
+// settleIn makes the residency of the blocks.
 func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
-	c := &p.Config
-	var tree *prefix.Config
-	if c.Memory.Prefix != prefix.Off {
-		tree = &prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}
+	var cfg *group.Config
+	if p.Config.Memory.Prefix != prefix.Off {
+		cfg = p.groups()
 	}
-	if !c.Grouped() || p.apart {
-		for _, st := range p.All {
-			if err := st.settleIn(tree, undefined); err != nil {
+	for i, st := range p.All {
+		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
+		p.partly = p.partly || st.Rule.Kind != group.Full
+		if st.Kept.Blocks = p.Blocks; i == 0 || p.apart {
+			if st.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, cfg, undefined); err != nil {
 				return err
 			}
+			p.Blocks = p.All[0].Kept.Blocks
 		}
-		p.Blocks = p.All[0].Kept.Blocks
-		return nil
-	}
-	if tree == nil {
-		p.Blocks, err = residency.New(&p.Fences, c.Memory.Blocks, nil, nil)
-	} else {
-		p.Blocks, err = residency.NewGrouped(&p.Fences, c.Memory.Blocks, p.groups(*tree), undefined)
-	}
-	p.grouped = tree != nil
-	for _, st := range p.All {
-		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
-		if err == nil {
-			st.Kept.Blocks = p.Blocks
-			err = st.settleFresh()
+		if err = st.settleFresh(); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
-// groups is what the tree has of the parts.
-func (p *Parts[B]) groups(tree prefix.Config) group.Config {
+// groups is what a cache has of the parts.
+func (p *Parts[B]) groups() *group.Config {
 	c := &p.Config
-	g := group.Config{Tree: tree}
+	g := &group.Config{Tree: prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}}
 	g.Every, g.Share = c.Memory.Retention()
 	full := 0
 	for _, st := range p.All {
 		each := 1
 		if st.Rule.Kind != group.State {
-			each = tree.BlockSize / st.Rule.Block
-		}
-		if st.Rule.Kind == group.Full {
-			full += each
+			each = g.Tree.BlockSize / st.Rule.Block
 		}
 		told := 0
-		if st.Rule.Kind != group.Full {
-			told = p.Config.Parts()[st.Number].Of + 1
+		if st.Rule.Kind == group.Full {
+			full += each
+		} else {
+			told = c.Parts()[st.Number].Of + 1
 		}
 		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})
 	}
@@ -196,7 +187,7 @@ func (p *Parts[B]) free() {
 }
 
 // Grouped reports whether an entry of the prefix tree is not a block.
-func (p *Parts[B]) Grouped() bool { return p.grouped }
+func (p *Parts[B]) Grouped() bool { return p.Blocks.Groups() != nil && !p.Blocks.Groups().Plain() }
 
 // Common reports whether parts have their blocks in common.
 func (p *Parts[B]) Common() bool { return !p.apart }

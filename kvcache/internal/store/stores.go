@@ -4,11 +4,9 @@ import (
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Stores are those of a part of a pool's layers: of all of them, but in a pool with groups. Most have one. With
@@ -81,15 +79,7 @@ func (p *Stores[B]) split() {
 	}
 }
 
-// settleIn makes the residency of the part's own blocks.
-func (p *Stores[B]) settleIn(tree *prefix.Config, undefined func(block.Block, error)) (err error) {
-	if p.Kept.Blocks, err = residency.New(p.Fences, p.Config.Memory.Blocks, tree, undefined); err != nil {
-		return err
-	}
-	return p.settleFresh()
-}
-
-// settleFresh makes that of the store of last tokens.
+// settleFresh makes the residency of the store of last tokens.
 func (p *Stores[B]) settleFresh() (err error) {
 	if p.Windowed() {
 		p.Fresh.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil)
