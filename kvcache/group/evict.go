@@ -158,7 +158,10 @@ func (c *Cache) Close() { c.Tree().Close() }
 // Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
 // full, and that the cached blocks are those that are with entries and have no owners.
 func (c *Cache) Check() error {
-	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil || c.plain {
+	if c.plain {
+		return c.tree.Check()
+	}
+	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil {
 		return err
 	}
 	with, cached, counts := 0, 0, make([]int, len(c.parts))

@@ -45,7 +45,10 @@ func (c *Cache) handPlain(path []block.Block, n int) (f Found, err error) {
 	f.Tokens, f.Blocks, f.Known = len(path)*size, len(path), len(path)*size
 	f.After = min(n/size, len(path))
 	f.Runs = c.only(path[f.After:])
-	return f, c.own(f.Runs[0].Blocks)
+	if err = c.own(f.Runs[0].Blocks); err != nil {
+		return Found{}, err
+	}
+	return f, nil
 }
 
 // insertPlain is Insert.

@@ -33,12 +33,7 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 		o.ready.begin(b)
 	}
 	from := l.next
-	if o.groups != nil {
-		err = o.publishParts(l, w, units[:n], to, taken)
-	} else {
-		err = o.publish(l, w, to, taken)
-	}
-	if err != nil { // the tree was cleared meanwhile
+	if err = o.publish(l, w, units[:n], to, taken); err != nil { // the tree was cleared meanwhile
 		return 0
 	}
 	in := 0
@@ -49,10 +44,8 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 		}
 	}
 	o.stats.Loaded += int64(in)
-	if o.groups == nil {
-		for i := from; i < len(l.held.blocks); i++ { // others may write the same
-			o.blocks.Settled(l.held.blocks[i])
-		}
+	for i := from; i < min(l.next, len(o.entries(l.held))); i++ { // others may write the same
+		o.blocks.Settled(o.entries(l.held)[i])
 	}
 	return in
 }
@@ -93,15 +86,6 @@ func (l *Load) at(w *Want, path []block.Block, to, size int) (prefix.Path, []uin
 		at.Parent = path[l.next-1]
 	}
 	return at, w.Tokens[l.next*size : to*size]
-}
-
-// publish puts entries that are blocks into the tree.
-func (o *Offload[B]) publish(l *Load, w *Want, to int, taken *hold) error {
-	at, tokens := l.at(w, l.held.blocks, to, o.shape.tokens)
-	in, err := o.blocks.Publish(nil, nil, at, tokens, taken.blocks)
-	l.held.blocks = append(l.held.blocks, taken.blocks[:in]...)
-	l.next, taken.blocks = l.next+in, taken.blocks[in:]
-	return err
 }
 
 // unpack copies units from host memory to blocks of the device, and waits for that. The guard is not held.

@@ -189,6 +189,13 @@ func (p *Parts[B]) free() {
 // Grouped reports whether an entry of the prefix tree is not a block.
 func (p *Parts[B]) Grouped() bool { return p.Blocks.Groups() != nil && !p.Blocks.Groups().Plain() }
 
+// Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.
+func (p *Parts[B]) Plain() bool { return !p.Config.Grouped() || p.Blocks.Groups().Plain() }
+
+// Appends reports whether blocks that were loaded can be appended to what their sequence has computed: they are entries of the
+// prefix tree, and of one store.
+func (p *Parts[B]) Appends() bool { return p.Blocks.Groups().Plain() && p.Config.Storage.Residual == 0 }
+
 // Common reports whether parts have their blocks in common.
 func (p *Parts[B]) Common() bool { return !p.apart }
 
