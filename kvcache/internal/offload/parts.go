@@ -235,8 +235,8 @@ func (o *Offload[B]) publish(l *Load, w *Want, units []unit, to int, taken *hold
 	return err
 }
 
-// Hand gives a sequence of so many tokens what a load brought and what was there before, as far as every part can go on: it owns that now.
-// The guard is held, and the load has ended. from is how many entries after those tokens came from each tier.
+// Hand gives a sequence, which has some tokens, what a load brought and what was there before, as far as every part can go on: it owns
+// that now. The guard is held, and the load has ended. from is how many entries after those tokens came from each tier.
 func (o *Offload[B]) Hand(l *Load, have int) (f group.Found, from []int, err error) {
 	defer func() { o.done(l) }()
 	f, err = o.cache.Hand(o.sound(o.entries(l.held)), have)

@@ -21,13 +21,13 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	apart   bool        // every part has blocks of its own
-	slides  bool        // some part gives up blocks in front as a sequence grows
-	partly  bool        // some part does not keep everything
-	carrier *carrier[B] // nil: no sequence was suspended
-	owned   []B         // what parts have in common
-	held    func(part, i int) *block.Block
-	offered offer[B]
+	apart   bool                           // every part has blocks of its own
+	slides  bool                           // some part gives up blocks in front as a sequence grows
+	partly  bool                           // some part does not keep everything
+	carrier *carrier[B]                    // nil: no sequence was suspended
+	owned   []B                            // what parts have in common
+	offered offer[B]                       // what is published
+	held    func(part, i int) *block.Block // of it
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
@@ -37,7 +37,7 @@ type Place struct{ Part, Layer int }
 // whose content a device failed to write. With an error nothing is left allocated.
 func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Parts[B], error) {
 	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
-	p.held = p.offered.block
+	p.held = p.offered.block // made once: to publish allocates nothing
 	err := p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		err = p.settleIn(undefined)
