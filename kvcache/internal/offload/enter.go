@@ -107,3 +107,32 @@ func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory *part) er
 	})
 	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
 }
+
+// publish puts entries and blocks with them into the tree.
+func (o *Offload[B]) publish(l *Load, w *Want, units []unit, to int, taken *hold) error {
+	type where struct{ part, i int }
+	own := map[where]*block.Block{}
+	for i, u := range units {
+		p := o.shape.places[u.at]
+		own[where{p.part, (u.entry-l.next)*o.shape.rules[p.part].Each + p.i}] = &taken.blocks[i]
+	}
+	at, tokens := l.at(w, o.entries(l.held), to, o.shape.tokens)
+	from := min(l.next, len(l.held.path)) // none, where entries are blocks
+	path, was := append([]block.Block(nil), l.held.path[:from]...), l.held.path[from:]
+	n, path, err := o.blocks.Publish(nil, nil, path, at, tokens, func(part, i int) *block.Block { return own[where{part, i}] })
+	again := min(len(path)-from, len(was)) // of those it was an owner
+	if err == nil {
+		err = o.blocks.RetirePath(nil, was[:again])
+	}
+	l.next, l.held.path = l.next+n, append(path, was[again:]...)
+	left := taken.blocks[:0]
+	for i, u := range units {
+		if b := taken.blocks[i]; u.entry < l.next {
+			l.held.blocks = append(l.held.blocks, b)
+		} else {
+			left = append(left, b)
+		}
+	}
+	taken.blocks = left
+	return err
+}

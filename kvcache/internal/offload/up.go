@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
@@ -219,30 +218,6 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		}
 	}
 	return brought
-}
-
-// sound is a path up to where its entries are in the tree: it may have some in place of those that a load brought which
-// others wrote, and what they failed to write is taken out.
-func (o *Offload[B]) sound(path []block.Block) []block.Block {
-	_ = o.blocks.Reclaim() // who uses the device next meets its errors
-	for i, e := range path {
-		if known, _ := o.blocks.Tree().Has(e); !known {
-			return path[:i]
-		}
-	}
-	return path
-}
-
-// credit counts entries that a sequence got, and returns how many of them came from each tier.
-func (o *Offload[B]) credit(l *Load, from, to int) []int {
-	n := make([]int, len(o.stats.Tokens))
-	for _, t := range l.by[from:to] {
-		if t >= 0 {
-			n[t]++
-			o.stats.Tokens[t] += int64(o.shape.tokens)
-		}
-	}
-	return n
 }
 
 // Drop gives up what a load brought, and what it will bring. The guard is held.
