@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -48,16 +49,10 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (int, string) {
+func (s *Sequence[B]) expect(w offload.Want, tokens int) (int, string) {
 	o := s.pool.below.Offload
 	if o == nil || tokens == 0 {
 		return 0, ""
-	}
-	if !s.pool.parts.Grouped() {
-		if s.text.Findable() != found.Blocks {
-			return 0, ""
-		}
-		w.Have = s.body.Entries()[:found.Blocks]
 	}
 	w.Path.RetentionHint = s.text.Keep
 	w.Tokens = slices.Clone(w.Tokens) // the prompt is the caller's
@@ -65,7 +60,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (in
 	if l == nil {
 		return 0, why
 	}
-	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks}
+	s.coming = &offload.Arrival{Load: l, End: len(w.Tokens), Base: s.Len(), First: l.First()}
 	return s.coming.Rest(s.Len()), why
 }
 
@@ -119,21 +114,12 @@ func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
 		o.Drop(c.Load)
 		return nil, nil
 	}
-	if s.pool.parts.Grouped() {
-		found, from, err := o.Hand(c.Load, s.Len())
-		if err != nil || found.Tokens == 0 {
-			return nil, err
-		}
-		err = s.body.ReuseAnew(found)
-		s.text.Reuse(found.Match)
-		return from, err
+	found, from, err := o.Hand(c.Load, s.Len())
+	if err != nil || found.Tokens == 0 {
+		return nil, err
 	}
-	blocks, from := o.TakeOver(c.Load)
-	if len(blocks) == 0 {
-		return nil, nil
-	}
-	err = s.body.Extend(blocks)
-	s.text.Extend(len(blocks), s.Len())
+	err = s.body.ReuseAnew(found)
+	s.text.Reuse(found.Match)
 	return from, err
 }
 
@@ -141,9 +127,8 @@ func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
 // lock, and the sequence's step is committed.
 func (s *Sequence[B]) meet(f *residency.Fence) error {
 	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
-	first := c.First
-	at := s.Len() / size
-	if at >= first+c.Want/size { // all of it is computed
+	at, end := s.Len()/size, c.End/size
+	if at >= end { // all of it is computed
 		s.forgo()
 		return nil
 	}
@@ -152,16 +137,16 @@ func (s *Sequence[B]) meet(f *residency.Fence) error {
 	}
 	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
 	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
-	tokens := s.text.Tokens()[s.Len() : (first+c.Want/size)*size]
+	tokens := s.text.Tokens()[s.Len() : end*size]
 	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
 		return nil // others write the same: later
 	}
-	blocks := p.below.Offload.Meet(c.Load, at-first)
+	blocks := p.below.Offload.Meet(c.Load, at-c.First)
 	if blocks == nil {
 		return nil
 	}
 	s.coming = nil
-	n, err := p.parts.Blocks.Publish(nil, nil, rest, tokens, blocks)
+	n, _, err := p.parts.Blocks.Publish(nil, nil, nil, rest, tokens, func(_, i int) *block.Block { return &blocks[i] })
 	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
 	s.text.Extend(n, s.Len())
 	return err

@@ -38,7 +38,7 @@ type Pool[B backend.Buffer] struct {
 	batches map[*Batch[B]]struct{}
 	open    atomic.Bool // made by NewPool, and not closed since
 
-	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
+	tree   *prefix.Tree // of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
 	below  below.Below[B]
@@ -83,9 +83,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	p.look()
 	p.parts.Fences.Guarded(&p.mu)
 	p.parts.Fences.OnLost = p.logLost
-	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
-		p.tree = p.parts.Blocks.Tree()
-	}
+	p.tree = p.parts.Blocks.Tree()
 	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model, p.log); err != nil {
 		return nil, errors.Join(err, p.parts.Close())
 	}
@@ -133,7 +131,7 @@ func (p *Pool[B]) findable() int {
 	return p.cfg.EntryTokens()
 }
 
-// fail makes the sequences that own an entry of the tree, a block but with groups, useless: what they read there was not
+// fail makes the sequences that own an entry of the tree useless: what they read there was not
 // written. Their own steps may be fine, so that nobody else tells them.
 func (p *Pool[B]) fail(b block.Block, err error) {
 	for s := range p.seqs {

@@ -18,13 +18,28 @@ type Run struct {
 type Found struct {
 	prefix.Match
 	Known int           // tokens that the tree has entries for: Tokens, or more
-	Path  []block.Block // entries
-	Runs  []Run         // of each part; of a State one the checkpoint
+	Path  []block.Block // entries, besides blocks
+	Runs  []Run         // of each part; of a State one the checkpoint. Valid until the next call
+	// After is how many entries the taker keeps as it has them: the runs are of those after them.
+	After int
+	// Last is the entry that was written after all others; zero: any may have been.
+	Last block.Block
+}
+
+// Peek is Match without the lock, where the tree alone says it: all parts are Full. Else it says nothing, and ok is false.
+func (c *Cache) Peek(r prefix.Root, q prefix.Query) (m prefix.Match, ok bool) {
+	if c.full < c.width {
+		return prefix.Match{}, false
+	}
+	return c.Tree().Match(r, q), true
 }
 
 // Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
 // what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are behind that.
 func (c *Cache) Match(r prefix.Root, q prefix.Query) (m prefix.Match, missing int) {
+	if m, ok := c.Peek(r, q); ok {
+		return m, 0
+	}
 	c.path, m = c.Tree().Lookup(c.path[:0], r, q)
 	n := c.longest(c.path, m)
 	missing = m.Tokens - n
@@ -66,9 +81,17 @@ func (c *Cache) fits(part int, path []block.Block, n int) int {
 	return n
 }
 
-// Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. Where
-// claims leave too few blocks to take, nothing is found.
-func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
+// Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. found is what
+// Peek said of the same query. Where claims leave too few blocks to take, nothing is found, or less where entries are blocks.
+func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found prefix.Match) (Found, error) {
+	if c.plain {
+		return c.takePlain(r, q, k, found)
+	}
+	return c.take(r, q, k)
+}
+
+// take is Take where entries are not blocks.
+func (c *Cache) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
 	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
 	n := c.longest(path, m)
@@ -173,6 +196,9 @@ func (c *Cache) retain(b block.Block) error {
 // Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
 // other owner are cached, the others free. Either all are released or, with an error, none.
 func (c *Cache) Release(bs []block.Block) error {
+	if c.plain {
+		return c.tree.Release(bs)
+	}
 	if err := c.blocks().RetainN(bs); err != nil { // each can be given up, so it can twice
 		return err
 	}

@@ -3,10 +3,9 @@ package offload
 // Arrival is what a sequence waits for.
 type Arrival struct {
 	Load  *Load
-	Want  int // tokens behind those entries that the sequence has
 	End   int // of the tokens that are loaded, in the prompt
 	Base  int // the sequence's when it was opened
-	First int // block of the sequence that it is for
+	First int // block of the sequence that it brings
 }
 
 // Rest is how many of the tokens that are loaded a sequence of so many lacks: it may have the beginning of a block.

@@ -3,10 +3,8 @@ package offload
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
@@ -16,7 +14,6 @@ type Load struct {
 
 	cancel  context.CancelFunc
 	held    *hold // what was there before the load, and what came; guarded
-	base    int   // entries that the asker has
 	next    int   // the entry that is put into the tree next
 	known   int   // entries of which the tree had something
 	by      []int // of each entry the tier that its last payload came from; −1: none did
@@ -32,6 +29,9 @@ type Load struct {
 	computing     time.Duration // what computing all of them was expected to take
 }
 
+// First is the first entry that the load brings something of, before it brings any. The guard is held.
+func (l *Load) First() int { return l.next }
+
 // Cancel has no more blocks come.
 func (l *Load) Cancel() { l.cancel() }
 
@@ -41,12 +41,8 @@ func (o *Offload[B]) Begin(w Want) (*Load, string) {
 		return nil, ""
 	}
 	w.epoch = o.epoch
-	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
-	if o.groups != nil {
-		if h, next = o.holdParts(&w); h == nil {
-			return nil, ""
-		}
-	} else if err := o.blocks.Share(w.Have); err != nil {
+	h, known, next := o.holdWanted(&w)
+	if h == nil {
 		return nil, ""
 	}
 	for _, u := range w.units {
@@ -61,7 +57,7 @@ func (o *Offload[B]) Begin(w Want) (*Load, string) {
 		}
 		return nil, d.Why
 	}
-	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
+	l := &Load{Done: make(chan struct{}), held: h, next: next, known: known, by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
 	if o.shape.full == 0 {
 		l.known = 0
 	}
@@ -108,7 +104,7 @@ func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.D
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
 		Loaded: loaded * entries / max(units, 1), Waited: waited, Asked: w.Asked, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries),
-		Queued: o.queued, Trust: true, Whole: o.groups != nil} // layers that see a part of it need the end
+		Queued: o.queued, Trust: true, Whole: o.shape.full < len(o.shape.places)} // layers that see a part of it need the end
 	d := o.planner.Decide(q)
 	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
 	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
@@ -222,41 +218,6 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 		}
 	}
 	return brought
-}
-
-// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. In a pool without
-// groups; the guard is held, and the load has ended. from is how many of them came from each tier.
-func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
-	n := o.sound(l.held.blocks, l.base)
-	blocks = append(blocks, l.held.blocks[l.base:n]...)
-	from = o.credit(l, l.base, n)
-	l.held.blocks = slices.Delete(l.held.blocks, l.base, n)
-	o.done(l)
-	return blocks, from
-}
-
-// sound is how many entries of a path are in the tree, of more than so many: it may have some in place of those that a load brought which
-// others wrote, and what they failed to write is taken out.
-func (o *Offload[B]) sound(path []block.Block, n int) int {
-	_ = o.blocks.Reclaim() // who uses the device next meets its errors
-	for ; n < len(path); n++ {
-		if known, _ := o.blocks.Tree().Has(path[n]); !known {
-			break
-		}
-	}
-	return n
-}
-
-// credit counts entries that a sequence got, and returns how many of them came from each tier.
-func (o *Offload[B]) credit(l *Load, from, to int) []int {
-	n := make([]int, len(o.stats.Tokens))
-	for _, t := range l.by[from:to] {
-		if t >= 0 {
-			n[t]++
-			o.stats.Tokens[t] += int64(o.shape.tokens)
-		}
-	}
-	return n
 }
 
 // Drop gives up what a load brought, and what it will bring. The guard is held.

@@ -28,7 +28,7 @@ func newHistory(t *testing.T, blocks int) *history {
 	h := &history{t: t, fences: &Fences{}, ev: events{limit: 1 << 30}}
 	h.fences.Guarded(&guard{})
 	var err error
-	h.r, err = New(h.fences, blocks, &prefix.Config{BlockSize: blockTokens}, func(b block.Block, err error) {
+	h.r, err = New(h.fences, blocks, ofBlocks(prefix.Config{BlockSize: blockTokens}), func(b block.Block, err error) {
 		require.ErrorIs(t, err, errFault)
 		h.lost = append(h.lost, b)
 	})
@@ -55,7 +55,7 @@ func (h *history) step(err error, from int, blocks ...block.Block) *work {
 }
 
 func (h *history) publish(tokens []uint32, blocks ...block.Block) int {
-	n, err := h.r.Publish(h.fence, &h.past, prefix.Path{Root: h.root}, tokens, blocks)
+	n, err := publish(h.r, h.fence, &h.past, prefix.Path{Root: h.root}, tokens, blocks)
 	require.NoError(h.t, err)
 	return n
 }

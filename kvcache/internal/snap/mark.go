@@ -18,7 +18,7 @@ func (p *planner[B]) state(after int) (from [][]src, ok bool) {
 func (p *planner[B]) marks() (all []*target) {
 	q := &p.in.Head.Sequences[p.i]
 	size := p.in.parts.Config.EntryTokens()
-	if p.in.parts.Blocks.Groups() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
+	if p.in.parts.Blocks.Tree() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
 		return nil
 	}
 	for _, ref := range p.lines[p.in.homes[p.homes[0]].from[0]] {

@@ -15,7 +15,7 @@ import (
 // Bodies are what a sequence has on the device: a body in each part, of as many tokens.
 type Bodies[B backend.Buffer] struct {
 	Parts []Body[B]
-	// Path is, in a pool with groups, the entries of the prefix tree that the sequence owns; else those are its first blocks.
+	// Path is the entries of the prefix tree that the sequence owns besides blocks.
 	Path []block.Block
 	// Tail is the entry whose beginning a sequence has that found it, until its first step.
 	Tail block.Block
@@ -82,14 +82,8 @@ func (s *Bodies[B]) Len() int {
 
 // Reads reports whether an entry of the prefix tree is the sequence's.
 func (s *Bodies[B]) Reads(entry block.Block) bool {
-	if s.grouped() {
-		return entry == s.Tail || slices.Contains(s.Path, entry)
-	}
-	return slices.Contains(s.Parts[0].Kept.Blocks, entry)
+	return entry == s.Tail || slices.Contains(s.Entries(), entry)
 }
-
-// grouped reports whether an entry of the prefix tree is not a block.
-func (s *Bodies[B]) grouped() bool { return s.all.grouped }
 
 // Blocks appends the numbers of the first part's blocks.
 func (s *Bodies[B]) Blocks(dst []uint32) []uint32 {
@@ -104,67 +98,17 @@ func (s *Bodies[B]) Blocks(dst []uint32) []uint32 {
 
 // Entries are those of the prefix tree that the sequence has, and may have once they are published.
 func (s *Bodies[B]) Entries() []block.Block {
-	if s.grouped() {
-		return s.Path
-	}
-	return s.Parts[0].Kept.Blocks
+	return s.all.Blocks.Groups().PathOf(s.Path, s.Parts[0].Kept.Blocks)
 }
 
 // Full is the number of entries of the prefix tree that the sequence's blocks fill.
 func (s *Bodies[B]) Full() int {
-	if !s.grouped() {
-		return s.Parts[0].Full()
-	}
 	n := s.Len() / s.all.Config.EntryTokens()
 	for i := range s.Parts {
 		b := &s.Parts[i]
 		n = min(n, (b.Full()+b.Gone)*b.Stores.Rule.Block/s.all.Config.EntryTokens())
 	}
 	return n
-}
-
-// Reuse gives an empty sequence the blocks of an entry each, of so many tokens: a pool without groups.
-func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
-	b := &s.Parts[0]
-	b.Reuse(blocks, 0, tokens)
-	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
-		b.Fence = b.Stores.Kept.Writer(blocks[n-1]).Hold()
-		s.inherit(tokens)
-	}
-}
-
-// Extend gives a sequence whose blocks, but for the beginning of one more, were found, blocks that follow the full ones. They are
-// written. A pool without groups.
-func (s *Bodies[B]) Extend(blocks []block.Block) error {
-	b := &s.Parts[0]
-	full, had := b.Full(), len(b.Kept.Blocks)
-	err := b.Stores.Kept.Cut(b.Kept, full, b.Fence)
-	s.Past.Cut(&s.all.Fences, full*b.Stores.Config.BlockTokens())
-	b.Kept.Blocks = append(b.Kept.Blocks, blocks...)
-	b.Stores.Kept.Logical += len(blocks)
-	b.Len = len(b.Kept.Blocks) * b.Stores.Config.BlockTokens()
-	b.onlyKept()
-	b.got(had)
-	return err
-}
-
-// ReuseFound is Reuse in a pool with groups.
-func (s *Bodies[B]) ReuseFound(f group.Found) {
-	s.Path, s.Marks.Found, s.Marks.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known
-	for i := range s.Parts {
-		s.Parts[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
-	}
-	if last := len(s.Path) - 1; f.Tail > 0 { // what comes next is this sequence's own
-		s.inherit(f.Tokens)
-		s.Tail = s.Path[last]
-		_ = s.all.Blocks.RetirePath(nil, s.Path[last:]) // taken a moment ago
-		s.Path = s.Path[:last]
-	}
-	for _, e := range f.Path {
-		if w := s.all.Blocks.Writer(e); !w.Reached() && !slices.Contains(s.Behind, w) {
-			s.Behind = append(s.Behind, w.Hold())
-		}
-	}
 }
 
 // Fork makes an empty child another owner of everything.
@@ -212,15 +156,8 @@ func (s *Bodies[B]) leave(parts int, part func(*Body[B]) error) (err error) {
 
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
-	s.all.Fences.Replace(&s.Parts[0].Fence, f)
-	if !s.all.plain {
-		s.usedInParts(f)
-	}
-}
-
-func (s *Bodies[B]) usedInParts(f *residency.Fence) {
-	for i := range s.Parts[1:] {
-		s.all.Fences.Replace(&s.Parts[1+i].Fence, f)
+	for i := range s.Parts {
+		s.all.Fences.Replace(&s.Parts[i].Fence, f)
 	}
 	s.Tail = block.Block{}
 	s.forgetBehind()
@@ -240,7 +177,7 @@ func (s *Bodies[B]) Wrote(f *residency.Fence, tokens int) {
 		return
 	}
 	from := 0 // a state is written anew, and a window quantizes what was written before
-	if s.all.plain {
+	if s.all.appends {
 		size := s.all.Config.EntryTokens()
 		from = (s.Len() - tokens) / size * size // the block may be a copy
 	}
@@ -310,98 +247,6 @@ func (s *Bodies[B]) FreeTables() {
 	}
 }
 
-// Withdraw takes the blocks that the next tokens go into out of the prefix tree where nobody else has them: see
-// residency.Blocks.Withdraw.
-func (s *Bodies[B]) Withdraw() {
-	for i := range s.Parts {
-		b := &s.Parts[i]
-		if b.Stores.States == nil { // else it is copied
-			b.Stores.Written.Withdraw(b.Tail())
-		}
-	}
-}
-
-// Publish puts the entries that tokens fill, which end with entry full, into the prefix tree, behind a step that wrote
-// their blocks, and returns how many of them are there then.
-func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32, full int) (int, error) {
-	size := s.all.Config.EntryTokens()
-	n := (len(tokens) + size - 1) / size
-	if !s.grouped() {
-		return s.all.Blocks.Publish(f, &s.Past, at, tokens, s.Parts[0].Kept.Blocks[full-n:full])
-	}
-	had, first, groups := len(s.Path), full-n, s.all.Blocks.Groups()
-	path, err := s.all.Blocks.PublishPath(f, &s.Past, s.Path, at, tokens, func(part, i int) *block.Block {
-		b := &s.Parts[part]
-		return b.at(first*size/b.Stores.Rule.Block + i)
-	})
-	s.Path = path
-	if err == nil && len(path) == full && s.Len() == full*size && groups.Keeps(full, s.Marks) {
-		s.checkpoint(f)
-	}
-	return len(path) - had, err
-}
-
-// PublishEnd is Publish of the tokens that the sequence ends with, fewer than fill an entry, and none after them: the states
-// after the last one stay with them.
-func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
-	f, full := s.Parts[0].Fence, s.Len()/s.all.Config.EntryTokens()
-	if len(tokens) > 0 {
-		if s.all.seals || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
-			return nil // whole blocks are sealed; or it is the beginning of what is there
-		}
-		if s.grouped() && !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
-			return nil
-		}
-		_, err = s.Publish(f, at, tokens, full+1)
-		full++
-	}
-	if err == nil && s.grouped() && len(s.Path) == full && s.all.Blocks.Written(f, s.Path[full-1]) {
-		s.checkpoint(f)
-	}
-	return err
-}
-
-// Piece is how many of the next n tokens there are up to where a state is kept.
-func (s *Bodies[B]) Piece(n int) int {
-	if !s.all.states {
-		return n
-	}
-	size := s.all.Config.EntryTokens()
-	for e := s.Len()/size + 1; e*size-s.Len() < n; e++ {
-		if s.all.Blocks.Groups().Keeps(e, s.Marks) {
-			return e*size - s.Len()
-		}
-	}
-	return n
-}
-
-// checkpoint leaves the states after the sequence's last token, which ends the last entry of its path, with that entry.
-// The sequence writes copies from here on.
-func (s *Bodies[B]) checkpoint(f *residency.Fence) {
-	e := s.Path[len(s.Path)-1]
-	for i := range s.Parts {
-		if b := &s.Parts[i]; b.Stores.States != nil && s.all.Blocks.Groups().Checkpoint(e, i, b.Kept.Blocks[0]) {
-			s.all.Blocks.Writes(f, &s.Past, e)
-		}
-	}
-}
-
-// at is where the body has block i of the sequence in the kept store; nil: it does not.
-func (s *Body[B]) at(i int) *block.Block {
-	if s.Stores.States != nil { // it comes with checkpoint
-		return nil
-	}
-	if i >= s.Stores.Rule.SinkBlocks() {
-		if i -= s.Gone; i < s.Stores.Rule.SinkBlocks() {
-			return nil
-		}
-	}
-	if i >= len(s.Kept.Blocks) {
-		return nil
-	}
-	return &s.Kept.Blocks[i]
-}
-
 // work enqueues something that uses the sequence, after its last step and before its next, without the pool's
 // lock. The sequence is the caller's alone meanwhile.
 func (s *Bodies[B]) work(stream backend.Stream, enqueue func() error) error {
@@ -439,75 +284,4 @@ func (s *Bodies[B]) rows(do func(*Body[B]) error) error {
 func (s *Bodies[B]) Of(layer int) (*Body[B], int) {
 	at := s.all.Layers[layer]
 	return &s.Parts[at.Part], at.Layer
-}
-
-// Resumable is the greatest length, at most n, to which Truncate can cut the sequence: after which every part has what the
-// next tokens read, by itself or with an entry of the prefix tree. part is one that has it for no greater one.
-func (s *Bodies[B]) Resumable(n int) (length, part int) {
-	groups, size := s.all.Blocks.Groups(), s.all.Config.EntryTokens()
-	n = max(min(n, s.Len()), 0)
-	for i := 0; i < len(s.Parts) && n > 0; i++ {
-		m := s.Parts[i].resumable(n)
-		if m < n && groups != nil {
-			m = max(m, groups.Fits(i, s.Path, min(n, len(s.Path)*size)))
-		}
-		if m < n {
-			n, part, i = m, i, -1 // and from the first part on
-		}
-	}
-	return n, part
-}
-
-// resumable is Resumable of what the part has itself.
-func (s *Body[B]) resumable(n int) int {
-	if s.Stores.States == nil {
-		return s.Stores.Rule.Resumable(s.Gone, n)
-	}
-	if n == s.Len {
-		return n
-	}
-	return 0
-}
-
-// Truncate keeps the first n tokens, a length that Resumable gives. With an error of the device the sequence is truncated all
-// the same; where there are no blocks to take it is as it was.
-func (s *Bodies[B]) Truncate(n int) (err error) {
-	groups := s.all.Blocks.Groups()
-	var found []group.Run
-	for i := range s.Parts {
-		if s.Parts[i].resumable(n) == n {
-			continue
-		}
-		if found == nil {
-			found = make([]group.Run, len(s.Parts))
-		}
-		if found[i], err = groups.Own(i, s.Path, n); err != nil {
-			for j := range i {
-				err = errors.Join(err, groups.Release(found[j].Blocks))
-			}
-			return err
-		}
-	}
-	s.Past.Cut(&s.all.Fences, n)
-	s.inherit(n)
-	for i := range s.Parts {
-		b := &s.Parts[i]
-		if b.resumable(n) == n {
-			err = cmp.Or(err, b.Truncate(n))
-			continue
-		}
-		err = cmp.Or(err, b.keep(0))
-		b.Reuse(found[i].Blocks, found[i].Gone, n)
-	}
-	return cmp.Or(err, s.Leave(n))
-}
-
-// Leave notes that only the first n tokens are what the sequence's path says.
-func (s *Bodies[B]) Leave(n int) (err error) {
-	s.Marks.Found = min(s.Marks.Found, n)
-	if keep := n / s.all.Config.EntryTokens(); keep < len(s.Path) {
-		err = s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:])
-		s.Path = s.Path[:keep]
-	}
-	return err
 }

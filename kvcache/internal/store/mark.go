@@ -14,9 +14,6 @@ type Mark struct {
 // marks calls visit, in rising order, with the entries before the sequence's last token that have the states of all parts, and with those.
 func (s *Bodies[B]) marks(visit func(entry block.Block, tokens int, states []block.Block)) {
 	groups, size := s.all.Blocks.Groups(), s.all.Config.EntryTokens()
-	if groups == nil {
-		return
-	}
 entries:
 	for i, e := range s.Path {
 		var states []block.Block
@@ -24,7 +21,7 @@ entries:
 			if s.Parts[part].Stores.States == nil {
 				continue
 			}
-			state := groups.At(e, part)[0]
+			state := groups.Block(e, part, 0)
 			if state == (block.Block{}) {
 				continue entries
 			}
@@ -52,7 +49,10 @@ func (s *Bodies[B]) OrderMarks(stream backend.Stream) (err error) {
 func (s *Bodies[B]) LendMarks(most int) (blocks int, all [][]Mark) {
 	all = make([][]Mark, len(s.Parts))
 	s.marks(func(entry block.Block, tokens int, states []block.Block) {
-		if blocks+len(states) > most || !s.all.Blocks.Defined(entry) || s.all.Blocks.Groups().Lend(states) != nil {
+		if blocks+len(states) > most || !s.all.Blocks.Defined(entry) {
+			return
+		}
+		if _, err := s.all.Blocks.Groups().Hold(states); err != nil {
 			return
 		}
 		blocks += len(states)

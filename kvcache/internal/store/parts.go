@@ -22,30 +22,29 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	plain   bool        // there is one part of one store, and an entry of the prefix tree is a block
-	apart   bool        // every part has blocks of its own
-	grouped bool        // an entry of the prefix tree is not a block
-	states  bool        // some part has states, and others find them
-	seals   bool        // some part has several stores
-	slides  bool        // some part gives up blocks in front as a sequence grows
-	carrier *carrier[B] // nil: no sequence was suspended
-	owned   []B         // what parts have in common
+	apart   bool                           // every part has blocks of its own
+	slides  bool                           // some part gives up blocks in front as a sequence grows
+	partly  bool                           // some part does not keep everything
+	seals   bool                           // some part has several stores
+	appends bool                           // blocks that are full stay as they are: there is one part of one store, which keeps everything
+	states  bool                           // some part has states
+	carrier *carrier[B]                    // nil: no sequence was suspended
+	owned   []B                            // what parts have in common
+	offered offer[B]                       // what is published
+	held    func(part, i int) *block.Block // of it
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
 type Place struct{ Part, Layer int }
 
-// New allocates the parts of a configuration that is filled in. undefined is told of entries of the prefix tree, which
-// are blocks but with groups, whose content a device failed to write. With an error nothing is left allocated.
+// New allocates the parts of a configuration that is filled in. undefined is called with entries of the prefix tree
+// whose content a device failed to write. With an error nothing is left allocated.
 func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Parts[B], error) {
 	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
+	p.held = p.offered.block // made once: to publish allocates nothing
 	err := p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		err = p.settleIn(undefined)
-		for _, st := range p.All {
-			p.seals = p.seals || st.Residual()
-		}
-		p.plain = len(p.All) == 1 && !p.grouped && !p.seals
 	}
 	if err != nil {
 		p.free()
@@ -97,50 +96,43 @@ func (p *Parts[B]) lanes(stream backend.Stream) (*lanes[B], error) {
 	return newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
 }
 
+// settleIn makes the residency of the blocks.
 func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
-	c := &p.Config
-	var tree *prefix.Config
-	if c.Memory.Prefix != prefix.Off {
-		tree = &prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}
+	var cfg *group.Config
+	if p.Config.Memory.Prefix != prefix.Off {
+		cfg = p.groups()
 	}
-	if !c.Grouped() || p.apart {
-		for _, st := range p.All {
-			if err := st.settleIn(tree, undefined); err != nil {
+	for i, st := range p.All {
+		p.slides = p.slides || st.Slides()
+		p.partly = p.partly || st.keeps() != kind.All
+		p.seals = p.seals || st.Residual()
+		p.states = p.states || st.States != nil
+		if st.Kept.Blocks = p.Blocks; i == 0 || p.apart {
+			if st.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, cfg, undefined); err != nil {
 				return err
 			}
+			p.Blocks = p.All[0].Kept.Blocks
 		}
-		p.Blocks = p.All[0].Kept.Blocks
-		return nil
-	}
-	if tree == nil {
-		p.Blocks, err = residency.New(&p.Fences, c.Memory.Blocks, nil, nil)
-	} else {
-		p.Blocks, err = residency.NewGrouped(&p.Fences, c.Memory.Blocks, p.groups(*tree), undefined)
-	}
-	p.grouped = tree != nil
-	for _, st := range p.All {
-		p.states = p.states || st.States != nil && p.grouped
-		p.slides = p.slides || st.Slides()
-		if err == nil {
-			st.Kept.Blocks = p.Blocks
-			err = st.settleLast()
+		if err = st.settleLast(); err != nil {
+			return err
 		}
 	}
-	return err
+	p.appends = len(p.All) == 1 && !p.partly && !p.seals
+	return nil
 }
 
-// groups is what the tree has of the parts.
-func (p *Parts[B]) groups(tree prefix.Config) group.Config {
+// groups is what a cache has of the parts.
+func (p *Parts[B]) groups() *group.Config {
 	c := &p.Config
-	g := group.Config{Tree: tree}
+	g := &group.Config{Tree: prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}}
 	g.Every, g.Share = c.Memory.Retention()
 	full := 0
 	for _, st := range p.All {
-		each, told := tree.BlockSize/st.Rule.Block, 0
+		each, told := g.Tree.BlockSize/st.Rule.Block, 0
 		if st.keeps() == kind.All {
 			full += each
 		} else {
-			told = p.Config.Parts()[st.Number].Of + 1
+			told = c.Parts()[st.Number].Of + 1
 		}
 		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})
 	}
@@ -203,7 +195,14 @@ func (p *Parts[B]) free() {
 }
 
 // Grouped reports whether an entry of the prefix tree is not a block.
-func (p *Parts[B]) Grouped() bool { return p.grouped }
+func (p *Parts[B]) Grouped() bool { return p.Blocks.Groups() != nil && !p.Blocks.Groups().Plain() }
+
+// Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.
+func (p *Parts[B]) Plain() bool { return !p.Config.Grouped() || p.Blocks.Groups().Plain() }
+
+// Appends reports whether blocks that were loaded can be appended to what their sequence has computed: they are entries of the
+// prefix tree, and of one store.
+func (p *Parts[B]) Appends() bool { return p.Blocks.Groups().Plain() && p.Config.Storage.Residual == 0 }
 
 // Common reports whether parts have their blocks in common.
 func (p *Parts[B]) Common() bool { return !p.apart }

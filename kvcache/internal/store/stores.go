@@ -4,11 +4,9 @@ import (
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Stores are those of a part of a pool's layers: of all of them, but in a pool with groups. Most have one. With
@@ -101,15 +99,7 @@ func (p *Stores[B]) split(st *Store[B]) {
 	}
 }
 
-// settleIn makes the residency of the part's own blocks.
-func (p *Stores[B]) settleIn(tree *prefix.Config, undefined func(block.Block, error)) (err error) {
-	if p.Kept.Blocks, err = residency.New(p.Fences, p.Config.Memory.Blocks, tree, undefined); err != nil {
-		return err
-	}
-	return p.settleLast()
-}
-
-// settleLast makes that of the other stores, whose blocks nobody else has.
+// settleLast makes the residency of the other stores, whose blocks nobody else has.
 func (p *Stores[B]) settleLast() (err error) {
 	for _, st := range p.Stores[1:] {
 		if st.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil); err != nil {

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Withdraw takes the blocks that the next tokens go into out of the prefix tree where nobody else has them: see
+// residency.Blocks.Withdraw.
+func (s *Bodies[B]) Withdraw() {
+	for i := range s.Parts {
+		b := &s.Parts[i]
+		if b.Stores.States == nil { // else it is copied
+			b.Stores.Written.Withdraw(b.Tail())
+		}
+	}
+}
+
+// Publish puts the entries that tokens fill, which end with entry full, into the prefix tree, behind a step that wrote
+// their blocks, and returns how many of them are there then.
+func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32, full int) (int, error) {
+	size := s.all.Config.EntryTokens()
+	s.all.offered = offer[B]{s, full*size - (len(tokens)+size-1)/size*size}
+	n, path, err := s.all.Blocks.Publish(f, &s.Past, s.Path, at, tokens, s.all.held)
+	s.Path, s.all.offered.of = path, nil
+	if err == nil && len(path) == full && s.Len() == full*size && s.all.Blocks.Groups().Keeps(full, s.Marks) {
+		s.checkpoint(f)
+	}
+	return n, err
+}
+
+// offer is what a sequence has from a token on.
+type offer[B backend.Buffer] struct {
+	of   *Bodies[B]
+	from int
+}
+
+// block is where a part has one that is kept: the i-th of the offer; nil: it has not.
+func (o *offer[B]) block(part, i int) *block.Block {
+	b := &o.of.Parts[part]
+	if b.Stores.States != nil { // it comes with checkpoint
+		return nil
+	}
+	return b.at(o.from/b.Stores.Rule.Block + i)
+}
+
+// PublishEnd is Publish of the tokens that the sequence ends with, fewer than fill an entry, and none after them: the states
+// after the last one stay with them.
+func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
+	f, full := s.Parts[0].Fence, s.Len()/s.all.Config.EntryTokens()
+	if len(tokens) > 0 {
+		if s.all.seals { // whole blocks
+			return nil
+		}
+		// No step of this sequence will come after theirs, and it might add blocks to what they write.
+		if s.all.partly && !s.all.Blocks.KnownWritten(f, at, tokens) {
+			return nil
+		}
+		_, err = s.Publish(f, at, tokens, full+1)
+		full++
+	}
+	if err == nil && len(s.Path) == full && s.all.Blocks.Written(f, s.Path[full-1]) {
+		s.checkpoint(f)
+	}
+	return err
+}
+
+// Piece is how many of the next n tokens there are up to where a state is kept.
+func (s *Bodies[B]) Piece(n int) int {
+	if !s.all.states {
+		return n
+	}
+	size := s.all.Config.EntryTokens()
+	for e := s.Len()/size + 1; e*size-s.Len() < n; e++ {
+		if s.all.Blocks.Groups().Keeps(e, s.Marks) {
+			return e*size - s.Len()
+		}
+	}
+	return n
+}
+
+// checkpoint leaves the states after the sequence's last token, which ends the last entry of its path, with that entry.
+// The sequence writes copies from here on.
+func (s *Bodies[B]) checkpoint(f *residency.Fence) {
+	e := s.Path[len(s.Path)-1]
+	for i := range s.Parts {
+		if b := &s.Parts[i]; b.Stores.States != nil && s.all.Blocks.Groups().Checkpoint(e, i, b.Kept.Blocks[0]) {
+			s.all.Blocks.Writes(f, &s.Past, e)
+		}
+	}
+}
+
+// at is where the body has block i of the sequence in the kept store; nil: it does not.
+func (s *Body[B]) at(i int) *block.Block {
+	if i >= s.Stores.Rule.SinkBlocks() {
+		if i -= s.Gone; i < s.Stores.Rule.SinkBlocks() {
+			return nil
+		}
+	}
+	if i >= len(s.Kept.Blocks) {
+		return nil
+	}
+	return &s.Kept.Blocks[i]
+}
