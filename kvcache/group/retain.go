@@ -21,7 +21,7 @@ type Marks struct {
 // Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
 // sequence, which began with a prompt with such marks, goes on without it. i is its number.
 func (c *Cache) Drop(part, i int, b block.Block, m Marks) {
-	if part < 0 || part >= len(c.parts) || c.plain {
+	if c == nil || part < 0 || part >= len(c.parts) || c.plain {
 		return
 	}
 	p, size := &c.parts[part], max(c.Tree().BlockSize(), 1)

@@ -144,7 +144,7 @@ func (c *Cache) run(part int, path []block.Block, n int) Run {
 
 // Fits is the greatest length, at most n tokens of a path, after which a part can go on with what is there.
 func (c *Cache) Fits(part int, path []block.Block, n int) int {
-	if part < 0 || part >= len(c.parts) {
+	if c == nil || part < 0 || part >= len(c.parts) {
 		return 0
 	}
 	return c.fits(part, path, c.within(path, n))

@@ -2,15 +2,6 @@ package step
 
 import "slices"
 
-// lay computes the host side, and asks the device how it divides the step. A part with states has neither.
-func (b *Step[B]) lay() error {
-	if b.Stores.States != nil {
-		return nil
-	}
-	b.Lay()
-	return b.Divide()
-}
-
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
 	ix, p := &b.Index, b.Stores

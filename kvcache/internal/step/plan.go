@@ -1,11 +1,29 @@
 package step
 
-// enqueue puts the step's uploads and copies on its stream.
-func (b *Step[B]) enqueue() error {
+import "github.com/ferrumkv/ferrumkv/backend"
+
+// work is what a step does in a part, by what the part holds: rows of tokens, or states.
+type work interface {
+	// lay computes the host side, and asks the device how it divides the step.
+	lay() error
+	// enqueue puts the step's uploads and copies on its stream.
+	enqueue() error
+	// spares reports whether a block that several own may be written by one of them while the step copies it for the others.
+	spares() bool
+}
+
+// rows is the work in a part with keys and values.
+type rows[B backend.Buffer] struct{ *Step[B] }
+
+func (rows[B]) spares() bool { return true }
+
+func (b rows[B]) lay() error {
+	b.Lay()
+	return b.Divide()
+}
+
+func (b rows[B]) enqueue() error {
 	p := b.Stores
-	if p.States != nil {
-		return b.enqueueStates()
-	}
 	if err := b.Index.Upload(p.BE, b.Stream); err != nil {
 		return err
 	}

@@ -29,13 +29,13 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 		for i := range b.Steps {
 			t := &b.Steps[i]
 			t.writes = b.writes
-			if err := t.lay(); err != nil {
+			if err := t.work.lay(); err != nil {
 				return err
 			}
 		}
 		enqueued = true
 		for i := range b.Steps {
-			if err := b.Steps[i].enqueue(); err != nil {
+			if err := b.Steps[i].work.enqueue(); err != nil {
 				return err
 			}
 		}

@@ -20,8 +20,17 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 	b.Parts, b.Steps = p, make([]Step[B], len(p.All))
 	for i := range b.Steps {
 		b.Steps[i].Stores, b.Steps[i].Settings = p.All[i], &b.Settings
+		b.Steps[i].work = workOf(&b.Steps[i])
 		b.Steps[i].Index.At = make([]partial[B], len(p.All[i].Stores))
 	}
+}
+
+// workOf is what a step does in its part.
+func workOf[B backend.Buffer](b *Step[B]) work {
+	if b.Stores.States != nil {
+		return states[B]{b}
+	}
+	return rows[B]{b}
 }
 
 // Add gives a sequence so many rows: new ones or, unless write is set, queries at its last tokens. next is the position of
@@ -76,13 +85,6 @@ func (b *Set[B]) body(i int) *store.Bodies[B] { return b.Steps[0].Entries[i].Bod
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
 func (b *Set[B]) Publishes(i int) int {
-	if b.Parts.Grouped() {
-		return b.publishesInGroups(i)
-	}
-	return b.Steps[0].Entries[i].Publishes()
-}
-
-func (b *Set[B]) publishesInGroups(i int) int {
 	size := b.Parts.Config.EntryTokens()
 	n := b.Len(i) / size
 	for j := range b.Steps {

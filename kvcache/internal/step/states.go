@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
@@ -16,9 +17,15 @@ func (e *Entry[B]) state() block.Block {
 	return e.Body.Tail()
 }
 
-// enqueueStates gives sequences that take a block the state that they had, or none.
-func (b *Step[B]) enqueueStates() error {
-	v := &b.states
+// states is the work in such a part.
+type states[B backend.Buffer] struct{ *Step[B] }
+
+func (states[B]) lay() error   { return nil }
+func (states[B]) spares() bool { return false } // a step that is abandoned may have written it
+
+// enqueue gives sequences that take a block the state that they had, or none.
+func (b states[B]) enqueue() error {
+	v := &b.Step.states
 	v.Host = v.Host[:0]
 	for i := range b.Entries {
 		e := &b.Entries[i]

@@ -18,6 +18,7 @@ type Step[B backend.Buffer] struct {
 	Index   Index[B]
 	*Settings
 
+	work    work
 	fence   *residency.Fence // of the last step: its index vectors may still be read
 	taken   []block.Block    // of the written store, by all entries
 	writes  bool             // there are new tokens

@@ -114,7 +114,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 // abandoned, nobody's tokens have changed.
 func (b *Step[B]) keeps(e *Entry[B]) bool {
 	fresh, slots := b.Stores.Written, b.Stores.Config.BlockTokens()
-	if b.Stores.States != nil || fresh.Published(e.Body.Tail()) { // a state is written while others copy it
+	if !b.work.spares() || fresh.Published(e.Body.Tail()) {
 		return false
 	}
 	owners, err := fresh.Owners(e.Body.Tail())

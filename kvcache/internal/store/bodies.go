@@ -269,10 +269,7 @@ func (s *Bodies[B]) Sync(stream backend.Stream) error {
 
 // rows calls do with the body of each part that has keys and values, until an error.
 func (s *Bodies[B]) rows(do func(*Body[B]) error) error {
-	for i := range s.Parts {
-		if s.Parts[i].Stores.States != nil {
-			continue
-		}
+	for _, i := range s.all.rows {
 		if err := do(&s.Parts[i]); err != nil {
 			return err
 		}

@@ -63,12 +63,7 @@ func (s *Body[B]) Cut() (sinks, gone int) {
 }
 
 // Full is the number of the sequence's blocks that are full and stay as they are; in a part with states, of entries of the prefix tree.
-func (s *Body[B]) Full() int {
-	if s.Stores.States != nil {
-		return s.Len / s.Stores.Rule.Block
-	}
-	return min(len(s.Kept.Blocks), s.Len/s.Stores.Config.BlockTokens())
-}
+func (s *Body[B]) Full() int { return s.Stores.content.full(s) }
 
 // Tail is the block that the next token goes into, the zero Block if the step takes that.
 func (s *Body[B]) Tail() block.Block {
@@ -133,10 +128,8 @@ func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 		return nil
 	}
 	at := r.SinkBlocks()
-	if g := p.Kept.Groups(); g != nil {
-		for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
-			g.Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
-		}
+	for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
+		p.Kept.Groups().Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
 	}
 	err := s.each(func(st *Store[B], g *Segment) error { return st.Excise(g, at, n, f) })
 	s.Gone, s.Len = s.Gone+n, s.Len-n*p.Config.BlockTokens()

@@ -17,10 +17,7 @@ func (s *Bodies[B]) marks(visit func(entry block.Block, tokens int, states []blo
 entries:
 	for i, e := range s.Path {
 		var states []block.Block
-		for part := range s.Parts {
-			if s.Parts[part].Stores.States == nil {
-				continue
-			}
+		for _, part := range s.all.states {
 			state := groups.Block(e, part, 0)
 			if state == (block.Block{}) {
 				continue entries
@@ -57,10 +54,8 @@ func (s *Bodies[B]) LendMarks(most int) (blocks int, all [][]Mark) {
 		}
 		blocks += len(states)
 		s.arriving = append(s.arriving, segmentOf[B]{s.Parts[0].Stores.Kept, states})
-		for part := range s.Parts {
-			if s.Parts[part].Stores.States != nil {
-				all[part], states = append(all[part], Mark{tokens, states[0]}), states[1:]
-			}
+		for _, part := range s.all.states {
+			all[part], states = append(all[part], Mark{tokens, states[0]}), states[1:]
 		}
 	})
 	return blocks, all

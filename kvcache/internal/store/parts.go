@@ -22,12 +22,13 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
+	states  []int                          // the parts whose layers have states
+	rows    []int                          // those with keys and values
 	apart   bool                           // every part has blocks of its own
 	slides  bool                           // some part gives up blocks in front as a sequence grows
 	partly  bool                           // some part does not keep everything
 	seals   bool                           // some part has several stores
 	appends bool                           // blocks that are full stay as they are: there is one part of one store, which keeps everything
-	states  bool                           // some part has states
 	carrier *carrier[B]                    // nil: no sequence was suspended
 	owned   []B                            // what parts have in common
 	offered offer[B]                       // what is published
@@ -75,9 +76,13 @@ func (p *Parts[B]) allocate() error {
 	for i := range parts {
 		var st *Stores[B]
 		if parts[i].State > 0 {
+			p.states = append(p.states, i)
 			st = newStates(p.BE, &parts[i], &p.Fences, in)
-		} else if st, err = newStores(p.BE, stream, &parts[i], &p.Fences, in); err != nil {
-			return err
+		} else {
+			p.rows = append(p.rows, i)
+			if st, err = newStores(p.BE, stream, &parts[i], &p.Fences, in); err != nil {
+				return err
+			}
 		}
 		st.Number, st.Model = i, parts[i].Layers
 		p.All = append(p.All, st)
@@ -106,7 +111,6 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 		p.slides = p.slides || st.Slides()
 		p.partly = p.partly || st.keeps() != kind.All
 		p.seals = p.seals || st.Residual()
-		p.states = p.states || st.States != nil
 		if st.Kept.Blocks = p.Blocks; i == 0 || p.apart {
 			if st.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, cfg, undefined); err != nil {
 				return err
@@ -193,9 +197,6 @@ func (p *Parts[B]) free() {
 	}
 	p.owned = nil // the parts stay: who was told that the pool is closed may still look at them
 }
-
-// Grouped reports whether an entry of the prefix tree is not a block.
-func (p *Parts[B]) Grouped() bool { return p.Blocks.Groups() != nil && !p.Blocks.Groups().Plain() }
 
 // Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.
 func (p *Parts[B]) Plain() bool { return !p.Config.Grouped() || p.Blocks.Groups().Plain() }

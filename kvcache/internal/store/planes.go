@@ -13,11 +13,7 @@ const (
 	mostPieces = 64
 )
 
-// Pieces returns those of a store of the part: the kept or the fresh one. They are closed before the part is.
-func (p *Stores[B]) Pieces(of *Store[B]) (*Pieces, error) {
-	if p.States != nil {
-		return p.StatePieces(0, len(p.States.Layers))
-	}
+func (p rows[B]) pieces(of *Store[B]) (*Pieces, error) {
 	c := &p.Config
 	b := newPlanes(p.BE, Pieces{heads: c.Model.KVHeads, kernel: c.KernelTokens(), block: c.BlockTokens()})
 	b.Heads, b.Tokens = b.heads, b.kernel

@@ -11,10 +11,7 @@ import (
 // residency.Blocks.Withdraw.
 func (s *Bodies[B]) Withdraw() {
 	for i := range s.Parts {
-		b := &s.Parts[i]
-		if b.Stores.States == nil { // else it is copied
-			b.Stores.Written.Withdraw(b.Tail())
-		}
+		s.Parts[i].Stores.content.withdraw(&s.Parts[i])
 	}
 }
 
@@ -40,10 +37,7 @@ type offer[B backend.Buffer] struct {
 // block is where a part has one that is kept: the i-th of the offer; nil: it has not.
 func (o *offer[B]) block(part, i int) *block.Block {
 	b := &o.of.Parts[part]
-	if b.Stores.States != nil { // it comes with checkpoint
-		return nil
-	}
-	return b.at(o.from/b.Stores.Rule.Block + i)
+	return b.Stores.content.at(b, o.from/b.Stores.Rule.Block+i)
 }
 
 // PublishEnd is Publish of the tokens that the sequence ends with, fewer than fill an entry, and none after them: the states
@@ -69,7 +63,7 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 
 // Piece is how many of the next n tokens there are up to where a state is kept.
 func (s *Bodies[B]) Piece(n int) int {
-	if !s.all.states {
+	if len(s.all.states) == 0 {
 		return n
 	}
 	size := s.all.Config.EntryTokens()
@@ -85,22 +79,9 @@ func (s *Bodies[B]) Piece(n int) int {
 // The sequence writes copies from here on.
 func (s *Bodies[B]) checkpoint(f *residency.Fence) {
 	e := s.Path[len(s.Path)-1]
-	for i := range s.Parts {
-		if b := &s.Parts[i]; b.Stores.States != nil && s.all.Blocks.Groups().Checkpoint(e, i, b.Kept.Blocks[0]) {
+	for _, i := range s.all.states {
+		if s.all.Blocks.Groups().Checkpoint(e, i, s.Parts[i].Kept.Blocks[0]) {
 			s.all.Blocks.Writes(f, &s.Past, e)
 		}
 	}
-}
-
-// at is where the body has block i of the sequence in the kept store; nil: it does not.
-func (s *Body[B]) at(i int) *block.Block {
-	if i >= s.Stores.Rule.SinkBlocks() {
-		if i -= s.Gone; i < s.Stores.Rule.SinkBlocks() {
-			return nil
-		}
-	}
-	if i >= len(s.Kept.Blocks) {
-		return nil
-	}
-	return &s.Kept.Blocks[i]
 }

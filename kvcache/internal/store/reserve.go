@@ -115,11 +115,5 @@ func (s *Body[B]) growth(tokens int) int {
 	return blocks - len(s.Written.Blocks)
 }
 
-// got uses up what was set aside for blocks that the sequence was given, where it had so many before: who grows takes fewer, and
-// more behind fewer blocks, as in a chunk that has just begun. The state of a checkpoint is copied before it is written, so that as
-// many are taken.
-func (s *Body[B]) got(had int) {
-	if n := len(s.Kept.Blocks) - had; n != 0 && s.Stores.States == nil {
-		s.Stores.Kept.Lower(&s.Kept.Claim, n)
-	}
-}
+// got uses up what was set aside for blocks that the sequence was given, where it had n before.
+func (s *Body[B]) got(had int) { s.Stores.content.got(s, had) }

@@ -22,11 +22,30 @@ type States[B backend.Buffer] struct {
 func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Stores[B] {
 	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
 		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
+	p.content = states[B]{p}
 	p.have(1)
 	for l := range part.Layers {
 		p.States.Layers = append(p.States.Layers, in.lanes[l].keys)
 	}
 	return p
+}
+
+// states are those of sequences, each in one block.
+type states[B backend.Buffer] struct{ *Stores[B] }
+
+func (states[B]) blocksOf(n int) int                  { return min(n, 1) }
+func (states[B]) open(n int) int                      { return min(n, 1) - 1 }
+func (p states[B]) full(s *Body[B]) int               { return s.Len / p.Rule.Block }
+func (states[B]) at(*Body[B], int) *block.Block       { return nil } // it comes with a checkpoint
+func (states[B]) got(*Body[B], int)                   {}             // it is copied before it is written: as many are taken
+func (states[B]) withdraw(*Body[B])                   {}
+func (p states[B]) pieces(*Store[B]) (*Pieces, error) { return p.StatePieces(0, len(p.States.Layers)) }
+
+func (states[B]) resumable(s *Body[B], n int) int {
+	if n == s.Len {
+		return n
+	}
+	return 0
 }
 
 // words is where the state of a block begins, and how long it is, in the words of a layer's memory.

@@ -23,6 +23,7 @@ type Stores[B backend.Buffer] struct {
 	Model   []int       // the layers of the model that it has
 	Rule    group.Rule  // what the part's layers read
 	States  *States[B]  // nil: they have keys and values
+	content content[B]
 	Fences  *residency.Fences
 	RoPE    backend.RotaryTable[B]
 	scoring sync.Mutex // see LockScores
@@ -32,6 +33,7 @@ type Stores[B backend.Buffer] struct {
 // newStores allocates the stores of a part, and fills them on a stream: what lies in lanes is there already.
 func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
 	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
+	p.content = rows[B]{p}
 	p.have(1)
 	if p.Config.Storage.Residual > 0 {
 		p.have(2)
@@ -110,23 +112,13 @@ func (p *Stores[B]) settleLast() (err error) {
 }
 
 // BlocksOf is the number of blocks of n tokens, of which none are cut out.
-func (p *Stores[B]) BlocksOf(n int) int {
-	if p.States != nil {
-		return min(n, 1)
-	}
-	return p.Config.BlocksOf(n)
-}
+func (p *Stores[B]) BlocksOf(n int) int { return p.content.blocksOf(n) }
 
 // Open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
-func (p *Stores[B]) Open(n int) int {
-	switch {
-	case p.States != nil:
-		return min(n, 1) - 1
-	case n%p.Config.BlockTokens() == 0:
-		return -1
-	}
-	return n / p.Config.BlockTokens()
-}
+func (p *Stores[B]) Open(n int) int { return p.content.open(n) }
+
+// Pieces returns those of a store of the part. They are closed before the part is.
+func (p *Stores[B]) Pieces(of *Store[B]) (*Pieces, error) { return p.content.pieces(of) }
 
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing

@@ -14,7 +14,7 @@ func (s *Bodies[B]) Resumable(n int) (length, part int) {
 	n = max(min(n, s.Len()), 0)
 	for i := 0; i < len(s.Parts) && n > 0; i++ {
 		m := s.Parts[i].resumable(n)
-		if m < n && groups != nil {
+		if m < n {
 			m = max(m, groups.Fits(i, s.Path, min(n, len(s.Path)*size)))
 		}
 		if m < n {
@@ -26,13 +26,7 @@ func (s *Bodies[B]) Resumable(n int) (length, part int) {
 
 // resumable is Resumable of what the part has itself.
 func (s *Body[B]) resumable(n int) int {
-	if s.Stores.States == nil {
-		return s.Stores.Rule.Resumable(s.Gone, n)
-	}
-	if n == s.Len {
-		return n
-	}
-	return 0
+	return s.Stores.content.resumable(s, n)
 }
 
 // Truncate keeps the first n tokens, a length that Resumable gives. With an error of the device the sequence is truncated all
