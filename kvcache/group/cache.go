@@ -24,7 +24,7 @@ type Part struct {
 type Config struct {
 	Tree prefix.Config // BlockSize is the tokens of an entry: Each times Block of every part
 	// Entries is the most entries of the tree.
-	Entries int // those that are blocks are as many as these
+	Entries int // not asked for where those are blocks
 	Parts   []Part
 	// Every is the retention of blocks that leave a window or chunk while their sequence goes on: those that
 	// are read at every Every-th border of entries stay findable; 1: all, 0: none. What a sequence has at its
@@ -48,7 +48,7 @@ type Config struct {
 // Where there is one part, which is Full, and an entry has one block of it, the entry is that block, and the two have the same
 // owners.
 //
-// Methods must be called under the lock that guards the allocator.
+// Methods must be called under the lock that guards the allocator, but for Peek.
 type Cache struct {
 	tree  *prefix.Tree
 	ids   *block.BlockAllocator // entries; nil: those are blocks
