@@ -151,7 +151,7 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 
 // Block is block i of a part that is with an entry of the tree, the zero Block if none is.
 func (c *Cache) Block(entry block.Block, part, i int) block.Block {
-	if c.plain {
+	if c.plain && part == 0 && i == 0 {
 		return entry
 	}
 	if row := c.row(entry, part); uint(i) < uint(len(row)) {
