@@ -25,7 +25,7 @@ type Part struct {
 type Config struct {
 	Tree prefix.Config // BlockSize is the tokens of an entry: Each times Block of every part
 	// Entries is the most entries of the tree.
-	Entries int // those that are blocks are as many as these
+	Entries int // not asked for where those are blocks
 	Parts   []Part
 	// Every is the retention of blocks that leave a window or chunk while their sequence goes on: those that
 	// are read at every Every-th border of entries stay findable; 1: all, 0: none. What a sequence has at its
@@ -49,7 +49,7 @@ type Config struct {
 // Where there is one part, which is Full, and an entry has one block of it, the entry is that block, and the two have the same
 // owners.
 //
-// Methods must be called under the lock that guards the allocator.
+// Methods must be called under the lock that guards the allocator, but for Peek.
 type Cache struct {
 	tree  *prefix.Tree
 	ids   *block.BlockAllocator // entries; nil: those are blocks
@@ -152,7 +152,7 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 
 // Block is block i of a part that is with an entry of the tree, the zero Block if none is.
 func (c *Cache) Block(entry block.Block, part, i int) block.Block {
-	if c.plain {
+	if c.plain && part == 0 && i == 0 {
 		return entry
 	}
 	if row := c.row(entry, part); uint(i) < uint(len(row)) {

@@ -43,7 +43,7 @@ func (c *Cache) takePlain(r prefix.Root, q prefix.Query, k prefix.RetentionHint,
 func (c *Cache) handPlain(path []block.Block, n int) (f Found, err error) {
 	size := c.tree.BlockSize()
 	f.Tokens, f.Blocks, f.Known = len(path)*size, len(path), len(path)*size
-	f.After = min(n/size, len(path))
+	f.After = min(max(n, 0)/size, len(path))
 	f.Runs = c.only(path[f.After:])
 	if err = c.own(f.Runs[0].Blocks); err != nil {
 		return Found{}, err

@@ -183,7 +183,7 @@ func (c *Cache) retain(b block.Block) error {
 	if err != nil {
 		return err
 	}
-	if refs > 0 {
+	if refs > 0 || c.plain { // an owner of a path owns its blocks
 		return c.blocks().Retain(b)
 	}
 	if err := c.blocks().Take(b); err != nil {

@@ -156,8 +156,15 @@ func (s *Bodies[B]) leave(parts int, part func(*Body[B]) error) (err error) {
 
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
-	for i := range s.Parts {
-		s.all.Fences.Replace(&s.Parts[i].Fence, f)
+	s.all.Fences.Replace(&s.Parts[0].Fence, f)
+	if len(s.Parts) > 1 || len(s.Behind) > 0 || s.Tail != (block.Block{}) {
+		s.usedInParts(f)
+	}
+}
+
+func (s *Bodies[B]) usedInParts(f *residency.Fence) {
+	for i := range s.Parts[1:] {
+		s.all.Fences.Replace(&s.Parts[1+i].Fence, f)
 	}
 	s.Tail = block.Block{}
 	s.forgetBehind()
