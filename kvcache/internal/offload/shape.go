@@ -58,7 +58,7 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 	for _, full := range []bool{true, false} { // what is of use without the others first
 		for part := range s.rules {
 			r := &s.rules[part]
-			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps() == kind.All); i++ {
+			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps == kind.All); i++ {
 				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: i * r.Block, End: (i + 1) * r.Block,
 					Pieces: s.parts[part].Each}.Key()
 				of.Line("part", keytext.Bytes(id[:]))
