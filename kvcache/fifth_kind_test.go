@@ -156,6 +156,28 @@ func TestFifthKindModel(t *testing.T) {
 	}
 }
 
+// What was set aside for a sequence is enough for all that it keeps on its way, when others have taken the rest.
+func TestFifthKindKeepsPromises(t *testing.T) {
+	for _, name := range []string{"sinks", "residual", "all"} {
+		cfg := fifthKinds()[name]
+		cfg.Memory.Blocks = 200
+		w := withFifthKind(t, cfg, 1)
+		s, _ := w.open(nil)
+		require.NoError(t, w.pool.Reserve(Reservation[buffer]{s.seq, 150}))
+		for err := error(nil); err == nil; {
+			other, _ := w.open(nil)
+			err = w.run(ask{other, sequence(1000+100*len(w.seqs), 9)})
+		}
+		for n := range 150 {
+			require.NoError(t, w.run(ask{s, sequence(n+1, 1)}), "%s, after %d tokens", name, n)
+		}
+		for len(w.seqs) > 0 {
+			w.drop(w.seqs[0])
+		}
+		w.close()
+	}
+}
+
 // As TestGroupsInStepsOfOneShape.
 func TestFifthKindInStepsOfOneShape(t *testing.T) {
 	for name, cfg := range fifthKinds() {
