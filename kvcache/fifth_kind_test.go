@@ -23,12 +23,11 @@ import (
 type strides struct{ kind.Base }
 
 var fifthKind = func() group.Kind {
-	kind.Table = append(kind.Table, strides{})
+	kind.Table = append(kind.Table, kind.Row{Keeps: kind.Last, Kind: strides{}})
 	return group.Kind(len(kind.Table) - 1)
 }()
 
-func (strides) Name() string      { return "strides" }
-func (strides) Keeps() kind.Keeps { return kind.Last }
+func (strides) Name() string { return "strides" }
 
 func (strides) Fields() []kind.Field {
 	return []kind.Field{{Name: "Window", Least: 1}, {Name: "Sinks"}, {Name: "Chunk", Least: 1}}
@@ -154,6 +153,28 @@ func TestFifthKindModel(t *testing.T) {
 				groupsHistory(withFifthKind(t, varied(cfg, seed), seed), n)
 			}
 		})
+	}
+}
+
+// What was set aside for a sequence is enough for all that it keeps on its way, when others have taken the rest.
+func TestFifthKindKeepsPromises(t *testing.T) {
+	for _, name := range []string{"sinks", "residual", "all"} {
+		cfg := fifthKinds()[name]
+		cfg.Memory.Blocks = 200
+		w := withFifthKind(t, cfg, 1)
+		s, _ := w.open(nil)
+		require.NoError(t, w.pool.Reserve(Reservation[buffer]{s.seq, 150}))
+		for err := error(nil); err == nil; {
+			other, _ := w.open(nil)
+			err = w.run(ask{other, sequence(1000+100*len(w.seqs), 9)})
+		}
+		for n := range 150 {
+			require.NoError(t, w.run(ask{s, sequence(n+1, 1)}), "%s, after %d tokens", name, n)
+		}
+		for len(w.seqs) > 0 {
+			w.drop(w.seqs[0])
+		}
+		w.close()
 	}
 }
 

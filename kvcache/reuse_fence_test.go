@@ -6,6 +6,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -320,4 +322,34 @@ func TestExpiredLeaseMakesRoom(t *testing.T) {
 	require.NoError(t, r.s.Sync())
 	require.NoError(t, r.pool.Clear(false))
 	done()
+}
+
+// So it is with groups, each of which has blocks of its own with what was published: whole entries, and one of which the beginning is copied.
+func TestGroupsReuseWaitsForTheWriter(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, prompt := range [][]uint32{sequence(1, 26), append(sequence(1, 23), 60, 61)} {
+			be := openDevice(t)
+			dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
+			cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9}, config.Group{Layers: []int{1, 3}})
+			cfg.Memory.Rollback = 8
+			w := groupedOn(newRig(t, dev, cfg), seed)
+			s2, err := dev.NewStream()
+			require.NoError(t, err)
+			a, _, err := w.pool.Open(nil, OpenOptions{})
+			require.NoError(t, err)
+			ids := sequence(1, 26)
+			require.NoError(t, w.step.Add(a, ids))
+			require.NoError(t, w.step.Plan(w.s))
+			w.write(w.s, feed[buffer]{a, ids})
+			require.NoError(t, w.step.Commit())
+			require.NoError(t, a.Release())
+
+			other := groupedOn(w.on(s2), seed)
+			b, m := other.open(prompt)
+			require.GreaterOrEqual(t, m.Cached, 20)
+			require.NoError(t, other.run(ask{b, prompt[m.Cached:]}))
+			require.NoError(t, errors.Join(b.seq.Release(), s2.Sync()))
+			closeLate(t, w.rig, dev, be)
+		}
+	}
 }

@@ -13,7 +13,7 @@ func (g *Group) numbers() kind.Numbers {
 	return kind.Numbers{Window: g.Window, Sinks: g.Sinks, Chunk: g.Chunk, StateBytes: g.StateBytes}
 }
 
-func (g *Group) keeps() kind.Keeps { return kind.Of(g.Kind).Keeps() }
+func (g *Group) keeps() kind.Keeps { return kind.Of(g.Kind).Keeps }
 
 // attends reports whether the group's layers have keys and values.
 func (g *Group) attends() bool { return g.keeps().Rows() }
@@ -52,7 +52,7 @@ func (g *Group) within(n int) bool {
 func (g *Group) content(t *keytext.Text) { kind.Of(g.Kind).Content(t, g.numbers()) }
 
 // keepsAll reports whether the part's layers keep every token.
-func (p *Part) keepsAll() bool { return kind.Of(p.Rule.Kind).Keeps() == kind.All }
+func (p *Part) keepsAll() bool { return kind.Of(p.Rule.Kind).Keeps == kind.All }
 
 // checkPieces checks that a block has tokens of one piece alone.
 func (p *Part) checkPieces() error {

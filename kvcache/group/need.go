@@ -18,7 +18,11 @@ func (p *Part) Needs(i, entries, size int) bool {
 		return false
 	}
 	n := entries * size
-	return i < p.blocks(n) && (i >= p.First(n) || i < p.SinkBlocks())
+	if i >= p.blocks(n) {
+		return false
+	}
+	sinks, first := p.reads(max(n-p.Back, 0))
+	return i >= first || i < sinks
 }
 
 // Fits is n if all blocks are there that a sequence needs which goes on after n tokens of a path, whose entries have size tokens, and
@@ -27,7 +31,7 @@ func (p *Part) Needs(i, entries, size int) bool {
 func (p *Part) Fits(n, size int, there func(block int) bool) int {
 	switch p.keeps() {
 	case kind.Last:
-		first, sinks := p.First(n), p.SinkBlocks()
+		sinks, first := p.reads(max(n-p.Back, 0))
 		for i := p.blocks(n) - 1; i >= 0; i-- {
 			if i < first {
 				if i = min(i, sinks-1); i < 0 {

@@ -40,7 +40,7 @@ func (r *Rule) numbers() kind.Numbers {
 	return kind.Numbers{Window: r.Window, Sinks: r.Sinks, Chunk: r.Chunk}
 }
 
-func (r *Rule) keeps() kind.Keeps { return kind.Of(r.Kind).Keeps() }
+func (r *Rule) keeps() kind.Keeps { return kind.Of(r.Kind).Keeps }
 
 // seen is what the query at a position sees up to itself: the first sinks tokens, and those from first on.
 func (r *Rule) seen(position int) (sinks, first int) {
@@ -50,6 +50,12 @@ func (r *Rule) seen(position int) (sinks, first int) {
 // lacks reports whether a number is too small for the kind.
 func (r *Rule) lacks() bool {
 	return slices.ContainsFunc(kind.Of(r.Kind).Fields(), func(f kind.Field) bool { return r.numbers().Of(f.Name) < f.Least })
+}
+
+// reads is seen in blocks.
+func (r *Rule) reads(position int) (sinks, first int) {
+	sinks, first = r.seen(position)
+	return r.blocks(sinks), first / r.block()
 }
 
 // SinkBlocks is the number of first blocks that every query reads.
@@ -82,8 +88,8 @@ func (r *Rule) gives(n int) int {
 	if r.keeps() != kind.Last {
 		return 0
 	}
-	sinks, first := r.seen(n)
-	return max(first/r.block()-r.blocks(sinks), 0)
+	sinks, first := r.reads(n)
+	return max(first-sinks, 0)
 }
 
 // Need is the number of blocks that a sequence of n tokens has.

@@ -6,7 +6,6 @@ import "github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 type chunked struct{ Base }
 
 func (chunked) Name() string    { return "chunked" }
-func (chunked) Keeps() Keeps    { return Last }
 func (chunked) Fields() []Field { return []Field{{"Chunk", 1}} }
 
 func (k chunked) Content(t *keytext.Text, n Numbers) {

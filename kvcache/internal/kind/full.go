@@ -4,4 +4,3 @@ package kind
 type full struct{ Base }
 
 func (full) Name() string { return "full" }
-func (full) Keeps() Keeps { return All }

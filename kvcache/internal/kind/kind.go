@@ -1,5 +1,5 @@
 // Package kind is what differs between kinds of layers: what a query sees of its sequence, and so what a sequence keeps. A kind is a
-// type in a file of its own and a row of Table; everything else follows from what it says, and asks for it.
+// type in a file of its own and a row of Table; everything else follows from what these say, and asks them.
 package kind
 
 import (
@@ -11,7 +11,6 @@ import (
 // Kind is a kind of layers. Methods take the numbers that its layers were given; those from Sees on are for kinds that keep rows.
 type Kind interface {
 	Name() string
-	Keeps() Keeps
 	// Fields are the numbers that it takes of config.Group.
 	Fields() []Field
 	// Content writes what layers of the kind depend on besides their mask. Keys of blocks have it: no byte of it changes.
@@ -68,16 +67,30 @@ type Field struct {
 // Mask is what a device knows of what queries see: see backend.Mask. The zero Mask is causal.
 type Mask struct{ Window, Sinks, Chunk int }
 
+// Row is a kind, and what its layers keep.
+type Row struct {
+	Keeps Keeps
+	Kind
+}
+
 // Table has the kinds by the numbers that package group gives them.
-var Table = []Kind{full{}, window{}, chunked{}, state{}, none{}}
+var Table = []Row{
+	{All, full{}},
+	{Last, window{}},
+	{Last, chunked{}},
+	{State, state{}},
+	{Nothing, none{}},
+}
 
 // Of is a kind by its number. One that is not in the table keeps nothing and takes nothing.
-func Of[K ~uint8](k K) Kind {
+func Of[K ~uint8](k K) *Row {
 	if int(k) < len(Table) {
-		return Table[k]
+		return &Table[k]
 	}
-	return unknown{}
+	return &other
 }
+
+var other = Row{Nothing, unknown{}}
 
 // Takes reports whether a kind takes a number, and the least that it may be.
 func Takes(k Kind, field string) (least int, takes bool) {
@@ -92,7 +105,7 @@ func Takes(k Kind, field string) (least int, takes bool) {
 func Taking(field string) Kind {
 	for _, k := range Table {
 		if _, takes := Takes(k, field); takes {
-			return k
+			return k.Kind
 		}
 	}
 	return unknown{}
@@ -101,7 +114,6 @@ func Taking(field string) Kind {
 // Base is a kind that has nothing to say besides its name: embedded in others, they say the rest.
 type Base struct{}
 
-func (Base) Keeps() Keeps                         { return Nothing }
 func (Base) Fields() []Field                      { return nil }
 func (Base) Content(*keytext.Text, Numbers)       {}
 func (Base) Sees(Numbers, int) (sinks, first int) { return 0, 0 }

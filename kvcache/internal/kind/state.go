@@ -6,7 +6,6 @@ import "github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 type state struct{ Base }
 
 func (state) Name() string    { return "state" }
-func (state) Keeps() Keeps    { return State }
 func (state) Fields() []Field { return []Field{{"StateBytes", 1}} }
 
 func (k state) Content(t *keytext.Text, n Numbers) {

@@ -4,7 +4,6 @@ package kind
 type window struct{ Base }
 
 func (window) Name() string    { return "window" }
-func (window) Keeps() Keeps    { return Last }
 func (window) Fields() []Field { return []Field{{"Window", 1}, {"Sinks", 0}} }
 
 func (window) Sees(n Numbers, position int) (sinks, first int) {

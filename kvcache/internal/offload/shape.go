@@ -52,7 +52,7 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 	for _, full := range []bool{true, false} { // what is of use without the others first
 		for part := range s.rules {
 			r := &s.rules[part]
-			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps() == kind.All); i++ {
+			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps == kind.All); i++ {
 				s.places = append(s.places, place{part: part, i: i})
 				s.bytes += s.parts[part].BlockBytes()
 				if !keyed {

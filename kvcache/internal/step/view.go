@@ -137,9 +137,9 @@ func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 		}
 	}
 	if c.tree > 0 || !e.Write {
-		to := ix.Positions.Host[len(ix.Positions.Host)-c.Tokens:]
+		to, gone := ix.Positions.Host[len(ix.Positions.Host)-c.Tokens:], e.gone()
 		for i := range to {
-			to[i] = uint32(b.seen(c, e, i).Position - e.gone() + e.Dropped)
+			to[i] = uint32(b.seen(c, e, i).Position - gone + e.Dropped)
 		}
 	}
 	if b.words == 0 {

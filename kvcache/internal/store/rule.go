@@ -4,12 +4,12 @@ import "github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 
 // What a part asks the kind of its layers: see package kind.
 
-func (p *Stores[B]) kind() (kind.Kind, kind.Numbers) {
+func (p *Stores[B]) kind() (*kind.Row, kind.Numbers) {
 	return kind.Of(p.Rule.Kind), kind.Numbers{Window: p.Rule.Window, Sinks: p.Rule.Sinks, Chunk: p.Rule.Chunk}
 }
 
 // keeps is what sequences keep in the part.
-func (p *Stores[B]) keeps() kind.Keeps { return kind.Of(p.Rule.Kind).Keeps() }
+func (p *Stores[B]) keeps() kind.Keeps { return kind.Of(p.Rule.Kind).Keeps }
 
 // Slides reports whether sequences give up blocks in front as they grow.
 func (p *Stores[B]) Slides() bool { return p.keeps() == kind.Last }
