@@ -331,7 +331,7 @@ func TestGroupsReuseWaitsForTheWriter(t *testing.T) {
 			be := openDevice(t)
 			dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
 			cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9}, config.Group{Layers: []int{1, 3}})
-			cfg.Memory.Rollback = 8
+			cfg.Memory.RetainEvery = 1
 			w := groupedOn(newRig(t, dev, cfg), seed)
 			s2, err := dev.NewStream()
 			require.NoError(t, err)

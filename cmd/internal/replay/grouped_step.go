@@ -59,12 +59,13 @@ func (g *grouped) copies(part int) bool {
 
 // publish puts what a step computed into the tree.
 func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
-	n := len(g.path)
+	n := g.found
 	where := prefix.Path{Root: g.root}
 	if n > 0 {
-		where.Parent = g.path[n-1]
+		where.Parent = g.cache.PathOf(g.path, g.lists[0].blocks)[n-1]
 	}
-	g.path, g.old, err = g.cache.Insert(g.path, g.old[:0], where, tokens, func(part, i int) *block.Block {
+	var in int
+	in, g.path, g.old, err = g.cache.Insert(g.path, g.old[:0], where, tokens, func(part, i int) *block.Block {
 		if g.parts[part].Kind == group.State {
 			return nil
 		}
@@ -74,7 +75,7 @@ func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(g.path) == n+len(tokens) && (len(g.path) == all || g.cache.Keeps(len(g.path), m)) {
+	if g.found += in; in == len(tokens) && (g.found == all || g.cache.Keeps(g.found, m)) {
 		for part := range g.parts {
 			if g.parts[part].Kind == group.State {
 				g.cache.Checkpoint(g.path[len(g.path)-1], part, g.lists[part].blocks[0])
