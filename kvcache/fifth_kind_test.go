@@ -132,7 +132,7 @@ func TestFifthKindGivesBack(t *testing.T) {
 	s, _ := w.open(nil)
 	for n := range 120 {
 		require.NoError(t, w.run(ask{s, sequence(n+1, 1)}))
-		b := &s.seq.body.Parts[0]
+		b := &s.seq.runs.In[0]
 		first := max(n+1-6, 0) / 13 * 13 // what the next query keeps
 		require.Equal(t, max(first/4-2, 0), b.Gone, "after %d tokens", n+1)
 		require.Equal(t, (n+4)/4-b.Gone, len(b.Kept.Blocks))

@@ -65,7 +65,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	q.Extra = from.Extra
 	o.remember(&from, len(prompt))
 	var found prefix.Match
-	var more offload.Want
+	var more offload.Request
 	var below int
 	if p.tree != nil && !o.NoReuse { // without the pool's lock: readers do not wait
 		found, _ = p.parts.Blocks.Groups().Peek(from.Root, q)
@@ -79,7 +79,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 }
 
 // start makes the sequence of a prompt of which that much was found, in the tree and below the device; plan is why that much is loaded.
-func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q prefix.Query, found prefix.Match, more offload.Want, below int) (s *Sequence[B], m Match, plan string, err error) {
+func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q prefix.Query, found prefix.Match, more offload.Request, below int) (s *Sequence[B], m Match, plan string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
@@ -96,7 +96,7 @@ func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q pref
 	more.Both = o.Overlap && !o.NoPublish && p.parts.Appends()
 	m.Loading, plan = s.expect(more, below)
 	s.text.Expect(prompt, s.Len())
-	s.body.Marks.End = max(len(prompt)-1, 0)
+	s.runs.RestorePoints.End = max(len(prompt)-1, 0)
 	return s, m, plan, nil
 }
 
@@ -110,7 +110,7 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	if err != nil {
 		return Match{}, err
 	}
-	s.body.Reuse(taken)
+	s.runs.Reuse(taken)
 	s.text.Reuse(taken.Match)
 	return Match{Cached: taken.Tokens, Uncached: len(q.Tokens) + 1 - taken.Tokens, MissReason: taken.MissReason().Redacted()}, nil
 }
@@ -129,7 +129,7 @@ func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	if err := o.check(prompt); err != nil {
 		return Match{}, err
 	}
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return Match{}, err
 	}
 	if p.tree == nil || o.NoReuse {

@@ -133,7 +133,7 @@ func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
 // block until its last one is gone.
 func (p *Pool[B]) SaltStats(s prefix.Scope) (_ prefix.Stats, err error) {
 	defer naming("Pool.SaltStats", &err)
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return prefix.Stats{}, err
 	}
 	if p.tree == nil {

@@ -59,7 +59,7 @@ func (p *Pool[B]) Stats() (stats Stats, err error) {
 func (p *Pool[B]) stats() (Stats, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return Stats{}, err
 	}
 	if err := p.parts.Reclaim(); err != nil {
@@ -80,7 +80,7 @@ func (p *Pool[B]) stats() (Stats, error) {
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
 	for s := range p.seqs {
-		if a := s.body.Away; a != nil {
+		if a := s.runs.Suspended; a != nil {
 			stats.Suspended++
 			stats.BytesAway += a.Bytes()
 		}
@@ -119,12 +119,12 @@ func (p *Pool[B]) Check() (err error) {
 	defer naming("Pool.Check", &err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
-	bodies := func(yield func(*store.Bodies[B]) bool) {
+	bodies := func(yield func(*store.Runs[B]) bool) {
 		for s := range p.seqs {
-			if !yield(&s.body) {
+			if !yield(&s.runs) {
 				return
 			}
 		}

@@ -62,7 +62,7 @@ func TestSuspendedGoesOn(t *testing.T) {
 		st := r.idle()
 		require.Zero(t, st.Held+st.Reserved)
 		require.Equal(t, 1, st.Suspended)
-		require.Equal(t, x.seq.body.Away.Bytes(), st.BytesAway)
+		require.Equal(t, x.seq.runs.Suspended.Bytes(), st.BytesAway)
 		_, err := x.seq.Fork()
 		require.ErrorIs(t, err, ErrSuspended)
 

@@ -39,7 +39,7 @@ func TestMeetsNothingOfBeforeClear(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r.pool.mu.Lock()
 		defer r.pool.mu.Unlock()
-		return x.seq.coming.Load.Between() < 8
+		return x.seq.coming.Transfer.Between() < 8
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, r.pool.Clear(false))
 	close(g.open)
@@ -72,7 +72,7 @@ func TestMeetsOnlyWhatIsPublished(t *testing.T) {
 	r, g, end := meeting(t, prompt)
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true, NoPublish: true})
-	require.True(t, x.seq.coming == nil || !x.seq.coming.Load.Meets())
+	require.True(t, x.seq.coming == nil || !x.seq.coming.Transfer.Meets())
 	close(g.open)
 	r.drop(x)
 	end()
@@ -169,7 +169,7 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	r.below(prompt, OpenOptions{})
 	x, match := r.read(prompt, OpenOptions{})
 	require.Equal(t, 32, match.Loading)
-	<-x.seq.coming.Load.Done
+	<-x.seq.coming.Transfer.Done
 	cleared := make(chan error)
 	go func() { cleared <- r.pool.Clear(true) }()
 	<-on.asked
@@ -289,13 +289,13 @@ func TestTierBringsNothingThatFailed(t *testing.T) {
 		other, _ := r.read(prompt[:13], OpenOptions{NoReuse: true})
 		require.NoError(t, r.prefill(s2, other))
 		close(g.open)
-		<-x.seq.coming.Load.Done
+		<-x.seq.coming.Transfer.Done
 		had := x.wait(r)
 		dev.SetFault(nil)
 		if fails {
 			if had.Cached > 0 { // the step had failed before the tier's blocks came, which are in its blocks' place
 				require.Equal(t, 32, had.Cached)
-				require.NotEqual(t, other.seq.body.Parts[0].Kept.Blocks[:3], x.seq.body.Parts[0].Kept.Blocks[:3])
+				require.NotEqual(t, other.seq.runs.In[0].Kept.Blocks[:3], x.seq.runs.In[0].Kept.Blocks[:3])
 			} else {
 				require.Zero(t, r.matched(prompt, OpenOptions{}), "what hangs on a failed block is not found, either")
 			}

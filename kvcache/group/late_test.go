@@ -155,7 +155,7 @@ func TestKeepsStates(t *testing.T) {
 		c := newCase(t, Config{Every: every}, full, state).c
 		var kept []int
 		for n := 1; n < 8; n++ {
-			if c.Keeps(n, Marks{End: 7 * 4}) {
+			if c.Keeps(n, RestorePoints{End: 7 * 4}) {
 				kept = append(kept, n)
 			}
 		}

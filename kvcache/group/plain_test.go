@@ -55,7 +55,7 @@ func TestPlainEntriesAreBlocks(t *testing.T) {
 	require.Equal(t, [2]int{3, 0}, [2]int{r.c.With(0), r.c.With(1)})
 	require.Zero(t, r.c.Entries().Total())
 	r.c.LeasedEntries(func(block.Block) { t.Error("no entries are leased besides blocks") })
-	r.c.Drop(0, 0, blocks[0], Marks{})
+	r.c.Drop(0, 0, blocks[0], RestorePoints{})
 
 	n, same, old := r.offer(span("a", 12)) // what the tree has takes its place
 	require.Equal(t, 3, n)

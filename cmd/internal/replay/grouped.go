@@ -61,7 +61,7 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 		return 0, err
 	}
 	g.full += f.Known
-	marks := group.Marks{Found: f.Tokens, Branch: f.Known, End: g.trace.Full(g.next)}
+	marks := group.RestorePoints{Found: f.Tokens, Branch: f.Known, End: g.trace.Full(g.next)}
 	g.next++
 	g.path, g.found = append(g.path[:0], f.Path...), f.Blocks
 	for part, run := range f.Runs {
@@ -101,7 +101,7 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 }
 
 // border is how far the next step goes after n blocks: no further than to where a state is to stay.
-func (g *grouped) border(n, all int, m group.Marks) int {
+func (g *grouped) border(n, all int, m group.RestorePoints) int {
 	next := min(n+piece, all)
 	if g.parts[len(g.parts)-1].Kind != group.State {
 		return next

@@ -58,7 +58,7 @@ func (g *grouped) copies(part int) bool {
 }
 
 // publish puts what a step computed into the tree.
-func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
+func (g *grouped) publish(tokens []uint32, m group.RestorePoints, all int) (err error) {
 	n := g.found
 	where := prefix.Path{Root: g.root}
 	if n > 0 {
@@ -86,7 +86,7 @@ func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
 }
 
 // slide gives up what no later query reads.
-func (g *grouped) slide(n int, m group.Marks) error {
+func (g *grouped) slide(n int, m group.RestorePoints) error {
 	for part := range g.parts {
 		r, l := &g.parts[part].Rule, &g.lists[part]
 		more := r.Gone(n) - l.gone

@@ -36,7 +36,7 @@ const groupBlocks = 8
 
 // prepare lays the tokens out, and takes the new blocks.
 func (r *rewriting[B]) prepare() error {
-	r.gone, r.full = r.Body.Written.Gone, r.Body.Full()
+	r.gone, r.full = r.Run.Written.From, r.Run.Full()
 	r.lay()
 	return r.take()
 }
@@ -47,7 +47,7 @@ func (r *rewriting[B]) taken() [store.MostStores][]block.Block {
 
 // finish gives the sequence its blocks.
 func (r *rewriting[B]) finish() error {
-	s, p := r.Body, r.Body.Stores
+	s, p := r.Run, r.Run.Part
 	err := p.Written.Retire(s.Fence, r.besides())
 	err = cmp.Or(err, p.Kept.Exchange(s.Kept, 0, r.kept, s.Fence))
 	s.Len = r.Len
@@ -56,7 +56,7 @@ func (r *rewriting[B]) finish() error {
 
 // undo gives back what a failed rewriting took.
 func (r *rewriting[B]) undo(err error) error {
-	s, p := r.Body, r.Body.Stores
+	s, p := r.Run, r.Run.Part
 	r.Moved = false // only in new blocks
 	return errors.Join(err, p.Kept.GiveBack(s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
 		p.Written.GiveBack(s.Written, &r.takenWritten, r.takenWritten.Blocks, nil))
@@ -69,13 +69,13 @@ func (r *rewriting[B]) besides() []block.Block {
 
 // tokens are those of a new block.
 func (r *rewriting[B]) tokens(j int) (from, to int) {
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	return j * slots, min((j+1)*slots, r.Len)
 }
 
 // lay decides where new blocks are, which of them are old ones, and in what groups the others are made.
 func (r *rewriting[B]) lay() {
-	c, slots := &r.Body.Stores.Config, r.Body.Stores.Config.BlockTokens()
+	c, slots := &r.Run.Part.Config, r.Run.Part.Config.BlockTokens()
 	blocks := c.BlocksOf(r.Len)
 	r.From, r.first = r.Len, blocks
 	for j := range blocks {
@@ -118,7 +118,7 @@ func (r *rewriting[B]) lowest(j int) int {
 
 // oldOf is the old block that a new one is, token by token in every list, or −1.
 func (r *rewriting[B]) oldOf(j int) int {
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	from, to := r.tokens(j)
 	at := r.Source(0, from)
 	if at%slots != 0 {
@@ -134,7 +134,7 @@ func (r *rewriting[B]) oldOf(j int) int {
 	return at / slots
 }
 
-// keeps and stays report whether a new block is an old one of the kept store, and of the fresh one.
+// keeps and stays report whether a new block is an old one of the kept store, and of the written one.
 func (r *rewriting[B]) keeps(j int) bool { return r.whole[j] >= 0 && r.whole[j] < r.full }
 func (r *rewriting[B]) stays(j int) bool { return r.whole[j] >= r.gone }
 
@@ -146,11 +146,11 @@ func (r *rewriting[B]) makes(j int) bool {
 // fixed reports whether a quantized block that moves whole has to stay for others, where it is: it is
 // on a path of the prefix tree, which would have a gap in front of it here.
 func (r *rewriting[B]) fixed(j int) (published, shared bool, err error) {
-	b := r.Body.Kept.Blocks[r.whole[j]]
-	if j == r.whole[j] || !r.Body.Stores.Kept.Published(b) {
+	b := r.Run.Kept.Blocks[r.whole[j]]
+	if j == r.whole[j] || !r.Run.Part.Kept.Published(b) {
 		return false, false, nil
 	}
-	owners, err := r.Body.Stores.Kept.Owners(b)
+	owners, err := r.Run.Part.Kept.Owners(b)
 	return true, owners > 1, err
 }
 
@@ -159,7 +159,7 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 	if r.stays(j) {
 		return all
 	}
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	all = slices.Clone(all)
 	from, to := r.tokens(j)
 	for list := range r.Lists {
@@ -173,9 +173,9 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 	return all
 }
 
-// take takes the new blocks of both stores; those of the fresh one end with what a group needs besides.
+// take takes the new blocks of both stores; those of the written one end with what a group needs besides.
 func (r *rewriting[B]) take() error {
-	s, p := r.Body, r.Body.Stores
+	s, p := r.Run, r.Run.Part
 	kept, fresh := 0, 0
 	var leaves []block.Block // of the prefix tree, where nobody else's path goes through them
 	copied := make([]bool, len(r.whole))
@@ -242,10 +242,10 @@ func (r *rewriting[B]) take() error {
 
 // enqueue makes the groups, one after another: they use the same blocks besides.
 func (r *rewriting[B]) enqueue() error {
-	p := r.Body.Stores
+	p := r.Run.Part
 	defer r.copies.Free(p.BE)
 	if p.Config.Attention.Scores {
-		if err := r.Body.BringScores(r.Stream); err != nil { // which takes its turn
+		if err := r.Run.BringScores(r.Stream); err != nil { // which takes its turn
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func (r *rewriting[B]) enqueue() error {
 
 // make brings back what a group's tokens come from, moves and turns them, and quantizes.
 func (r *rewriting[B]) make(g *bunch) error {
-	p, slots := r.Body.Stores, int64(r.Body.Stores.Config.BlockTokens())
+	p, slots := r.Run.Part, int64(r.Run.Part.Config.BlockTokens())
 	besides := r.besides()
 	var back, sealed store.Vector[B, uint32]
 	lists := make([]changes[B], r.Lists)
@@ -279,7 +279,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 	}()
 	place := map[int]block.Block{} // of the old blocks, in the written store
 	for i, at := range g.sources {
-		back.Host = append(back.Host, r.Body.Kept.Blocks[at].ID, besides[i].ID)
+		back.Host = append(back.Host, r.Run.Kept.Blocks[at].ID, besides[i].ID)
 		place[at] = besides[i]
 	}
 	besides = besides[len(g.sources):]
@@ -289,7 +289,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 		case j >= r.first:
 			to = r.written[j-r.first]
 		case r.stays(j):
-			to = r.Body.Written.Blocks[r.whole[j]-r.gone]
+			to = r.Run.Written.Blocks[r.whole[j]-r.gone]
 		default:
 			to, besides = besides[0], besides[1:]
 		}
@@ -305,7 +305,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 				token := int64(r.Source(list, i))
 				old, there := place[int(token/slots)]
 				if !there {
-					old = r.Body.Written.Blocks[int(token/slots)-r.gone]
+					old = r.Run.Written.Blocks[int(token/slots)-r.gone]
 				}
 				slot := int64(to.ID)*slots + int64(i-from)
 				lists[list].moves.Host = append(lists[list].moves.Host, int64(old.ID)*slots+token%slots, slot)

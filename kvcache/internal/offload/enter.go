@@ -9,7 +9,7 @@ import (
 
 // enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
 // returns how many units are there then.
-func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory *part) int {
+func (o *Offload[B]) enter(l *Transfer, w *Request, first int, units []unit, came int, memory *part) int {
 	if came == 0 {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 
 // take takes blocks for the first n units, or for as many, of whole entries, as there are; nil: there are none, or nobody
 // wants them any more.
-func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
+func (o *Offload[B]) take(l *Transfer, w *Request, units []unit, n int) (taken *hold) {
 	for {
 		err := o.blocks.Retry(func() (err error) {
 			if l.dropped || l.epoch != o.epoch {
@@ -79,7 +79,7 @@ func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
 }
 
 // at is the place in the tree behind the entries that a load has, for tokens up to an entry.
-func (l *Load) at(w *Want, path []block.Block, to, size int) (prefix.Path, []uint32) {
+func (l *Transfer) at(w *Request, path []block.Block, to, size int) (prefix.Path, []uint32) {
 	at := w.Path
 	at.Extra = at.Extra[min(l.next, len(at.Extra)):]
 	if l.next > 0 {
@@ -109,7 +109,7 @@ func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory *part) er
 }
 
 // publish puts entries and blocks with them into the tree.
-func (o *Offload[B]) publish(l *Load, w *Want, units []unit, to int, taken *hold) error {
+func (o *Offload[B]) publish(l *Transfer, w *Request, units []unit, to int, taken *hold) error {
 	type where struct{ part, i int }
 	own := map[where]*block.Block{}
 	for i, u := range units {

@@ -8,7 +8,7 @@ import (
 
 // holdWanted makes a load the owner of what the tree has of what it wants, and says what it lacks; nil: others were promised
 // some. known is how many of the entries the tree has, and next the first that it does not have, or that lacks something. The guard is held.
-func (o *Offload[B]) holdWanted(w *Want) (h *hold, known, next int) {
+func (o *Offload[B]) holdWanted(w *Request) (h *hold, known, next int) {
 	path := o.path(w.Path.Root, prefix.Query{Tokens: w.Tokens, Extra: w.Path.Extra})
 	have := o.with(path, len(w.keys))
 	entries, blocks, err := o.cache.Keep(path, len(w.keys))
@@ -26,7 +26,7 @@ func (o *Offload[B]) holdWanted(w *Want) (h *hold, known, next int) {
 
 // Hand gives a sequence, which has some tokens, what a load brought and what was there before, as far as every part can go on: it owns
 // that now. The guard is held, and the load has ended. from is how many entries after those tokens came from each tier.
-func (o *Offload[B]) Hand(l *Load, have int) (f group.Found, from []int, err error) {
+func (o *Offload[B]) Hand(l *Transfer, have int) (f group.Found, from []int, err error) {
 	defer func() { o.done(l) }()
 	f, err = o.cache.Hand(o.sound(o.entries(l.held)), have)
 	if err != nil || f.Tokens <= have {
@@ -53,7 +53,7 @@ func (o *Offload[B]) sound(path []block.Block) []block.Block {
 }
 
 // credit counts entries that a sequence got, and returns how many of them came from each tier.
-func (o *Offload[B]) credit(l *Load, from, to int) []int {
+func (o *Offload[B]) credit(l *Transfer, from, to int) []int {
 	n := make([]int, len(o.stats.Tokens))
 	for _, t := range l.by[from:to] {
 		if t >= 0 {

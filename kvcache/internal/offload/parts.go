@@ -16,7 +16,7 @@ import (
 type finder[B backend.Buffer] struct {
 	o    *Offload[B]
 	ctx  context.Context
-	w    *Want
+	w    *Request
 	have []bool   // by entry and place: with the tree
 	tier []source // by entry and place
 }
@@ -28,7 +28,7 @@ const nowhere source = -1
 
 // find sets what of a query tiers have: nothing where that is no more than the device has. found is what the tree has of it, if all
 // parts keep everything.
-func (o *Offload[B]) find(ctx context.Context, w *Want, q prefix.Query, found prefix.Match) {
+func (o *Offload[B]) find(ctx context.Context, w *Request, q prefix.Query, found prefix.Match) {
 	size, width := o.shape.tokens, len(o.shape.places)
 	f := &finder[B]{o: o, ctx: ctx, w: w, tier: make([]source, len(w.keys)*width)}
 	known, goes := found.Blocks, found.Blocks*size // entries of the tree, and tokens after which the device can go on
@@ -80,7 +80,7 @@ func (s *Shape[B]) lacking(have []bool, entries int) (list []int) {
 }
 
 // lack sets what is to be loaded.
-func (w *Want) lack(list []int, width int) {
+func (w *Request) lack(list []int, width int) {
 	w.units = w.units[:0]
 	for _, i := range list {
 		w.units = append(w.units, unit{i / width, i % width, max(int(w.from[i])-1, 0)})

@@ -142,7 +142,7 @@ func ofBlocks(tree prefix.Config) *group.Config {
 }
 
 // publish is Publish of blocks that are entries.
-func publish(r *Blocks, f *Fence, past *Past, at prefix.Path, tokens []uint32, blocks []block.Block) (int, error) {
+func publish(r *Blocks, f *Fence, past *Writers, at prefix.Path, tokens []uint32, blocks []block.Block) (int, error) {
 	n, _, err := r.Publish(f, past, nil, at, tokens, func(_, i int) *block.Block { return &blocks[i] })
 	return n, err
 }

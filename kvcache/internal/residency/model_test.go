@@ -23,7 +23,7 @@ type path struct {
 	tokens []uint32
 	blocks []block.Block
 	fence  *Fence
-	past   Past
+	past   Writers
 	claim  block.Claim
 	stored int // leading blocks that are in the tree
 	silent bool

@@ -71,7 +71,7 @@ func (r *Blocks) Defined(e block.Block) bool {
 // steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
 // are the owner's then, and path with those that it owns besides blocks: see group.Cache.Insert. prefix.ErrDetached where the tree was
 // cleared under their owner.
-func (r *Blocks) Publish(f *Fence, past *Past, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {
+func (r *Blocks) Publish(f *Fence, past *Writers, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {
 	n, path, old, err := r.cache.Insert(path, r.replaced[:0], at, tokens, held)
 	r.replaced = old[:0]
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Blocks) Publish(f *Fence, past *Past, path []block.Block, at prefix.Pat
 
 // Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree, as the steps of
 // past did before.
-func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
+func (r *Blocks) Writes(f *Fence, past *Writers, e block.Block) {
 	if f == nil {
 		r.tell(e)
 		return

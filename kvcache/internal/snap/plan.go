@@ -31,7 +31,7 @@ func (in *In[B]) plan(i int) error {
 	for s := range lines {
 		lines[s] = newLine(q.Strips[s])
 	}
-	in.bodies[i] = make([]body, len(in.parts.All))
+	in.runs[i] = make([]run, len(in.parts.All))
 	for p, st := range in.parts.All {
 		if st.RoPE.Table.Set && q.Next > c.Memory.Capacity {
 			return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint("position ", q.Next), Want: fmt.Sprint(c.Memory.Capacity)}
@@ -41,7 +41,7 @@ func (in *In[B]) plan(i int) error {
 			pl.homes[j] = in.homeOf(of)
 		}
 		var err error
-		if in.bodies[i][p], err = pl.body(); err != nil {
+		if in.runs[i][p], err = pl.run(); err != nil {
 			return err
 		}
 	}
@@ -63,12 +63,12 @@ type planner[B backend.Buffer] struct {
 	in     *In[B]
 	i      int // the sequence
 	tokens int
-	st     *store.Stores[B]
+	st     *store.Part[B]
 	lines  []line
 	homes  [store.MostStores]int // of its stores
 }
 
-func (p *planner[B]) body() (b body, err error) {
+func (p *planner[B]) run() (b run, err error) {
 	n := p.tokens
 	if n == 0 {
 		return b, nil
@@ -80,7 +80,7 @@ func (p *planner[B]) body() (b body, err error) {
 		}
 		said := newText(p.in.Head, p.i)
 		last := p.join(0, &target{home: p.homes[0], owner: nobody, from: from, at: said.place(0, n)}, p.in.needs)
-		b = body{len: n, marks: p.marks()}
+		b = run{len: n, checkpoints: p.checkpoints()}
 		b.segments[0].targets = []*target{last}
 		return b, nil
 	}
@@ -123,9 +123,9 @@ func (p *planner[B]) extent(home int) (start, end int) {
 	return start, end
 }
 
-// lay finds the blocks of a body that has given up so many behind its sinks: those before kept as they are stored, and those
+// lay finds the blocks of a run that has given up so many behind its sinks: those before kept as they are stored, and those
 // from exact on as they were computed. It reports whether they can be had.
-func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error) {
+func (p *planner[B]) lay(gone, end, kept, exact int) (b run, ok bool, err error) {
 	rule, size, n := &p.st.Rule, p.st.Config.BlockTokens(), p.tokens
 	sinks := rule.SinkBlocks()
 	if gone > 0 && !rule.Reaches(gone, n) {
@@ -147,7 +147,7 @@ func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error
 	if err := p.in.lays(len(all)); err != nil {
 		return b, false, err
 	}
-	b = body{len: n - gone*size, gone: gone}
+	b = run{len: n - gone*size, gone: gone}
 	blocks := [store.MostStores][]int{all} // of each segment
 	for i := range p.st.Sealed() {
 		from := exact

@@ -23,7 +23,7 @@ type strip[B backend.Buffer] struct {
 	snapshot.Strip
 	part, layer int // of the pool, and the first that it has of the part
 	store       int // of the part
-	stores      *store.Stores[B]
+	stores      *store.Part[B]
 	of          *store.Store[B]
 	pieces      *store.Pieces
 }

@@ -11,13 +11,13 @@ import (
 
 // target is a block that is filled: each strip of its home has the same tokens for it.
 type target struct {
-	home   int
-	owner  int     // the sequence that takes it: the first in Order that has it
-	from   [][]src // by strip of the home's
-	mark   int     // of a state that others may go on from: the tokens that it is after; else 0
-	behind *target // the block before it, where a block is of one path
-	at     *place  // in the text of who may publish it; nil: nobody
-	block  block.Block
+	home       int
+	owner      int     // the sequence that takes it: the first in Order that has it
+	from       [][]src // by strip of the home's
+	checkpoint int     // of a state that others may go on from: the tokens that it is after; else 0
+	behind     *target // the block before it, where a block is of one path
+	at         *place  // in the text of who may publish it; nil: nobody
+	block      block.Block
 }
 
 // nobody is the owner of a target before all sequences are planned.

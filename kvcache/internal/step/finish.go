@@ -14,7 +14,7 @@ func (b *Set[B]) Rejoin() error {
 	}
 	for i := range b.Steps[0].Entries {
 		if e := &b.Steps[0].Entries[i]; !e.Write {
-			if err := b.body(i).Order(b.Stream); err != nil {
+			if err := b.runs(i).Order(b.Stream); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (b *Set[B]) Abandon() error {
 	err = b.giveBack(f.Hold())
 	b.Used(f)
 	for i := range b.Steps[0].Entries {
-		b.body(i).Used(f) // it may have written behind the tokens of the last block
+		b.runs(i).Used(f) // it may have written behind the tokens of the last block
 	}
 	fences.Drop(f)
 	return err
@@ -79,7 +79,7 @@ func (b *Set[B]) Leave() error {
 func (b *Set[B]) Used(f *residency.Fence) {
 	for i := range b.Steps {
 		t := &b.Steps[i]
-		t.Stores.Fences.Replace(&t.fence, f)
+		t.Part.Fences.Replace(&t.fence, f)
 	}
 }
 

@@ -41,8 +41,8 @@ func (e *Entry[B]) part(row []uint32) {
 	if e.gap == 0 {
 		return
 	}
-	kernel := e.Body.Stores.Config.KernelTokens()
-	sinks, _ := e.Body.Cut()
+	kernel := e.Run.Part.Config.KernelTokens()
+	sinks, _ := e.Run.Cut()
 	sinks, end := sinks/kernel, (sinks+e.gap)/kernel
 	copy(row, row[end-sinks:end])
 	first := uint32(0)

@@ -4,7 +4,7 @@ import "slices"
 
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
-	ix, p := &b.Index, b.Stores
+	ix, p := &b.Index, b.Part
 	slots, kernel, piece := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Piece()
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
@@ -19,7 +19,7 @@ func (b *Step[B]) Lay() {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if e.gap = 0; gapped {
-			e.gap = gapOf(&p.Rule, e.Body.Gone)
+			e.gap = gapOf(&p.Rule, e.Run.Gone)
 		}
 		longest = max(longest, e.context()+e.gap)
 		if piece > 0 {
@@ -72,14 +72,14 @@ func (ix *Index[B]) piece(context, tokens int) {
 // pieces is the number of sequences that attention takes an entry for in a part that is laid out in pieces: one for each that
 // its rows are in.
 func (e *Entry[B]) pieces(piece int) int {
-	end := e.context() + e.Body.Gone*e.Body.Stores.Rule.Block
+	end := e.context() + e.Run.Gone*e.Run.Part.Rule.Block
 	return (end-1)/piece - (end-e.Tokens)/piece + 1
 }
 
 // layPieces lays an entry out in pieces. To its rows in a piece it is a sequence that begins there.
 func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
-	ix, p := &b.Index, b.Stores
-	r, gone := &p.Rule, e.Body.Gone*p.Rule.Block
+	ix, p := &b.Index, b.Part
+	r, gone := &p.Rule, e.Run.Gone*p.Rule.Block
 	end := e.context() + gone
 	for at := end - e.Tokens; at < end; rows++ {
 		begin := at - at%piece
@@ -107,7 +107,7 @@ func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.
 func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
 	for pos < to { // a block at a time
 		end := min(to, pos-pos%slots+slots)
-		slot := e.Body.Stores.Written.Slot(e.block(pos/slots), pos%slots)
+		slot := e.Run.Part.Written.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))

@@ -23,7 +23,7 @@ func (b rows[B]) lay() error {
 }
 
 func (b rows[B]) enqueue() error {
-	p := b.Stores
+	p := b.Part
 	if err := b.Index.Upload(p.BE, b.Stream); err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (b *Step[B]) copyShared() error {
 	ix.Pairs.Host = ix.Pairs.Host[:0]
 	for i := range b.Entries {
 		if e := &b.Entries[i]; e.copies {
-			ix.Pairs.Host = b.Stores.Written.Pair(ix.Pairs.Host, e.Body.Tail(), e.fresh.Blocks[e.restored])
+			ix.Pairs.Host = b.Part.Written.Pair(ix.Pairs.Host, e.Run.Tail(), e.fresh.Blocks[e.restored])
 		}
 	}
 	if len(ix.Pairs.Host) == 0 {
 		return nil
 	}
-	return b.Stores.CopyBlocks(b.Stream, b.Stores.Written, &ix.Pairs)
+	return b.Part.CopyBlocks(b.Stream, b.Part.Written, &ix.Pairs)
 }

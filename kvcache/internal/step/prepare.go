@@ -82,7 +82,7 @@ func (b *Set[B]) fits() error {
 			t := &b.Steps[i]
 			t.stage()
 			n, of, err := t.countBlocks()
-			for range t.Stores.Sealed() { // what is written to is the part's own
+			for range t.Part.Sealed() { // what is written to is the part's own
 				if err == nil {
 					n, of, err = t.countSeals()
 				}
@@ -100,7 +100,7 @@ func (b *Set[B]) fits() error {
 // tails are the blocks that the step's sequences write next, of those that parts have in common.
 func (b *Set[B]) tails() (blocks []block.Block) {
 	for i := range b.Steps {
-		if t := &b.Steps[i]; t.Stores.Written == t.Stores.Kept {
+		if t := &b.Steps[i]; t.Part.Written == t.Part.Kept {
 			blocks = append(blocks, t.tails()...)
 		}
 	}
@@ -115,7 +115,7 @@ func (b *Set[B]) order() error {
 		}
 	}
 	for i := range b.Steps[0].Entries {
-		if err := b.body(i).Order(b.Stream); err != nil {
+		if err := b.runs(i).Order(b.Stream); err != nil {
 			return err
 		}
 	}

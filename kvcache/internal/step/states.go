@@ -14,7 +14,7 @@ func (e *Entry[B]) state() block.Block {
 	if len(e.fresh.Blocks) > 0 {
 		return e.fresh.Blocks[0]
 	}
-	return e.Body.Tail()
+	return e.Run.Tail()
 }
 
 // states is the work in such a part.
@@ -30,7 +30,7 @@ func (b states[B]) enqueue() error {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if len(e.fresh.Blocks) > 0 {
-			if err := b.Stores.CopyState(b.Stream, e.Body.Tail(), e.fresh.Blocks[0]); err != nil {
+			if err := b.Part.CopyState(b.Stream, e.Run.Tail(), e.fresh.Blocks[0]); err != nil {
 				return err
 			}
 		}
@@ -39,7 +39,7 @@ func (b states[B]) enqueue() error {
 	for len(v.Host) < b.Size.Seqs {
 		v.Host = append(v.Host, noState)
 	}
-	return v.Upload(b.Stores.BE, b.Stream)
+	return v.Upload(b.Part.BE, b.Stream)
 }
 
 // noState is the block of a sequence that fills up a step of a fixed shape.
@@ -53,7 +53,7 @@ func (b *Step[B]) Offsets() []int64 {
 	b.handed = true
 	all := make([]int64, len(b.Entries))
 	for i := range b.Entries {
-		all[i] = int64(b.Entries[i].state().ID) * int64(b.Stores.States.Stride)
+		all[i] = int64(b.Entries[i].state().ID) * int64(b.Part.States.Stride)
 	}
 	return all
 }
@@ -61,8 +61,8 @@ func (b *Step[B]) Offsets() []int64 {
 // spoil notes that an abandoned step may have written the states of its sequences in their place.
 func (b *Step[B]) spoil() {
 	for i := range b.Entries {
-		if e := &b.Entries[i]; b.handed && e.Write && e.Body.Len > 0 && len(e.fresh.Blocks) == 0 {
-			e.Body.Of.Failed = errSpoiled
+		if e := &b.Entries[i]; b.handed && e.Write && e.Run.Len > 0 && len(e.fresh.Blocks) == 0 {
+			e.Run.Of.Failed = errSpoiled
 		}
 	}
 	b.handed = false

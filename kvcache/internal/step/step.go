@@ -1,6 +1,6 @@
 // Package step is one step of a pool's sequences on the device, in each part of the layers: the blocks that it takes,
-// where its rows go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
-// body is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
+// where its rows go, how attention is divided, and what a layer enqueues. It knows sequences by their runs. What changes a
+// run is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
 package step
 
 import (
@@ -13,7 +13,7 @@ import (
 // Step is a step in one part: the sequences that get new tokens, and the plan that serves all layers of the part. It is
 // used again for every step: a warm one allocates nothing.
 type Step[B backend.Buffer] struct {
-	Stores  *store.Stores[B]
+	Part    *store.Part[B]
 	Entries []Entry[B]
 	Index   Index[B]
 	*Settings
@@ -51,7 +51,7 @@ type Size struct{ Seqs, Tokens int }
 
 // Entry is one sequence of a step, in a part: tokens are those that are not cut out there.
 type Entry[B backend.Buffer] struct {
-	Body    *store.Body[B]
+	Run     *store.Run[B]
 	Tokens  int  // rows of this sequence in the step
 	Write   bool // the rows are new; else they are queries
 	Dropped int  // positions that the sequence has had more than it has tokens
@@ -96,9 +96,9 @@ func (b *Step[B]) own(books store.Books, open bool) {
 
 // free ends the lives of the step's vectors.
 func (b *Step[B]) free() {
-	b.states.Free(b.Stores.BE)
-	b.Index.free(b.Stores.BE)
-	b.moves.Free(b.Stores.BE)
-	b.sealing.free(b.Stores.BE)
-	b.staging.free(b.Stores.BE)
+	b.states.Free(b.Part.BE)
+	b.Index.free(b.Part.BE)
+	b.moves.Free(b.Part.BE)
+	b.sealing.free(b.Part.BE)
+	b.staging.free(b.Part.BE)
 }

@@ -14,14 +14,14 @@ func (b *Set[B]) Keep() error {
 }
 
 func (b *Step[B]) keep() error {
-	p := b.Stores
+	p := b.Part
 	b.moves.Host = b.moves.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		e := &b.Entries[c.Entry]
 		for i, node := range b.accepted(c) {
 			if i != node {
-				b.moves.Host = append(b.moves.Host, e.slot(e.Body.Len+c.At+node), e.slot(e.Body.Len+c.At+i))
+				b.moves.Host = append(b.moves.Host, e.slot(e.Run.Len+c.At+node), e.slot(e.Run.Len+c.At+i))
 			}
 		}
 	}
@@ -46,6 +46,6 @@ func (b *Step[B]) keep() error {
 
 // slot is where a token of the entry's part is.
 func (e *Entry[B]) slot(token int) int64 {
-	slots := e.Body.Stores.Config.BlockTokens()
-	return e.Body.Stores.Written.Slot(e.block(token/slots), token%slots)
+	slots := e.Run.Part.Config.BlockTokens()
+	return e.Run.Part.Written.Slot(e.block(token/slots), token%slots)
 }

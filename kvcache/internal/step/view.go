@@ -13,7 +13,7 @@ func argument(format string, args ...any) error {
 
 // local is a view as the entry's part has the tokens, of which some may be cut out behind the sinks.
 func (e *Entry[B]) local(v View) View {
-	sinks, gone := e.Body.Cut()
+	sinks, gone := e.Run.Cut()
 	if gone == 0 {
 		return v
 	}
@@ -26,7 +26,7 @@ func (e *Entry[B]) local(v View) View {
 // laid is a view in the places of the entry's table.
 func (e *Entry[B]) laid(v View) View {
 	v = e.local(v)
-	if sinks, _ := e.Body.Cut(); v.End > sinks {
+	if sinks, _ := e.Run.Cut(); v.End > sinks {
 		v.End += e.gap
 	}
 	return View{v.Position + e.gap, v.End}
@@ -37,8 +37,8 @@ func (b *Step[B]) seen(c *Call, e *Entry[B], i int) View {
 	if c.view > 0 {
 		return b.views[c.view-1+i]
 	}
-	at := e.Body.Total() + c.At
-	if b.Stores.Config.Model.NonCausal {
+	at := e.Run.Total() + c.At
+	if b.Part.Config.Model.NonCausal {
 		return View{at + i, at + c.Tokens}
 	}
 	return View{at + i, at + i + 1}
@@ -54,7 +54,7 @@ func (b *Step[B]) piece(c *Call, e *Entry[B], i, size int) (rows, begin int) {
 
 // pieces is how many sequences attention takes the step's calls for.
 func (b *Step[B]) pieces() (n int) {
-	size := b.Stores.Piece()
+	size := b.Part.Piece()
 	if size == 0 {
 		return len(b.calls.calls)
 	}
@@ -70,7 +70,7 @@ func (b *Step[B]) pieces() (n int) {
 
 // layCalls lays the calls out, and returns how many sequences they are to attention.
 func (b *Step[B]) layCalls() (rows int) {
-	ix, piece := &b.Index, b.Stores.Piece()
+	ix, piece := &b.Index, b.Part.Piece()
 	ix.Views.Host, ix.Tree.Host = ix.Views.Host[:0], ix.Tree.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
@@ -80,7 +80,7 @@ func (b *Step[B]) layCalls() (rows int) {
 			rows = b.layCallPieces(c, e, piece, rows)
 			continue
 		}
-		context := e.Body.Len
+		context := e.Run.Len
 		if e.Write {
 			context += c.At + c.Tokens
 		}
@@ -92,7 +92,7 @@ func (b *Step[B]) layCalls() (rows int) {
 
 // layCallPieces lays a call out in pieces. To its rows in a piece it is a sequence that begins there.
 func (b *Step[B]) layCallPieces(c *Call, e *Entry[B], piece, rows int) int {
-	total := e.Body.Total()
+	total := e.Run.Total()
 	if e.Write {
 		total += c.At + c.Tokens
 	}
@@ -107,7 +107,7 @@ func (b *Step[B]) layCallPieces(c *Call, e *Entry[B], piece, rows int) int {
 // layPiece lays out n rows of a call from one on. To them the sequence begins at a token of the part, a block's first, and
 // has so many.
 func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int) {
-	ix, p := &b.Index, b.Stores
+	ix, p := &b.Index, b.Part
 	context += e.gap
 	ix.piece(context, n)
 	row, used := ix.Written().row(at), p.Config.KernelBlocksOf(context)
@@ -130,7 +130,7 @@ func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int
 func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 	ix := &b.Index
 	if e.Write {
-		ix.fillRows(e, e.Body.Len+c.At, e.Body.Len+c.At+c.Tokens, b.Stores.Config.BlockTokens())
+		ix.fillRows(e, e.Run.Len+c.At, e.Run.Len+c.At+c.Tokens, b.Part.Config.BlockTokens())
 	} else {
 		for range c.Tokens {
 			ix.Slots.Host, ix.Positions.Host = append(ix.Slots.Host, -1), append(ix.Positions.Host, 0)
@@ -160,7 +160,7 @@ func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 
 // uploadViews brings what rows see to the device: few steps have views, and the vectors of all steps do without their room.
 func (b *Step[B]) uploadViews() error {
-	ix, p := &b.Index, b.Stores
+	ix, p := &b.Index, b.Part
 	ix.views, ix.tree, ix.words = backend.Opt[B]{}, backend.Opt[B]{}, b.words
 	if b.sees {
 		if err := ix.Views.Upload(p.BE, b.Stream); err != nil {

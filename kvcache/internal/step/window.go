@@ -12,9 +12,9 @@ import (
 // With Storage.Residual the last tokens of a sequence are read as they were computed and those
 // before as they are stored in few bits (KIVI, arXiv:2402.02750). Which those are is a function of
 // the query's position alone, however a prompt is cut into steps: its edge, below. Steps write to
-// the fresh store. A block that lies before the edge of some query of a step is quantized into the
+// the written store. A block that lies before the edge of some query of a step is quantized into the
 // kept store in that step, layer by layer, behind what Append writes and before Attend reads it,
-// and becomes the sequence's with Commit. The fresh store gives a block up one block's tokens later,
+// and becomes the sequence's with Commit. The written store gives a block up one block's tokens later,
 // so that a rejected draft finds what its queries saw. Who goes back further, or begins with what
 // others left, has the window's tokens in few bits only: the next step brings those back.
 
@@ -32,8 +32,8 @@ type sealing[B backend.Buffer] struct {
 
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *Entry[B]) window() {
-	s := e.Body
-	e.restored = max(s.Written.Gone-s.Stores.Config.Edge(e.first()), 0)
+	s := e.Run
+	e.restored = max(s.Written.From-s.Part.Config.Edge(e.first()), 0)
 	e.full = s.Full()
 }
 
@@ -42,12 +42,12 @@ func (e *Entry[B]) seals() int {
 	if !e.Write {
 		return 0
 	}
-	return max(e.Body.Stores.Config.Edge(e.context()-1)-e.full, 0)
+	return max(e.Run.Part.Config.Edge(e.context()-1)-e.full, 0)
 }
 
 // takeSealed takes the blocks of a store that the step quantizes into.
 func (b *Step[B]) takeSealed(at int) error {
-	p, st, t := b.Stores, b.Stores.Stores[at], &b.sealing
+	p, st, t := b.Part, b.Part.Stores[at], &b.sealing
 	t.taken, t.older = t.taken[:0], b.Size.Seqs > 0
 	need, err := st.Fits(b.countSeals)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *Step[B]) takeSealed(at int) error {
 		}
 		had := len(t.taken)
 		e.sealed.Promised = min(n, e.sealed.Claimed)
-		if t.taken, err = st.TakeFit(&e.Body.Segments[at].Claim, e.Body.Root, t.taken, n); err != nil {
+		if t.taken, err = st.TakeFit(&e.Run.Segments[at].Claim, e.Run.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -79,7 +79,7 @@ func (b *Step[B]) takeSealed(at int) error {
 func (b *Step[B]) countSeals() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.sealed = store.Owned{Claimed: e.Body.Kept.Claim.Blocks()}
+		e.sealed = store.Owned{Claimed: e.Run.Kept.Claim.Blocks()}
 		need, promised = need+e.seals(), promised+min(e.seals(), e.sealed.Claimed)
 	}
 	return need, promised, nil
@@ -89,8 +89,8 @@ func (b *Step[B]) countSeals() (need, promised int, err error) {
 // committed, with its gap.
 func (e *Entry[B]) sealedTables(ix *Index[B], i, first int) {
 	for at := range ix.sealed() {
-		row, had := ix.At[at].row(i), e.Body.Segments[at].Blocks[:e.full]
-		n := e.gap / e.Body.Stores.Config.KernelTokens()
+		row, had := ix.At[at].row(i), e.Run.Segments[at].Blocks[:e.full]
+		n := e.gap / e.Run.Part.Config.KernelTokens()
 		n += ids(row[n:], had[min(first, len(had)):])
 		n += ids(row[n:], e.sealed.Blocks[min(max(first-len(had), 0), len(e.sealed.Blocks)):])
 		clear(row[n:])
@@ -101,7 +101,7 @@ func (e *Entry[B]) sealedTables(ix *Index[B], i, first int) {
 // enqueueWindow brings back what the step's queries are to read exactly, and says what Append
 // quantizes.
 func (b *Step[B]) enqueueWindow() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	t.restored.Host, t.sealed.Host = t.restored.Host[:0], t.sealed.Host[:0]
 	if b.staging.on {
 		if err := b.enqueueStaging(); err != nil {
@@ -110,9 +110,9 @@ func (b *Step[B]) enqueueWindow() error {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		first := e.Body.Written.Gone - e.restored
+		first := e.Run.Written.From - e.restored
 		for j := 0; j < e.restored && !e.staged.long; j++ {
-			t.restored.Host = append(t.restored.Host, e.Body.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
+			t.restored.Host = append(t.restored.Host, e.Run.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
 		}
 		for j := range e.sealed.Blocks {
 			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.sealed.Blocks[j].ID)
@@ -135,9 +135,9 @@ func (b *Step[B]) enqueueWindow() error {
 	return b.fitBoth()
 }
 
-// bringBack stores the restored blocks in the fresh store, in every layer.
+// bringBack stores the restored blocks in the written store, in every layer.
 func (b *Step[B]) bringBack() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	if len(t.restored.Host) == 0 {
 		return nil
 	}
@@ -160,16 +160,16 @@ func (b *Step[B]) QuantizeResidual(layer int) error {
 	if len(b.sealing.sealed.Host) == 0 {
 		return nil
 	}
-	b.Stores.LockScores()
-	defer b.Stores.UnlockScores()
+	b.Part.LockScores()
+	defer b.Part.UnlockScores()
 	from := b.exact(layer)
-	return b.Stores.Convert(b.Stream, from, &b.Stores.Kept.Layers[layer], &b.sealing.sealed)
+	return b.Part.Convert(b.Stream, from, &b.Part.Kept.Layers[layer], &b.sealing.sealed)
 }
 
 // commitSealed hands what was quantized to the sequence, and gives up what no query will read
 // exactly. The fence is the step's.
 func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
-	s, p := e.Body, e.Body.Stores
+	s, p := e.Run, e.Run.Part
 	for i, st := range p.Sealed() {
 		g := &s.Segments[i]
 		err = cmp.Or(err, st.Cut(g, e.full, f)) // a last block that is not full was brought back
@@ -182,7 +182,7 @@ func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
 
 // attendBoth attends to both stores and merges, and adds to scores.
 func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
-	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
+	p, t, fresh := b.Part, &b.sealing, b.exact(layer)
 	if out.Scores.Set {
 		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each " +
 			"slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
@@ -234,7 +234,7 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 
 // fitBoth makes room for two results.
 func (b *Step[B]) fitBoth() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	rows := b.Index.tokens() * p.Config.Model.QHeads
 	if err := cmp.Or(t.lse.Fit(p.BE, 2*rows), t.merged.Fit(p.BE, rows)); err != nil {
 		return err

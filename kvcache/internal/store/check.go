@@ -16,7 +16,7 @@ type Books []*residency.Books
 
 // Check compares what is counted with what owners says, who enters in the books of each part what sequences and steps
 // own and hold.
-func (p *Parts[B]) Check(bodies func(yield func(*Bodies[B]) bool), owners func(of []Books)) error {
+func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of []Books)) error {
 	holders := map[*residency.Fence]int{}
 	of := make([]Books, len(p.All))
 	for i, st := range p.All {
@@ -30,16 +30,16 @@ func (p *Parts[B]) Check(bodies func(yield func(*Bodies[B]) bool), owners func(o
 	for s := range bodies {
 		of[0][0].OwnPath(s.Path)
 		s.ownArriving(of)
-		for _, f := range s.Behind {
+		for _, f := range s.WaitFor {
 			of[0][0].Hold(f)
 		}
-		s.Past.Hold(of[0][0])
-		for i := range s.Parts {
-			b := &s.Parts[i]
+		s.Writers.Hold(of[0][0])
+		for i := range s.In {
+			b := &s.In[i]
 			if err := b.Check(of[i]); err != nil {
 				return err
 			}
-			if s.Away == nil && b.Total() != s.Len() {
+			if s.Suspended == nil && b.Total() != s.Len() {
 				return fault("a sequence of %d tokens has %d in part %d", s.Len(), b.Total(), i)
 			}
 			for j := range b.Segments {

@@ -12,21 +12,21 @@ type content[B backend.Buffer] interface {
 	// open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
 	open(n int) int
 	// full is the number of a sequence's blocks that are full and stay as they are; of states, of entries of the prefix tree.
-	full(s *Body[B]) int
-	// resumable is Bodies.Resumable of what the part has itself.
-	resumable(s *Body[B], n int) int
-	// at is where the body has block i of the sequence, to be with an entry of the tree; nil: it does not.
-	at(s *Body[B], i int) *block.Block
+	full(s *Run[B]) int
+	// resumable is Runs.Resumable of what the part has itself.
+	resumable(s *Run[B], n int) int
+	// at is where the run has block i of the sequence, to be with an entry of the tree; nil: it does not.
+	at(s *Run[B], i int) *block.Block
 	// got uses up what was set aside for blocks that the sequence was given, where it had n before.
-	got(s *Body[B], had int)
-	// withdraw is Bodies.Withdraw.
-	withdraw(s *Body[B])
+	got(s *Run[B], had int)
+	// withdraw is Runs.Withdraw.
+	withdraw(s *Run[B])
 	// pieces are those of a store of the part.
 	pieces(of *Store[B]) (*Pieces, error)
 }
 
 // rows are keys and values of tokens.
-type rows[B backend.Buffer] struct{ *Stores[B] }
+type rows[B backend.Buffer] struct{ *Part[B] }
 
 func (p rows[B]) blocksOf(n int) int { return p.Config.BlocksOf(n) }
 
@@ -37,13 +37,13 @@ func (p rows[B]) open(n int) int {
 	return -1
 }
 
-func (p rows[B]) full(s *Body[B]) int {
+func (p rows[B]) full(s *Run[B]) int {
 	return min(len(s.Kept.Blocks), s.Len/p.Config.BlockTokens())
 }
 
-func (p rows[B]) resumable(s *Body[B], n int) int { return p.Rule.Resumable(s.Gone, n) }
+func (p rows[B]) resumable(s *Run[B], n int) int { return p.Rule.Resumable(s.Gone, n) }
 
-func (p rows[B]) at(s *Body[B], i int) *block.Block {
+func (p rows[B]) at(s *Run[B], i int) *block.Block {
 	if i >= p.Rule.SinkBlocks() {
 		if i -= s.Gone; i < p.Rule.SinkBlocks() {
 			return nil
@@ -56,10 +56,10 @@ func (p rows[B]) at(s *Body[B], i int) *block.Block {
 }
 
 // got: a sequence that grows takes fewer blocks, and more after fewer, as in a chunk that has just begun.
-func (p rows[B]) got(s *Body[B], had int) {
+func (p rows[B]) got(s *Run[B], had int) {
 	if n := len(s.Kept.Blocks) - had; n != 0 {
 		p.Kept.Lower(&s.Kept.Claim, n)
 	}
 }
 
-func (p rows[B]) withdraw(s *Body[B]) { p.Written.Withdraw(s.Tail()) }
+func (p rows[B]) withdraw(s *Run[B]) { p.Written.Withdraw(s.Tail()) }

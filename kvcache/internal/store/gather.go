@@ -8,17 +8,17 @@ import (
 
 // Gather materialises what a layer has of the sequence as dense keys [heads, tokens, head dim] and values [heads, tokens,
 // value head dim].
-func (s *Bodies[B]) Gather(stream backend.Stream, layer int, k, v B) error {
+func (s *Runs[B]) Gather(stream backend.Stream, layer int, k, v B) error {
 	b, l := s.Of(layer)
 	return s.work(stream, func() error { return b.gather(stream, l, k, v) })
 }
 
-func (s *Body[B]) gather(stream backend.Stream, layer int, k, v B) error {
-	p := s.Stores
+func (s *Run[B]) gather(stream backend.Stream, layer int, k, v B) error {
+	p := s.Part
 	if err := s.uploadTables(stream); err != nil {
 		return err
 	}
-	if older := min(s.Written.Gone*p.Config.BlockTokens(), s.Len); older > 0 {
+	if older := min(s.Written.From*p.Config.BlockTokens(), s.Len); older > 0 {
 		return s.gatherBoth(stream, layer, older, k, v)
 	}
 	return p.BE.Gather(stream, backend.GatherParams[B]{
@@ -26,12 +26,12 @@ func (s *Body[B]) gather(stream backend.Stream, layer int, k, v B) error {
 }
 
 // table is the block table of the store that steps write to, on the device.
-func (s *Body[B]) table() backend.Opt[B] { return s.Tables.Blocks[len(s.Segments)-1].Buf }
+func (s *Run[B]) table() backend.Opt[B] { return s.Tables.Blocks[len(s.Segments)-1].Buf }
 
-// gatherBoth gathers the first tokens from the kept store and the others from the fresh one, and brings
+// gatherBoth gathers the first tokens from the kept store and the others from the written one, and brings
 // them together head by head.
-func (s *Body[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) error {
-	p, heads := s.Stores, s.Stores.Config.Model.KVHeads
+func (s *Run[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) error {
+	p, heads := s.Part, s.Part.Config.Model.KVHeads
 	planes := [...]struct {
 		to  B
 		dim int

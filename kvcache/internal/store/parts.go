@@ -12,12 +12,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Parts are the stores of a pool: one part of all layers, or with groups the parts that config.Config.Parts lists.
+// Parts are those of a pool, as config.Config.Parts lists them: one of all layers, unless Model.Groups says more.
 type Parts[B backend.Buffer] struct {
 	BE         backend.Backend[B]
 	Config     config.Config
 	Fences     residency.Fences
-	All        []*Stores[B]
+	All        []*Part[B]
 	Blocks     *residency.Blocks // of all parts; in the contiguous layout of the first
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
@@ -74,7 +74,7 @@ func (p *Parts[B]) allocate() error {
 		p.Layers[l].Part = -1
 	}
 	for i := range parts {
-		var st *Stores[B]
+		var st *Part[B]
 		if parts[i].State > 0 {
 			p.states = append(p.states, i)
 			st = newStates(p.BE, &parts[i], &p.Fences, in)

@@ -42,7 +42,7 @@ func (p rows[B]) pieces(of *Store[B]) (*Pieces, error) {
 
 // StatePieces returns those of n of the part's states, from a layer on. States are shorter than the places of blocks, so pieces are a
 // fraction of these.
-func (p *Stores[B]) StatePieces(layer, n int) (*Pieces, error) {
+func (p *Part[B]) StatePieces(layer, n int) (*Pieces, error) {
 	t := p.States
 	piece := t.Stride
 	for piece%8 == 0 && (t.Bytes+piece/2-1)/(piece/2) <= mostPieces {

@@ -10,7 +10,7 @@ import (
 
 // Reservation is a sequence that is to be able to grow to so many tokens.
 type Reservation[B backend.Buffer] struct {
-	Body   *Bodies[B]
+	Runs   *Runs[B]
 	Tokens int
 }
 
@@ -47,8 +47,8 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 		}
 	}
 	for _, r := range rs {
-		for i := range r.Body.Parts {
-			if err := r.Body.Parts[i].reserve(r.Tokens, add); err != nil {
+		for i := range r.Runs.In {
+			if err := r.Runs.In[i].reserve(r.Tokens, add); err != nil {
 				return false, err
 			}
 		}
@@ -62,11 +62,11 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 		}
 	}
 	for _, r := range rs {
-		for i := range r.Body.Parts {
-			b := &r.Body.Parts[i]
+		for i := range r.Runs.In {
+			b := &r.Runs.In[i]
 			for j := range b.Segments {
 				g := &b.Segments[j]
-				g.Reserved = g.Reserved || j > 0 || b.Stores.Slides()
+				g.Reserved = g.Reserved || j > 0 || b.Part.Slides()
 			}
 		}
 	}
@@ -82,8 +82,8 @@ func (r *reserving) restore() {
 }
 
 // reserve says what a sequence of so many tokens needs besides the blocks that it has.
-func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
-	p := s.Stores
+func (s *Run[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
+	p := s.Part
 	shared, err := s.TailShared()
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 }
 
 // growth is the blocks to write to that a sequence needs to have so many tokens, however many more than it can hold at a time.
-func (s *Body[B]) growth(tokens int) int {
-	p := s.Stores
+func (s *Run[B]) growth(tokens int) int {
+	p := s.Part
 	blocks := p.BlocksOf(min(tokens, p.MostTokens(1)))
 	if p.Residual() {
 		blocks = min(blocks, p.Config.WindowBlocks())
@@ -116,4 +116,4 @@ func (s *Body[B]) growth(tokens int) int {
 }
 
 // got uses up what was set aside for blocks that the sequence was given, where it had n before.
-func (s *Body[B]) got(had int) { s.Stores.content.got(s, had) }
+func (s *Run[B]) got(had int) { s.Part.content.got(s, had) }

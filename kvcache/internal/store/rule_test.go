@@ -22,7 +22,7 @@ func TestPartsAskTheirKinds(t *testing.T) {
 			r.Chunk = rapid.IntRange(1, 13).Draw(t, "chunk")
 			piece = r.Chunk
 		}
-		p, step := &Stores[buffer]{Rule: r}, rapid.IntRange(0, 9).Draw(t, "step")
+		p, step := &Part[buffer]{Rule: r}, rapid.IntRange(0, 9).Draw(t, "step")
 		p.Config.Memory.Capacity = rapid.IntRange(1, 60).Draw(t, "capacity")
 		want := p.Config.Memory.Capacity
 		switch r.Kind {

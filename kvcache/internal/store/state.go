@@ -19,8 +19,8 @@ type States[B backend.Buffer] struct {
 }
 
 // newStates are the stores of a part with states, which has nothing but those.
-func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Stores[B] {
-	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
+func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Part[B] {
+	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
 		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
 	p.content = states[B]{p}
 	p.have(1)
@@ -31,17 +31,17 @@ func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fence
 }
 
 // states are those of sequences, each in one block.
-type states[B backend.Buffer] struct{ *Stores[B] }
+type states[B backend.Buffer] struct{ *Part[B] }
 
 func (states[B]) blocksOf(n int) int                  { return min(n, 1) }
 func (states[B]) open(n int) int                      { return min(n, 1) - 1 }
-func (p states[B]) full(s *Body[B]) int               { return s.Len / p.Rule.Block }
-func (states[B]) at(*Body[B], int) *block.Block       { return nil } // it comes with a checkpoint
-func (states[B]) got(*Body[B], int)                   {}             // it is copied before it is written: as many are taken
-func (states[B]) withdraw(*Body[B])                   {}
+func (p states[B]) full(s *Run[B]) int                { return s.Len / p.Rule.Block }
+func (states[B]) at(*Run[B], int) *block.Block        { return nil } // it comes with a checkpoint
+func (states[B]) got(*Run[B], int)                    {}             // it is copied before it is written: as many are taken
+func (states[B]) withdraw(*Run[B])                    {}
 func (p states[B]) pieces(*Store[B]) (*Pieces, error) { return p.StatePieces(0, len(p.States.Layers)) }
 
-func (states[B]) resumable(s *Body[B], n int) int {
+func (states[B]) resumable(s *Run[B], n int) int {
 	if n == s.Len {
 		return n
 	}
@@ -54,7 +54,7 @@ func (t *States[B]) words(b block.Block) (at, n int) {
 }
 
 // CopyState copies the state of every layer from one block to another; from none: it becomes zero.
-func (p *Stores[B]) CopyState(s backend.Stream, from, to block.Block) error {
+func (p *Part[B]) CopyState(s backend.Stream, from, to block.Block) error {
 	t := p.States
 	at, n := t.words(to)
 	for _, mem := range t.Layers {

@@ -1,5 +1,5 @@
 // Package store is where the tokens of a pool's sequences lie on the device: stores, each the cache of
-// every layer in one storage format and the residency of its blocks, and the body of a sequence, which
+// every layer in one storage format and the residency of its blocks, and the run of a sequence, which
 // is its segments in them. What changes that is done under the pool's lock, and what reads and writes
 // layers without it.
 package store

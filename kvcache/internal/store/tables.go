@@ -13,12 +13,12 @@ type Tables[B backend.Buffer] struct {
 	Slots  Vector[B, int64]              // whose scores are cleared
 }
 
-func (s *Body[B]) uploadTables(stream backend.Stream) error {
-	t, be := &s.Tables, s.Stores.BE
+func (s *Run[B]) uploadTables(stream backend.Stream) error {
+	t, be := &s.Tables, s.Part.BE
 	t.Length.Host = append(t.Length.Host[:0], uint32(s.Len))
 	for i := range s.Segments {
 		v := &t.Blocks[i]
-		v.Host = s.Stores.Stores[i].Places(v.Host[:0], &s.Segments[i])
+		v.Host = s.Part.Stores[i].Places(v.Host[:0], &s.Segments[i])
 		if err := v.Upload(be, stream); err != nil {
 			return err
 		}

@@ -9,11 +9,11 @@ import (
 
 // Resumable is the greatest length, at most n, to which Truncate can cut the sequence: after which every part has what the
 // next tokens read, by itself or with an entry of the prefix tree. part is one that has it for no greater one.
-func (s *Bodies[B]) Resumable(n int) (length, part int) {
+func (s *Runs[B]) Resumable(n int) (length, part int) {
 	groups, size := s.all.Blocks.Groups(), s.all.Config.EntryTokens()
 	n = max(min(n, s.Len()), 0)
-	for i := 0; i < len(s.Parts) && n > 0; i++ {
-		m := s.Parts[i].resumable(n)
+	for i := 0; i < len(s.In) && n > 0; i++ {
+		m := s.In[i].resumable(n)
 		if m < n {
 			m = max(m, groups.Fits(i, s.Path, min(n, len(s.Path)*size)))
 		}
@@ -25,21 +25,21 @@ func (s *Bodies[B]) Resumable(n int) (length, part int) {
 }
 
 // resumable is Resumable of what the part has itself.
-func (s *Body[B]) resumable(n int) int {
-	return s.Stores.content.resumable(s, n)
+func (s *Run[B]) resumable(n int) int {
+	return s.Part.content.resumable(s, n)
 }
 
 // Truncate keeps the first n tokens, a length that Resumable gives. With an error of the device the sequence is truncated all
 // the same; where there are no blocks to take it is as it was.
-func (s *Bodies[B]) Truncate(n int) (err error) {
+func (s *Runs[B]) Truncate(n int) (err error) {
 	groups := s.all.Blocks.Groups()
 	var found []group.Run
-	for i := range s.Parts {
-		if s.Parts[i].resumable(n) == n {
+	for i := range s.In {
+		if s.In[i].resumable(n) == n {
 			continue
 		}
 		if found == nil {
-			found = make([]group.Run, len(s.Parts))
+			found = make([]group.Run, len(s.In))
 		}
 		if found[i], err = groups.Own(i, s.Path, n); err != nil {
 			for j := range i {
@@ -48,10 +48,10 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 			return err
 		}
 	}
-	s.Past.Cut(&s.all.Fences, n)
+	s.Writers.Cut(&s.all.Fences, n)
 	s.inherit(n)
-	for i := range s.Parts {
-		b := &s.Parts[i]
+	for i := range s.In {
+		b := &s.In[i]
 		if b.resumable(n) == n {
 			err = cmp.Or(err, b.Truncate(n))
 			continue
@@ -63,10 +63,10 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 }
 
 // Leave notes that only the first n tokens are what the sequence's path says.
-func (s *Bodies[B]) Leave(n int) (err error) {
-	s.Marks.Found = min(s.Marks.Found, n)
+func (s *Runs[B]) Leave(n int) (err error) {
+	s.RestorePoints.Found = min(s.RestorePoints.Found, n)
 	if keep := n / s.all.Config.EntryTokens(); keep < len(s.Path) {
-		err = s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:])
+		err = s.all.Blocks.RetirePath(s.In[0].Fence, s.Path[keep:])
 		s.Path = s.Path[:keep]
 	}
 	return err

@@ -27,7 +27,7 @@ type Match struct {
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
-func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
+func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Request, tokens int) {
 	o := p.below.Offload
 	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
 		return w, 0
@@ -49,7 +49,7 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int) (int, string) {
+func (s *Sequence[B]) expect(w offload.Request, tokens int) (int, string) {
 	o := s.pool.below.Offload
 	if o == nil || tokens == 0 {
 		return 0, ""
@@ -60,7 +60,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int) (int, string) {
 	if l == nil {
 		return 0, why
 	}
-	s.coming = &offload.Arrival{Load: l, End: len(w.Tokens), Base: s.Len(), First: l.First()}
+	s.coming = &offload.Incoming{Transfer: l, End: len(w.Tokens), Base: s.Len(), First: l.First()}
 	return s.coming.Rest(s.Len()), why
 }
 
@@ -77,7 +77,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		p.unlock()
 		return Match{}, err
 	}
-	if c == nil || c.Load.Meets() {
+	if c == nil || c.Transfer.Meets() {
 		m = s.matched()
 		p.unlock()
 		return m, nil
@@ -85,17 +85,17 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 	s.busy = true
 	p.unlock()
 	select {
-	case <-c.Load.Done:
+	case <-c.Transfer.Done:
 	case <-ctx.Done():
-		c.Load.Cancel()
-		<-c.Load.Done // what is under way ends soon
+		c.Transfer.Cancel()
+		<-c.Transfer.Done // what is under way ends soon
 		err = ctx.Err()
 	}
 	defer func() { p.logWaited(m, err) }() // without the lock
 	p.lock()
 	defer p.unlock()
 	s.busy, s.coming = false, nil
-	if shut := p.shut(); shut != nil {
+	if shut := p.closedErr(); shut != nil {
 		return Match{}, shut
 	}
 	from, failed := s.arrive(c)
@@ -108,17 +108,17 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 }
 
 // arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
-func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
+func (s *Sequence[B]) arrive(c *offload.Incoming) (from []int, err error) {
 	o := s.pool.below.Offload
-	if s.Len() != c.Base || o.Forgotten(c.Load) { // it is not what it was opened for
-		o.Drop(c.Load)
+	if s.Len() != c.Base || o.Forgotten(c.Transfer) { // it is not what it was opened for
+		o.Drop(c.Transfer)
 		return nil, nil
 	}
-	found, from, err := o.Hand(c.Load, s.Len())
+	found, from, err := o.Hand(c.Transfer, s.Len())
 	if err != nil || found.Tokens == 0 {
 		return nil, err
 	}
-	err = s.body.ReuseAnew(found)
+	err = s.runs.ReuseAnew(found)
 	s.text.Reuse(found.Match)
 	return from, err
 }
@@ -135,19 +135,19 @@ func (s *Sequence[B]) meet(f *residency.Fence) error {
 	if s.Len()%size != 0 || s.text.Draft > 0 || s.text.Findable() != at {
 		return nil
 	}
-	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
+	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.runs.Entries()[at-1]}
 	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
 	tokens := s.text.Tokens()[s.Len() : end*size]
 	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
 		return nil // others write the same: later
 	}
-	blocks := p.below.Offload.Meet(c.Load, at-c.First)
+	blocks := p.below.Offload.Meet(c.Transfer, at-c.First)
 	if blocks == nil {
 		return nil
 	}
 	s.coming = nil
 	n, _, err := p.parts.Blocks.Publish(nil, nil, nil, rest, tokens, func(_, i int) *block.Block { return &blocks[i] })
-	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
+	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.runs.Extend(blocks[:n]))
 	s.text.Extend(n, s.Len())
 	return err
 }

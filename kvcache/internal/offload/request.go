@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// Want is the beginning of a prompt that the device and tiers have together.
-type Want struct {
+// Request is the beginning of a prompt that the device and tiers have together.
+type Request struct {
 	Path   prefix.Path   // where it begins: Extra is that of its entries
 	Tokens []uint32      // of its entries, full ones
 	Both   bool          // the sequence computes meanwhile, if that is best: where entries are blocks
@@ -28,7 +28,7 @@ type unit struct{ entry, at, tier int }
 
 // Find asks tiers for what of a query they have beyond what was found on the device, and returns that and how many tokens it is. The
 // guard is not held.
-func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
+func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Request, tokens int) {
 	n := len(q.Tokens) / o.shape.tokens
 	if quota := o.blocks.Tree().Limits(root).Quota; quota > 0 { // what is above it would come for nothing
 		n = min(n, quota)
@@ -37,13 +37,13 @@ func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query,
 		return w, 0
 	}
 	q.Tokens, q.Extra = q.Tokens[:n*o.shape.tokens], q.Extra[:min(n, len(q.Extra))]
-	w = Want{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
+	w = Request{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
 	o.find(ctx, &w, q, found)
 	return w, w.gain
 }
 
 // cut shortens what is wanted to some entries.
-func (w *Want) cut(entries, gain, size int) {
+func (w *Request) cut(entries, gain, size int) {
 	w.keys, w.Tokens, w.Path.Extra = w.keys[:entries], w.Tokens[:entries*size], w.Path.Extra[:min(entries, len(w.Path.Extra))]
 	w.gain = gain
 }

@@ -14,8 +14,8 @@ func (p *planner[B]) state(after int) (from [][]src, ok bool) {
 	return from, true
 }
 
-// marks are the states before the sequence's last token, as far as others can find them in this pool: at the ends of entries of its tree.
-func (p *planner[B]) marks() (all []*target) {
+// checkpoints are the states before the sequence's last token, as far as others can find them in this pool: at the ends of entries of its tree.
+func (p *planner[B]) checkpoints() (all []*target) {
 	q := &p.in.Head.Sequences[p.i]
 	size := p.in.parts.Config.EntryTokens()
 	if p.in.parts.Blocks.Tree() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
@@ -27,7 +27,7 @@ func (p *planner[B]) marks() (all []*target) {
 			continue
 		}
 		if from, ok := p.state(n); ok {
-			all = append(all, p.join(0, &target{home: p.homes[0], owner: nobody, from: from, mark: n}, p.in.marks))
+			all = append(all, p.join(0, &target{home: p.homes[0], owner: nobody, from: from, checkpoint: n}, p.in.checkpoints))
 		}
 	}
 	return all

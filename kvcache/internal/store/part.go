@@ -9,11 +9,11 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Stores are those of a part of a pool's layers: of all of them, but in a pool with groups. Most have one. With
-// Storage.Residual there are two: steps write to the last, of the last tokens in the activation type, from which full
-// blocks are quantized into the one before as they leave the window. All number a sequence's tokens alike, and attention
-// merges what they give.
-type Stores[B backend.Buffer] struct {
+// Part is layers that keep the same of a sequence and have one list of blocks for each, as a config.Part says, and the stores that these
+// blocks lie in. Most have one store. With Storage.Residual there are two: steps write to the last, which has the last tokens in the
+// activation type; full blocks are quantized into the one before as they leave the window. All stores number a sequence's tokens alike,
+// and attention merges what they give.
+type Part[B backend.Buffer] struct {
 	BE      backend.Backend[B]
 	Config  config.Config
 	Stores  []*Store[B] // from the one where tokens stay to the one that steps write to
@@ -31,8 +31,8 @@ type Stores[B backend.Buffer] struct {
 }
 
 // newStores allocates the stores of a part, and fills them on a stream: what lies in lanes is there already.
-func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
-	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
+func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Part[B], error) {
+	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
 	p.content = rows[B]{p}
 	p.have(1)
 	if p.Config.Storage.Residual > 0 {
@@ -49,7 +49,7 @@ func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, p
 const MostStores = 2
 
 // have gives the part empty stores.
-func (p *Stores[B]) have(n int) {
+func (p *Part[B]) have(n int) {
 	all := make([]Store[B], n)
 	p.Stores = make([]*Store[B], n)
 	for i := range all {
@@ -59,13 +59,13 @@ func (p *Stores[B]) have(n int) {
 }
 
 // Sealed are the stores before the last one: blocks come into them from the next.
-func (p *Stores[B]) Sealed() []*Store[B] { return p.Stores[:len(p.Stores)-1] }
+func (p *Part[B]) Sealed() []*Store[B] { return p.Stores[:len(p.Stores)-1] }
 
 // Residual reports whether the last tokens are read as they were computed, and those before as they are stored in few bits.
-func (p *Stores[B]) Residual() bool { return len(p.Stores) > 1 }
+func (p *Part[B]) Residual() bool { return len(p.Stores) > 1 }
 
 // allocate makes the buffers. What was made before a failure is in p.owned.
-func (p *Stores[B]) allocate(stream backend.Stream, part *config.Part, in *lanes[B]) error {
+func (p *Part[B]) allocate(stream backend.Stream, part *config.Part, in *lanes[B]) error {
 	c := &p.Config
 	m := memory[B]{p.BE, stream, &p.owned}
 	masks, err := m.masks(c)
@@ -92,7 +92,7 @@ func (p *Stores[B]) allocate(stream backend.Stream, part *config.Part, in *lanes
 
 // split makes attention to the kept store that to older tokens, and attention to another one that
 // to recent ones, which a sink logit counts with, once. One turn of the queries is for both.
-func (p *Stores[B]) split(st *Store[B]) {
+func (p *Part[B]) split(st *Store[B]) {
 	for l := range st.Layers {
 		older, recent := &p.Kept.Layers[l].Mask, &st.Layers[l].Mask
 		older.Part, older.Residual, older.SinkLogits = backend.OlderKeys, p.Config.Storage.Residual, backend.Opt[B]{}
@@ -102,7 +102,7 @@ func (p *Stores[B]) split(st *Store[B]) {
 }
 
 // settleLast makes the residency of the other stores, whose blocks nobody else has.
-func (p *Stores[B]) settleLast() (err error) {
+func (p *Part[B]) settleLast() (err error) {
 	for _, st := range p.Stores[1:] {
 		if st.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil); err != nil {
 			return err
@@ -112,38 +112,38 @@ func (p *Stores[B]) settleLast() (err error) {
 }
 
 // BlocksOf is the number of blocks of n tokens, of which none are cut out.
-func (p *Stores[B]) BlocksOf(n int) int { return p.content.blocksOf(n) }
+func (p *Part[B]) BlocksOf(n int) int { return p.content.blocksOf(n) }
 
 // Open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
-func (p *Stores[B]) Open(n int) int { return p.content.open(n) }
+func (p *Part[B]) Open(n int) int { return p.content.open(n) }
 
 // Pieces returns those of a store of the part. They are closed before the part is.
-func (p *Stores[B]) Pieces(of *Store[B]) (*Pieces, error) { return p.content.pieces(of) }
+func (p *Part[B]) Pieces(of *Store[B]) (*Pieces, error) { return p.content.pieces(of) }
 
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing
 // keeps scores it does nothing.
-func (p *Stores[B]) LockScores() {
+func (p *Part[B]) LockScores() {
 	if p.Config.Attention.Scores {
 		p.scoring.Lock()
 	}
 }
 
 // UnlockScores ends LockScores.
-func (p *Stores[B]) UnlockScores() {
+func (p *Part[B]) UnlockScores() {
 	if p.Config.Attention.Scores {
 		p.scoring.Unlock()
 	}
 }
 
 // closeBlocks gives up the blocks. The device is done with them.
-func (p *Stores[B]) closeBlocks() {
+func (p *Part[B]) closeBlocks() {
 	for _, st := range p.Stores {
 		st.Close()
 	}
 }
 
-func (p *Stores[B]) free() {
+func (p *Part[B]) free() {
 	for _, b := range p.owned {
 		_ = p.BE.Free(b) // the buffer is ours and live: a failure means the device is gone
 	}

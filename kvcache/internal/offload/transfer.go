@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
-// Load is blocks on their way up. It owns those that are there, and those before them, until they are taken over or dropped.
-type Load struct {
+// Transfer is blocks on their way up. It owns those that are there, and those before them, until they are taken over or dropped.
+type Transfer struct {
 	Done chan struct{} // closed when no more will come
 
 	cancel  context.CancelFunc
@@ -30,13 +30,13 @@ type Load struct {
 }
 
 // First is the first entry that the load brings something of, before it brings any. The guard is held.
-func (l *Load) First() int { return l.next }
+func (l *Transfer) First() int { return l.next }
 
 // Cancel has no more blocks come.
-func (l *Load) Cancel() { l.cancel() }
+func (l *Transfer) Cancel() { l.cancel() }
 
 // Begin loads what of a prompt is worth it; nil: nothing is. It returns why, too, if that was the planner's decision. The guard is held.
-func (o *Offload[B]) Begin(w Want) (*Load, string) {
+func (o *Offload[B]) Begin(w Request) (*Transfer, string) {
 	if o.closed || o.erasing > 0 || len(w.keys) == 0 {
 		return nil, ""
 	}
@@ -57,7 +57,7 @@ func (o *Offload[B]) Begin(w Want) (*Load, string) {
 		}
 		return nil, d.Why
 	}
-	l := &Load{Done: make(chan struct{}), held: h, next: next, known: known, by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
+	l := &Transfer{Done: make(chan struct{}), held: h, next: next, known: known, by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
 	if o.shape.full == 0 {
 		l.known = 0
 	}
@@ -84,7 +84,7 @@ func (o *Offload[B]) bytesOf(u unit) int64 {
 }
 
 // owe notes which units a load still has to bring. The guard is held.
-func (o *Offload[B]) owe(l *Load, units []unit) {
+func (o *Offload[B]) owe(l *Transfer, units []unit) {
 	for t := range o.queued {
 		o.queued[t] -= l.owes[t]
 		l.owes[t] = 0
@@ -99,7 +99,7 @@ func (o *Offload[B]) owe(l *Load, units []unit) {
 
 // decide says what to do next of a load that has brought some of its units, the first ones, and taken a while, and owes none. The blocks of
 // which it speaks are units. The planner is asked about as many entries as would have to be computed. The guard is held.
-func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
+func (o *Offload[B]) decide(w *Request, loaded int, waited time.Duration) planner.Decision {
 	size, units := o.shape.tokens, len(w.units)
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
@@ -112,7 +112,7 @@ func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.D
 }
 
 // pieces is the entries that are wanted, by the tiers that their payloads come from.
-func (w *Want) pieces(entries int) (out []planner.Piece) {
+func (w *Request) pieces(entries int) (out []planner.Piece) {
 	done := 0
 	for i, u := range w.units {
 		if n := (i + 1) * entries / len(w.units); len(out) == 0 || out[len(out)-1].Tier != u.tier {
@@ -127,7 +127,7 @@ func (w *Want) pieces(entries int) (out []planner.Piece) {
 }
 
 // load brings blocks until the planner says that it is enough.
-func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decision) {
+func (o *Offload[B]) load(ctx context.Context, l *Transfer, w Request, d planner.Decision) {
 	defer o.going.Done()
 	begin, loaded, computing := time.Now(), 0, d.Computing
 	if l.meets {
@@ -159,7 +159,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 }
 
 // part is how many units from one on are loaded together: about n, of whole entries, as many as host memory has room for.
-func (o *Offload[B]) part(w *Want, at, n int) (units int) {
+func (o *Offload[B]) part(w *Request, at, n int) (units int) {
 	var bytes int64
 	for i := at; i < len(w.units); {
 		end, more := i, int64(0)
@@ -175,7 +175,7 @@ func (o *Offload[B]) part(w *Want, at, n int) (units int) {
 }
 
 // bring loads about n units from one on, waits no longer than the planner says, and returns how many are in the tree.
-func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wait time.Duration) int {
+func (o *Offload[B]) bring(ctx context.Context, l *Transfer, w *Request, at, n int, wait time.Duration) int {
 	if wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
@@ -221,14 +221,14 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 }
 
 // Drop gives up what a load brought, and what it will bring. The guard is held.
-func (o *Offload[B]) Drop(l *Load) {
+func (o *Offload[B]) Drop(l *Transfer) {
 	l.cancel()
 	l.dropped = true
 	o.done(l)
 }
 
 // done gives up what a load owns.
-func (o *Offload[B]) done(l *Load) {
+func (o *Offload[B]) done(l *Transfer) {
 	o.give(l.held)
 	o.give(l.back)
 	delete(o.meeting, l)

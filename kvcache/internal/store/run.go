@@ -11,18 +11,20 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Body is what a sequence has on the device in a part: its segments, and what becomes of them. Where a window or chunk has
-// left blocks behind they are cut out, and the body is that of a sequence which is shorter by as many tokens. What
+// Run is what a sequence has on the device in a part of the layers: an ordered list of segments, one for each store of the part, and
+// what becomes of them. A pool of one part with one store is the trivial case.
+//
+// Blocks that a window or a chunk has given up are cut out, and the run is that of a sequence which is shorter by as many tokens. What
 // queries see depends on the distance of tokens, and on which are the first ones, so it is the same. How far sinks are is not: a
 // configuration that asks for it is refused (ALiBi), or has blocks stay until it makes no difference (Storage.Residual).
-type Body[B backend.Buffer] struct {
-	Of       *Bodies[B]
-	Stores   *Stores[B]
+type Run[B backend.Buffer] struct {
+	Of       *Runs[B]
+	Part     *Part[B]
 	Segments []Segment // one for each store
 	Kept     *Segment  // the first
 	Written  *Segment  // the last, that steps write to
 	Len      int       // tokens
-	Gone     int       // blocks that are cut out behind those of sinks
+	Gone     int       // blocks that are cut out after those of sinks
 	Root     prefix.Root
 	Fence    *residency.Fence // the last work that used it
 
@@ -32,43 +34,43 @@ type Body[B backend.Buffer] struct {
 }
 
 // begin makes s, which stays where it is, an empty one.
-func (s *Body[B]) begin(of *Bodies[B], p *Stores[B], root prefix.Root) {
-	*s = Body[B]{Of: of, Stores: p, Root: root}
+func (s *Run[B]) begin(of *Runs[B], p *Part[B], root prefix.Root) {
+	*s = Run[B]{Of: of, Part: p, Root: root}
 	s.Segments = s.inline[:len(p.Stores)]
 	s.Kept, s.Written = &s.Segments[0], &s.Segments[len(p.Stores)-1]
 }
 
 // each calls do with each segment and its store, and returns the first error.
-func (s *Body[B]) each(do func(st *Store[B], g *Segment) error) (err error) {
+func (s *Run[B]) each(do func(st *Store[B], g *Segment) error) (err error) {
 	for i := range s.Segments {
-		err = cmp.Or(err, do(s.Stores.Stores[i], &s.Segments[i]))
+		err = cmp.Or(err, do(s.Part.Stores[i], &s.Segments[i]))
 	}
 	return err
 }
 
 // onlyKept notes that all blocks are in the first segment.
-func (s *Body[B]) onlyKept() {
+func (s *Run[B]) onlyKept() {
 	for i := 1; i < len(s.Segments); i++ {
-		s.Segments[i].Gone = len(s.Kept.Blocks)
+		s.Segments[i].From = len(s.Kept.Blocks)
 	}
 }
 
 // Total is the tokens of the sequence.
-func (s *Body[B]) Total() int { return s.Len + s.Gone*s.Stores.Config.BlockTokens() }
+func (s *Run[B]) Total() int { return s.Len + s.Gone*s.Part.Config.BlockTokens() }
 
 // Cut is the tokens that are cut out, and those of sinks before them.
-func (s *Body[B]) Cut() (sinks, gone int) {
-	r := &s.Stores.Rule
+func (s *Run[B]) Cut() (sinks, gone int) {
+	r := &s.Part.Rule
 	return r.SinkBlocks() * r.Block, s.Gone * r.Block
 }
 
 // Full is the number of the sequence's blocks that are full and stay as they are; in a part with states, of entries of the prefix tree.
-func (s *Body[B]) Full() int { return s.Stores.content.full(s) }
+func (s *Run[B]) Full() int { return s.Part.content.full(s) }
 
 // Tail is the block that the next token goes into, the zero Block if the step takes that.
-func (s *Body[B]) Tail() block.Block {
+func (s *Run[B]) Tail() block.Block {
 	g := s.Written
-	i := s.Stores.Open(s.Len) - g.Gone
+	i := s.Part.Open(s.Len) - g.From
 	if i < 0 {
 		return block.Block{}
 	}
@@ -77,27 +79,27 @@ func (s *Body[B]) Tail() block.Block {
 
 // TailShared reports whether the block that the next token goes into is not the
 // sequence's alone to write: others own it, or the prefix tree offers it to them.
-func (s *Body[B]) TailShared() (bool, error) {
-	alone, err := s.Stores.Written.Writable(s.Tail())
+func (s *Run[B]) TailShared() (bool, error) {
+	alone, err := s.Part.Written.Writable(s.Tail())
 	return !alone, err
 }
 
 // Take appends n new blocks, to write to, of the sequence's to dst, all or none.
-func (s *Body[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
-	return s.Stores.Written.Take(&s.Written.Claim, s.Root, dst, n)
+func (s *Run[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
+	return s.Part.Written.Take(&s.Written.Claim, s.Root, dst, n)
 }
 
 // Reuse gives an empty sequence blocks that were found, with so many tokens of which blocks are gone.
-func (s *Body[B]) Reuse(blocks []block.Block, gone, tokens int) {
-	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Stores.Config.BlockTokens()
+func (s *Run[B]) Reuse(blocks []block.Block, gone, tokens int) {
+	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Part.Config.BlockTokens()
 	s.onlyKept()
-	s.Stores.Kept.Logical += len(blocks)
+	s.Part.Kept.Logical += len(blocks)
 }
 
 // Fork makes an empty child another owner of all blocks.
-func (s *Body[B]) Fork(child *Body[B]) error {
+func (s *Run[B]) Fork(child *Run[B]) error {
 	for i := range s.Segments {
-		if err := s.Stores.Stores[i].share(&s.Segments[i], &child.Segments[i]); err != nil {
+		if err := s.Part.Stores[i].share(&s.Segments[i], &child.Segments[i]); err != nil {
 			return errors.Join(err, child.keep(0))
 		}
 	}
@@ -107,19 +109,19 @@ func (s *Body[B]) Fork(child *Body[B]) error {
 
 // Truncate keeps the first n tokens of the sequence, after which it can go on: see group.Rule.Reaches. The sequence is
 // truncated also with an error.
-func (s *Body[B]) Truncate(n int) error {
+func (s *Run[B]) Truncate(n int) error {
 	if n == 0 {
 		s.Gone = 0
 	}
-	n -= s.Gone * s.Stores.Config.BlockTokens()
-	err := s.keep(s.Stores.BlocksOf(n))
+	n -= s.Gone * s.Part.Config.BlockTokens()
+	err := s.keep(s.Part.BlocksOf(n))
 	s.Len = n
 	return err
 }
 
-// Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.Marks.
-func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
-	r, p := &s.Stores.Rule, s.Stores
+// Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
+func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
+	r, p := &s.Part.Rule, s.Part
 	if !p.Slides() {
 		return nil
 	}
@@ -138,13 +140,13 @@ func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 
 // keep keeps the first blocks and gives up the references to the others once the
 // sequence's last step is done.
-func (s *Body[B]) keep(keep int) error {
+func (s *Run[B]) keep(keep int) error {
 	return s.each(func(st *Store[B], g *Segment) error { return st.Cut(g, keep, s.Fence) })
 }
 
 // Release gives everything back. The sequence is released also with an error.
-func (s *Body[B]) Release() error {
-	p, err := s.Stores, s.leave()
+func (s *Run[B]) Release() error {
+	p, err := s.Part, s.leave()
 	if s.Tables.made() {
 		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
 	}
@@ -152,8 +154,8 @@ func (s *Body[B]) Release() error {
 }
 
 // leave gives back all blocks, also with an error.
-func (s *Body[B]) leave() error {
-	p := s.Stores
+func (s *Run[B]) leave() error {
+	p := s.Part
 	err := s.keep(0)
 	for i := range s.Segments {
 		p.Stores[i].Cancel(&s.Segments[i].Claim)
@@ -164,18 +166,18 @@ func (s *Body[B]) leave() error {
 }
 
 // Check reports what does not fit together in the sequence's segments.
-func (s *Body[B]) Check(of Books) error {
+func (s *Run[B]) Check(of Books) error {
 	of[0].Hold(s.Fence)
 	for i := range s.Segments {
 		of[i].Own(s.Segments[i].Blocks)
 		of[i].Own(s.Segments[i].Taken)
 	}
-	if want := s.Stores.BlocksOf(s.Len); s.Written.End() != want {
+	if want := s.Part.BlocksOf(s.Len); s.Written.End() != want {
 		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, s.Written.End(), want)
 	}
 	for i := 1; i < len(s.Segments); i++ {
-		if have, next := s.Segments[i-1].End(), &s.Segments[i]; have < next.Gone || have > next.End() {
-			return fault("of %d blocks of a sequence the first %d are sealed, and the first %d nowhere else", next.End(), have, next.Gone)
+		if have, next := s.Segments[i-1].End(), &s.Segments[i]; have < next.From || have > next.End() {
+			return fault("of %d blocks of a sequence the first %d are sealed, and the first %d nowhere else", next.End(), have, next.From)
 		}
 	}
 	return nil
