@@ -42,7 +42,7 @@ type Config struct {
 //
 //   - An owner of an entry owns the entries before it, and those of the blocks of Full parts that are with them.
 //   - A block that is with an entry and has no owner is cached. Those of Full parts leave with their entry;
-//     one of a window, a chunk or a state may be evicted alone, and be put there again by who computes it anew.
+//     one of a window, a chunk or a state may be evicted alone, and be put there again by a sequence that computes it anew.
 //
 // A path is a hit up to where every part has what it needs: see Match.
 //
@@ -254,7 +254,7 @@ func (c *Cache) remove(b block.Block) {
 	}
 }
 
-// left is told of entries that left the tree: what is with them is of no use.
+// left receives entries that left the tree: what is with them is of no use.
 func (c *Cache) left(entry block.Block) {
 	delete(c.short, entry.ID)
 	row := c.rows[int(entry.ID)*c.width:][:c.width]

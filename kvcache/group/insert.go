@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Insert puts a sequence's entries into the tree behind p.Parent, for so many tokens, with the blocks that it has of
+// Insert puts a sequence's entries into the tree after p.Parent, for tokens, with the blocks that it has of
 // each part: held is where it has that of a number from the first of the tokens on, or nil. Where the tree has an entry
 // already the sequence owns that one, and blocks of it take the place of the sequence's own, which are
 // appended to old: the caller releases them when no work uses them any more. Blocks that an entry lacks are put there.
@@ -87,7 +87,7 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 	return true
 }
 
-// fresh is so many entries for a sequence of scope r, or as many as there are.
+// fresh is n entries for a sequence of scope r, or as many as there are.
 func (c *Cache) fresh(r prefix.Root, n int) ([]block.Block, error) {
 	for c.Entries().Free() < n && c.Tree().Evict(1, r) {
 	}

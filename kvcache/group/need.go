@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Needs reports whether a sequence that goes on after so many entries of a path, whose tokens are size each, needs block i of them of
+// Needs reports whether a sequence that goes on after a number of entries of a path, whose tokens are size each, needs block i of them of
 // the part. Of a State block i is that at the end of entry i.
 func (p *Part) Needs(i, entries, size int) bool {
 	switch p.keeps() {

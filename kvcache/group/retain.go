@@ -2,7 +2,7 @@ package group
 
 import "github.com/ferrumkv/ferrumkv/kvcache/block"
 
-// RestorePoints are the places of a prompt, in tokens from its beginning, where others may go on who share no more of it. What is
+// RestorePoints are the places of a prompt, in tokens from its beginning, where others may go on that share no more of it. What is
 // read there, at the last border of entries before it, stays findable when the prompt's sequence goes on, like what is
 // read at every Config.Every-th border.
 //
@@ -14,7 +14,7 @@ type RestorePoints struct {
 	// Branch is where the prompt left the paths of the tree, which parts may have had less of. What two prompts had in
 	// common a third is likely to have, too.
 	Branch int
-	// End is the prompt without its last token, which is computed anew by who asks the same again.
+	// End is the prompt without its last token, which is computed anew by a sequence that asks the same again.
 	End int
 }
 
@@ -36,7 +36,7 @@ func (c *Cache) Drop(part, i int, b block.Block, m RestorePoints) {
 	}
 }
 
-// Keeps reports whether the retention wants a state after so many entries of a prompt with such marks.
+// Keeps reports whether the retention wants a state after a number of entries of a prompt with such marks.
 func (c *Cache) Keeps(entries int, m RestorePoints) bool {
 	size := max(c.Tree().BlockSize(), 1)
 	return entries == m.End/size || entries == m.Branch/size || c.every > 0 && entries%c.every == 0

@@ -107,7 +107,7 @@ func (r *Rule) Need(n int) int {
 // after its first n tokens, so that what the next tokens see is there. Back is not asked for.
 func (r *Rule) Reaches(gone, n int) bool { return gone == 0 || r.gives(max(n, 0)) >= gone }
 
-// Resumable is the greatest length, at most n, after which a sequence that lacks as many blocks behind the sinks
+// Resumable is the greatest length, at most n, after which a sequence that lacks as many blocks after the sinks
 // can go on. 0 is always one.
 func (r *Rule) Resumable(gone, n int) int {
 	if r.Reaches(gone, n) {
@@ -119,7 +119,7 @@ func (r *Rule) Resumable(gone, n int) int {
 // Reads reports whether what comes after n tokens reads a block of them.
 func (r *Rule) Reads(block, n int) bool { return block < r.blocks(n) && block >= r.First(n) }
 
-// Keeps reports whether the blocks that leave a window are to stay findable for those who share no more than the
+// Keeps reports whether the blocks that leave a window are to stay findable for sequences that share no more than the
 // tokens up to some border, of which every multiple of every blocks is one. block is the number of one of them; with 1
 // all stay, with 0 none.
 func (r *Rule) Keeps(block, every int) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Run is the blocks that a part has of a sequence: those of its sinks, and those behind the Gone ones.
+// Run is the blocks that a part has of a sequence: those of its sinks, and those after the Gone ones.
 type Run struct {
 	Gone   int
 	Blocks []block.Block
@@ -35,7 +35,7 @@ func (c *Cache) Peek(r prefix.Root, q prefix.Query) (m prefix.Match, ok bool) {
 }
 
 // Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
-// what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are behind that.
+// what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are after that.
 func (c *Cache) Match(r prefix.Root, q prefix.Query) (m prefix.Match, missing int) {
 	if m, ok := c.Peek(r, q); ok {
 		return m, 0
@@ -123,7 +123,7 @@ func (c *Cache) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 	return f, nil
 }
 
-// run is the blocks of a part that who has n tokens of a path needs.
+// run is the blocks of a part that a sequence with n tokens of a path needs.
 func (c *Cache) run(part int, path []block.Block, n int) Run {
 	p := &c.parts[part]
 	at := func(i int) block.Block { return c.in(path, part, i) }

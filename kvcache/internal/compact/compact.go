@@ -124,7 +124,7 @@ func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
 	return all
 }
 
-// finish gives the sequence its blocks. What it no longer refers to goes back behind the new fence.
+// finish gives the sequence its blocks. What it no longer refers to goes back after the new fence.
 func (c *Compaction[B]) finish() error {
 	s, p := c.Run, c.Run.Part
 	kept := make(map[block.Block]bool, len(c.blocks))
@@ -187,7 +187,7 @@ func (c *Compaction[B]) lay() {
 			}
 		}
 	}
-	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is behind one leaves it
+	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is after one leaves it
 		c.dirty[i] = c.dirty[i] || c.Run.Part.Kept.Published(c.blocks[i])
 	}
 }

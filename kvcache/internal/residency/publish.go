@@ -113,7 +113,7 @@ func (r *Blocks) publish(f *Fence, e block.Block) {
 }
 
 // settle forgets the fences of published blocks whose content is written, those that were asked. What a
-// device failed to write is taken out of the tree, and undefined is told: also behind a step of another
+// device failed to write is taken out of the tree, and undefined is told: also after a step of another
 // stream that is not done, for a block that nobody owns any more may be evicted, and kept elsewhere.
 func (r *Blocks) settle() (err error) {
 	pending := r.publications[:0]

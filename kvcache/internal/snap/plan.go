@@ -123,7 +123,7 @@ func (p *planner[B]) extent(home int) (start, end int) {
 	return start, end
 }
 
-// lay finds the blocks of a run that has given up so many behind its sinks: those before kept as they are stored, and those
+// lay finds the blocks of a run that has given up so many after its sinks: those before kept as they are stored, and those
 // from exact on as they were computed. It reports whether they can be had.
 func (p *planner[B]) lay(gone, end, kept, exact int) (b run, ok bool, err error) {
 	rule, size, n := &p.st.Rule, p.st.Config.BlockTokens(), p.tokens

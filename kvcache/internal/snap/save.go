@@ -60,7 +60,7 @@ func (o *Out[B]) Strips() (all []snapshot.Strip) {
 	return all
 }
 
-// Order puts the copies behind the steps that write what a sequence has: it must not change before Write is done. The pool's lock is held.
+// Order puts the copies after the steps that write what a sequence has: it must not change before Write is done. The pool's lock is held.
 func (o *Out[B]) Order(s *store.Runs[B]) error {
 	if s.Suspended != nil {
 		return nil

@@ -98,7 +98,7 @@ func (s *strip[B]) bytes(p *plane) int {
 		return p.bytes * s.pieces.Heads * s.pieces.Tokens
 	case snapshot.PerChunk:
 		return p.bytes * s.pieces.Heads
-	default: // the last piece of a state may have room behind it
+	default: // the last piece of a state may have room after it
 		return 0
 	}
 }

@@ -144,7 +144,7 @@ func (e *Entry[B]) Publishes() int {
 	return n
 }
 
-// Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
+// Commit hands the step's blocks to the sequence, after the step's fence. They are the sequence's also
 // with an error.
 func (e *Entry[B]) Commit(f *residency.Fence) error {
 	s := e.Run
@@ -171,7 +171,7 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	return err
 }
 
-// returnLeft gives up the blocks that only tokens took which the sequence does not get, behind f. Of them go back to its
+// returnLeft gives up the blocks that only tokens took which the sequence does not get, after f. Of them go back to its
 // claim as many as that had promised.
 func (e *Entry[B]) returnLeft(f *residency.Fence) error {
 	st, g := e.Run.Part.Written, e.Run.Written

@@ -95,7 +95,7 @@ func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
 	return rows
 }
 
-// room makes room for the tables of so many sequences.
+// room makes room for the tables of seqs sequences.
 func (t *partial[B]) room(seqs, stride int) {
 	t.Stride = stride
 	t.Tables.Host = slices.Grow(t.Tables.Host[:0], seqs*stride)[:seqs*stride]

@@ -107,7 +107,7 @@ func (b *Set[B]) tails() (blocks []block.Block) {
 	return blocks
 }
 
-// order puts the step's stream behind the steps that used the same memory on others.
+// order puts the step's stream after the steps that used the same memory on others.
 func (b *Set[B]) order() error {
 	for i := range b.Steps {
 		if err := b.Steps[i].fence.Order(b.Stream); err != nil {

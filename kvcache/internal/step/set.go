@@ -33,7 +33,7 @@ func workOf[B backend.Buffer](b *Step[B]) work {
 	return rows[B]{b}
 }
 
-// Add gives a sequence so many rows: new ones or, unless write is set, queries at its last tokens. next is the position of
+// Add gives a sequence rows: new ones or, unless write is set, queries at its last tokens. next is the position of
 // its next token.
 func (b *Set[B]) Add(s *store.Runs[B], tokens int, write bool, next int) {
 	for i := range b.Steps {

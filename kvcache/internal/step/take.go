@@ -131,7 +131,7 @@ func (b *Step[B]) keeps(e *Entry[B]) bool {
 	return err == nil && owners == 0
 }
 
-// giveBack returns the step's blocks behind f, and to the claims what they had promised.
+// giveBack returns the step's blocks after f, and to the claims what they had promised.
 func (b *Step[B]) giveBack(f *residency.Fence) (err error) {
 	p, fresh, sealed := b.Part, b.taken, b.sealing.taken
 	for i := range b.Entries {

@@ -3,7 +3,7 @@ package step
 import "github.com/ferrumkv/ferrumkv/backend"
 
 // Keep moves the accepted nodes of the step's trees together, in every layer: they are among the step's new tokens, in slots
-// that are its own, so that who resets the step has lost nothing.
+// that are its own, so that a reset of the step loses nothing.
 func (b *Set[B]) Keep() error {
 	for i := range b.Steps {
 		if err := b.Steps[i].keep(); err != nil {

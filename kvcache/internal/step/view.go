@@ -11,7 +11,7 @@ func argument(format string, args ...any) error {
 	return backend.ErrArgument{Package: "kvcache", What: fmt.Sprintf(format, args...)}
 }
 
-// local is a view as the entry's part has the tokens, of which some may be cut out behind the sinks.
+// local is a view as the entry's part has the tokens, of which some may be cut out after the sinks.
 func (e *Entry[B]) local(v View) View {
 	sinks, gone := e.Run.Cut()
 	if gone == 0 {

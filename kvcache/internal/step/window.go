@@ -13,7 +13,7 @@ import (
 // before as they are stored in few bits (KIVI, arXiv:2402.02750). Which those are is a function of
 // the query's position alone, however a prompt is cut into steps: its edge, below. Steps write to
 // the written store. A block that lies before the edge of some query of a step is quantized into the
-// kept store in that step, layer by layer, behind what Append writes and before Attend reads it,
+// kept store in that step, layer by layer, after what Append writes and before Attend reads it,
 // and becomes the sequence's with Commit. The written store gives a block up one block's tokens later,
 // so that a rejected draft finds what its queries saw. Who goes back further, or begins with what
 // others left, has the window's tokens in few bits only: the next step brings those back.

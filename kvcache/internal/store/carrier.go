@@ -59,7 +59,7 @@ type move struct {
 
 func (m *move) bytes() int64 { return int64(len(m.numbers)) * int64(m.of.Bytes) }
 
-// move packs or unpacks one behind another, and waits for it. The pool's lock is not held.
+// move packs or unpacks one after another, and waits for it. The pool's lock is not held.
 func (c *carrier[B]) move(all []move, memory backend.HostMemory, copy func(backend.BlockSet, backend.Stream, []uint32, backend.HostMemory, int64) error) error {
 	c.using.Lock()
 	defer c.using.Unlock()

@@ -14,7 +14,7 @@ func fault(format string, args ...any) error {
 // Books are what is known of the owners of a part's blocks, in each of its stores.
 type Books []*residency.Books
 
-// Check compares what is counted with what owners says, who enters in the books of each part what sequences and steps
+// Check compares what is counted with what owners enters in the books of each part: what sequences and steps
 // own and hold.
 func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of []Books)) error {
 	holders := map[*residency.Fence]int{}

@@ -5,7 +5,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Checkpoint is a state of a part that is with an entry of the prefix tree, where others may go on: after so many tokens of a sequence.
+// Checkpoint is a state of a part that is with an entry of the prefix tree, where others may go on: after a number of tokens of a sequence.
 type Checkpoint struct {
 	Tokens int
 	block.Block
@@ -30,7 +30,7 @@ entries:
 	}
 }
 
-// OrderCheckpoints puts a stream behind what writes the marks of the sequence. The pool's lock is held.
+// OrderCheckpoints puts a stream after what writes the checkpoints of the sequence. The pool's lock is held.
 func (s *Runs[B]) OrderCheckpoints(stream backend.Stream) (err error) {
 	s.checkpoints(func(entry block.Block, _ int, _ []block.Block) {
 		if err == nil {
@@ -40,8 +40,8 @@ func (s *Runs[B]) OrderCheckpoints(stream backend.Stream) (err error) {
 	return err
 }
 
-// LendCheckpoints returns the marks of each part that are written, the first ones, with no more than so many blocks. It makes the sequence an
-// owner of those until ForgoArriving: who needs memory meanwhile takes other blocks. Those whose memory is promised to others are left out. The
+// LendCheckpoints returns the checkpoints of each part that are written, the first ones, of at most that many blocks. It makes the sequence an
+// owner of those until ForgoArriving: a step that needs memory meanwhile takes other blocks. Those whose memory is promised to others are left out. The
 // pool's lock is held.
 func (s *Runs[B]) LendCheckpoints(most int) (blocks int, all [][]Checkpoint) {
 	all = make([][]Checkpoint, len(s.In))
@@ -61,7 +61,7 @@ func (s *Runs[B]) LendCheckpoints(most int) (blocks int, all [][]Checkpoint) {
 	return blocks, all
 }
 
-// KeepCheckpoint leaves a state of a part with the entry of the sequence that it is after, where that has none: who goes on there finds it. The
+// KeepCheckpoint leaves a state of a part with the entry of the sequence that it is after, where that has none: a sequence that goes on there finds it. The
 // pool's lock is held.
 func (s *Runs[B]) KeepCheckpoint(part int, m Checkpoint) {
 	i := m.Tokens/s.all.Config.EntryTokens() - 1

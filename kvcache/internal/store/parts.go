@@ -44,7 +44,7 @@ func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined f
 	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
 	p.held = p.offered.block // made once: to publish allocates nothing
 	err := p.allocate()
-	if err == nil { // not before: the device says whether so many blocks are reasonable
+	if err == nil { // not before: the device says whether that number of blocks is reasonable
 		err = p.settleIn(undefined)
 	}
 	if err != nil {
@@ -195,7 +195,7 @@ func (p *Parts[B]) free() {
 	for i := len(p.owned) - 1; i >= 0; i-- { // views before what they are views of
 		_ = p.BE.Free(p.owned[i]) // the buffer is ours and live: a failure means the device is gone
 	}
-	p.owned = nil // the parts stay: who was told that the pool is closed may still look at them
+	p.owned = nil // the parts stay: a caller that received ErrClosed may still look at them
 }
 
 // Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.

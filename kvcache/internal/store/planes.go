@@ -9,7 +9,7 @@ import (
 const (
 	// headTokens is the most tokens of a piece that has one head.
 	headTokens = 64
-	// mostPieces is the most pieces of a state: so much smaller than a piece is what lies behind it.
+	// mostPieces is the most pieces of a state: so much smaller than a piece is what lies after it.
 	mostPieces = 64
 )
 
@@ -84,7 +84,7 @@ func (b *planes[B]) layer(number int) {
 	b.Layers, b.Begins = append(b.Layers, snapshot.Layer{Number: number}), append(b.Begins, nil)
 }
 
-// plane adds one to the layer: so many elements of a buffer for each piece.
+// plane adds one to the layer: each elements of a buffer for a piece.
 func (b *planes[B]) plane(buf B, each int, as snapshot.Plane) {
 	i := len(b.Layers) - 1
 	b.Layers[i].Planes, b.Begins[i] = append(b.Layers[i].Planes, as), append(b.Begins[i], b.Bytes)
@@ -92,7 +92,7 @@ func (b *planes[B]) plane(buf B, each int, as snapshot.Plane) {
 	b.Bytes += each * buf.DType().Bits() / 8
 }
 
-// add is plane of so many elements for each head and, by row, token.
+// add is plane of each elements for each head and, by row, token.
 func (b *planes[B]) add(buf B, each int, role snapshot.Role, per snapshot.Per) {
 	n := b.Heads * each
 	if per == snapshot.PerRow {

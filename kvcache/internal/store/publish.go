@@ -15,7 +15,7 @@ func (s *Runs[B]) Withdraw() {
 	}
 }
 
-// Publish puts the entries that tokens fill, which end with entry full, into the prefix tree, behind a step that wrote
+// Publish puts the entries that tokens fill, which end with entry full, into the prefix tree, after a step that wrote
 // their blocks, and returns how many of them are there then.
 func (s *Runs[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32, full int) (int, error) {
 	size := s.all.Config.EntryTokens()

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Reservation is a sequence that is to be able to grow to so many tokens.
+// Reservation is a sequence that is to be able to grow to a number of tokens.
 type Reservation[B backend.Buffer] struct {
 	Runs   *Runs[B]
 	Tokens int
@@ -81,7 +81,7 @@ func (r *reserving) restore() {
 	}
 }
 
-// reserve says what a sequence of so many tokens needs besides the blocks that it has.
+// reserve says what a sequence of that many tokens needs besides the blocks that it has.
 func (s *Run[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
 	p := s.Part
 	shared, err := s.TailShared()
@@ -105,7 +105,7 @@ func (s *Run[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cla
 	return nil
 }
 
-// growth is the blocks to write to that a sequence needs to have so many tokens, however many more than it can hold at a time.
+// growth is the blocks to write to that a sequence needs to have that many tokens, however many more than it can hold at a time.
 func (s *Run[B]) growth(tokens int) int {
 	p := s.Part
 	blocks := p.BlocksOf(min(tokens, p.MostTokens(1)))

@@ -20,7 +20,7 @@ func (p *Part[B]) Piece() int {
 	return k.Piece(n)
 }
 
-// MostTokens is the most tokens that a sequence has in the part, those of a step of so many included.
+// MostTokens is the most tokens that a sequence has in the part, those of a step of that many included.
 func (p *Part[B]) MostTokens(step int) int {
 	r, most := &p.Rule, p.Config.Memory.Capacity
 	if !p.Slides() {

@@ -89,7 +89,7 @@ func (s *Run[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
 	return s.Part.Written.Take(&s.Written.Claim, s.Root, dst, n)
 }
 
-// Reuse gives an empty sequence blocks that were found, with so many tokens of which blocks are gone.
+// Reuse gives an empty sequence blocks that were found: it has that many tokens then, of which blocks are gone.
 func (s *Run[B]) Reuse(blocks []block.Block, gone, tokens int) {
 	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Part.Config.BlockTokens()
 	s.onlyKept()
@@ -119,7 +119,7 @@ func (s *Run[B]) Truncate(n int) error {
 	return err
 }
 
-// Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
+// Slide gives up, after f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
 func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
 	r, p := &s.Part.Rule, s.Part
 	if !p.Slides() {

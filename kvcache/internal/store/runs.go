@@ -179,7 +179,7 @@ func (s *Runs[B]) forgetWaits() {
 	s.WaitFor = s.WaitFor[:0]
 }
 
-// Wrote notes that a step wrote the sequence's last tokens, so many of them.
+// Wrote notes that a step wrote the last n tokens of the sequence.
 func (s *Runs[B]) Wrote(f *residency.Fence, tokens int) {
 	if s.all.Blocks.Tree() == nil {
 		return
@@ -192,7 +192,7 @@ func (s *Runs[B]) Wrote(f *residency.Fence, tokens int) {
 	s.Writers.Add(&s.all.Fences, f, from)
 }
 
-// inherit notes who writes the entry of the prefix tree that the sequence ends in the middle of, with n tokens: the
+// inherit notes which steps write the entry of the prefix tree that the sequence ends in the middle of, with n tokens: the
 // sequence will have a copy of that part of it.
 func (s *Runs[B]) inherit(n int) {
 	size := s.all.Config.EntryTokens()
@@ -204,7 +204,7 @@ func (s *Runs[B]) inherit(n int) {
 	}
 }
 
-// Order puts a stream behind what was enqueued for the sequence before.
+// Order puts a stream after what was enqueued for the sequence before.
 func (s *Runs[B]) Order(stream backend.Stream) error {
 	for _, f := range s.WaitFor {
 		if err := f.Order(stream); err != nil {
@@ -214,7 +214,7 @@ func (s *Runs[B]) Order(stream backend.Stream) error {
 	return s.In[0].Fence.Order(stream)
 }
 
-// FenceAfter makes this point of a stream, behind the sequence's fence, that fence.
+// FenceAfter makes this point of a stream, after the sequence's fence, that fence.
 func (s *Runs[B]) FenceAfter(stream backend.Stream) error {
 	if err := s.Order(stream); err != nil {
 		return errors.Join(s.all.Fences.Observe(err), residency.Drain(stream))
@@ -222,7 +222,7 @@ func (s *Runs[B]) FenceAfter(stream backend.Stream) error {
 	return s.Touched(stream)
 }
 
-// Touched makes this point of a stream, which has been put behind the sequence's fence, that fence. Where none can be had
+// Touched makes this point of a stream, which has been put after the sequence's fence, that fence. Where none can be had
 // it waits.
 func (s *Runs[B]) Touched(stream backend.Stream) error {
 	f, err := s.all.Fences.Record(s.all.BE, stream)
@@ -233,7 +233,7 @@ func (s *Runs[B]) Touched(stream backend.Stream) error {
 	return nil
 }
 
-// Slide gives up, behind f, what no later query reads in any part.
+// Slide gives up, after f, what no later query reads in any part.
 func (s *Runs[B]) Slide(f *residency.Fence) error {
 	if !s.all.slides {
 		return nil

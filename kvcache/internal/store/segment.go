@@ -42,7 +42,7 @@ func (st *Store[B]) share(of, child *Segment) error {
 	return nil
 }
 
-// Cut keeps a segment's blocks before one of the sequence and gives up the others behind f.
+// Cut keeps a segment's blocks before one of the sequence and gives up the others after f.
 func (st *Store[B]) Cut(g *Segment, before int, f *residency.Fence) error {
 	keep := max(before-g.From, 0)
 	g.From = min(g.From, before)
@@ -55,7 +55,7 @@ func (st *Store[B]) Cut(g *Segment, before int, f *residency.Fence) error {
 	return st.Retire(f, gone)
 }
 
-// Drop gives up a segment's blocks before one of the sequence, behind f.
+// Drop gives up a segment's blocks before one of the sequence, after f.
 func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	n := min(before-g.From, len(g.Blocks))
 	if n <= 0 {
@@ -71,7 +71,7 @@ func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	return err
 }
 
-// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, behind f. Those
+// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, after f. Those
 // after them are as many further in front.
 func (st *Store[B]) Excise(g *Segment, at, n int, f *residency.Fence) error {
 	from, to := min(max(at-g.From, 0), len(g.Blocks)), min(max(at+n-g.From, 0), len(g.Blocks))
@@ -127,7 +127,7 @@ func (st *Store[B]) Own(g *Segment, root prefix.Root, n int) (Owned, error) {
 	return o, nil
 }
 
-// GiveBack retires, behind f, blocks that a step took of a store for a sequence. Those that were promised to it are
+// GiveBack retires, after f, blocks that a step took of a store for a sequence. Those that were promised to it are
 // promised again as they come back.
 func (st *Store[B]) GiveBack(g *Segment, o *Owned, blocks []block.Block, f *residency.Fence) error {
 	promised := min(o.Promised, len(blocks))

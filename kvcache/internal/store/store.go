@@ -13,7 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Store is where tokens lie in one storage format: the cache of each layer, and who has its
+// Store is where tokens lie in one storage format: the cache of each layer, and the owners of its
 // blocks. Block i of every layer belongs to the same owners.
 type Store[B backend.Buffer] struct {
 	*residency.Blocks

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Suspended is what a suspended sequence has in host memory: its segments, one behind another.
+// Suspended is what a suspended sequence has in host memory: its segments, one after another.
 type Suspended struct {
 	Tokens int
 	memory backend.HostMemory
