@@ -71,12 +71,13 @@ func (c Config) BytesPerBlock() (int64, error) {
 
 // BytesPerToken is the bytes of one token in all layers: keys and values with their
 // scales, and attention scores. With groups it is what a long sequence grows by: that of full ones.
-func (c Config) BytesPerToken() (perToken int64, _ error) {
+func (c Config) BytesPerToken() (int64, error) {
 	c, err := c.Resolve()
 	if err != nil {
 		return 0, err
 	}
 	_, perBlock, err := c.costs()
+	perToken := int64(0)
 	for i := range c.memory.parts {
 		if p := &c.memory.parts[i]; p.keepsAll() {
 			perToken += perBlock / int64(p.BlockTokens())

@@ -17,11 +17,12 @@ type GroupSize struct {
 }
 
 // GroupSizes are those of Model.Groups that keep something; nil without groups.
-func (c Config) GroupSizes() (all []GroupSize, _ error) {
+func (c Config) GroupSizes() ([]GroupSize, error) {
 	c, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
+	var all []GroupSize
 	m := &c.memory
 	for of := range c.Model.Groups {
 		g, used := GroupSize{Kind: c.Model.Groups[of].Kind}, int64(0)
