@@ -146,12 +146,11 @@ func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
 	if layer < 0 || layer >= p.cfg.Model.Layers {
 		return StateView[B]{}, argument("layer %d: the pool has layers 0 to %d", layer, p.cfg.Model.Layers-1)
 	}
-	at := p.parts.Layers[layer]
-	if at.Part < 0 || p.parts.All[at.Part].States == nil {
+	st := p.parts.StatesOf(layer)
+	if st == nil {
 		return StateView[B]{}, argument("layer %d: has no state; it is not in a group of kind state", layer)
 	}
 	t, l := b.step.Of(layer)
-	st := t.Part.States
 	view := StateView[B]{
 		Buf: st.Layers[l], Blocks: t.States(), Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
 	}

@@ -357,8 +357,7 @@ func (p *Pool[B]) chunked() bool {
 
 // attends reports whether a layer has keys and values.
 func (p *Pool[B]) attends(layer int) bool {
-	at := p.parts.Layers[layer]
-	return at.Part >= 0 && p.parts.All[at.Part].States == nil
+	return p.parts.Layers[layer].Part >= 0 && p.parts.StatesOf(layer) == nil
 }
 
 // latentOnly reports whether keys of a layer are latents with nothing behind them.

@@ -116,12 +116,12 @@ func (b *Batch[B]) checkQueries(seq *Sequence[B], views []View) error {
 			return ErrCapacity{Have: turned + 1, Max: p.cfg.Memory.Capacity, Positions: true}
 		}
 	}
+	if st := seq.runs.Stateful(); st != nil {
+		return unsupported("queries without new tokens: a layer in a group of kind %v has no earlier state to read", st.Rule.Kind)
+	}
 	for i := range seq.runs.In {
 		body := &seq.runs.In[i]
 		r := &body.Part.Rule
-		if body.Part.States != nil {
-			return unsupported("queries without new tokens: a layer in a group of kind %v has no earlier state to read", r.Kind)
-		}
 		if body.Gone == 0 {
 			continue
 		}

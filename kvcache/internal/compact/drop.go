@@ -44,12 +44,12 @@ func Shift[B backend.Buffer](s *store.Runs[B], stream backend.Stream, begin, end
 
 // compactions are those of a sequence's parts, of which none may have states.
 func compactions[B backend.Buffer](s *store.Runs[B], stream backend.Stream) ([]Compaction[B], error) {
+	if s.Stateful() != nil {
+		return nil, errState
+	}
 	cs := make([]Compaction[B], len(s.In))
 	for i := range cs {
 		cs[i].Run, cs[i].Stream, cs[i].Lists = &s.In[i], stream, 1
-		if s.In[i].Part.States != nil {
-			return nil, errState
-		}
 	}
 	return cs, nil
 }

@@ -37,9 +37,7 @@ func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error
 	}()
 	for i, st := range parts.All {
 		s := strip[B]{part: i, stores: st, of: st.Kept}
-		if parts.Config.Grouped() {
-			s.Group = parts.Config.Parts()[i].Of + 1
-		}
+		s.Group = parts.Config.Parts()[i].Of + 1
 		if st.States != nil { // one for each layer: states are long
 			s.Kind = snapshot.State
 			for s.layer = range st.Model {

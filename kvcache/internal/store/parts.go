@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -24,7 +25,6 @@ type Parts[B backend.Buffer] struct {
 
 	states  []int                          // the parts whose layers have states
 	rows    []int                          // those with keys and values
-	apart   bool                           // every part has blocks of its own
 	slides  bool                           // some part gives up blocks in front as a sequence grows
 	partly  bool                           // some part does not keep everything
 	seals   bool                           // some part has several stores
@@ -69,7 +69,6 @@ func (p *Parts[B]) allocate() error {
 	if err != nil {
 		return err
 	}
-	p.apart = in == nil && len(parts) > 1
 	for l := range p.Layers {
 		p.Layers[l].Part = -1
 	}
@@ -107,11 +106,12 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 	if p.Config.Memory.Prefix != prefix.Off {
 		cfg = p.groups()
 	}
+	p.slides = slices.ContainsFunc(p.All, (*Part[B]).Slides)
+	p.partly = slices.ContainsFunc(p.All, func(st *Part[B]) bool { return st.keeps() != kind.All })
+	p.seals = slices.ContainsFunc(p.All, (*Part[B]).Residual)
+	lanes, _, _, _ := p.Config.Lanes()
 	for i, st := range p.All {
-		p.slides = p.slides || st.Slides()
-		p.partly = p.partly || st.keeps() != kind.All
-		p.seals = p.seals || st.Residual()
-		if st.Kept.Blocks = p.Blocks; i == 0 || p.apart {
+		if st.Kept.Blocks = p.Blocks; i == 0 || lanes == 0 { // what has memory of its own has blocks of its own
 			if st.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, cfg, undefined); err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 			return err
 		}
 	}
-	p.appends = len(p.All) == 1 && !p.partly && !p.seals
+	p.appends = p.Plain() && !p.seals
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (p *Parts[B]) Reclaim() (err error) {
 func (p *Parts[B]) residencies(do func(part, i int, st *Store[B])) {
 	for part, all := range p.All {
 		for i, st := range all.Stores {
-			if i > 0 || part == 0 || p.apart {
+			if part == 0 || st.Blocks != p.Blocks {
 				do(part, i, st)
 			}
 		}
@@ -199,30 +199,28 @@ func (p *Parts[B]) free() {
 }
 
 // Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.
-func (p *Parts[B]) Plain() bool { return !p.Config.Grouped() || p.Blocks.Groups().Plain() }
+func (p *Parts[B]) Plain() bool { return len(p.All) == 1 && !p.partly }
 
 // Appends reports whether blocks that were loaded can be appended to what their sequence has computed: they are entries of the
 // prefix tree, and of one store.
 func (p *Parts[B]) Appends() bool { return p.Blocks.Groups().Plain() && p.Config.Storage.Residual == 0 }
 
 // Common reports whether parts have their blocks in common.
-func (p *Parts[B]) Common() bool { return !p.apart }
+func (p *Parts[B]) Common() bool { return p.All[len(p.All)-1].Kept.Blocks == p.Blocks }
 
-// Stats are the numbers of the blocks.
+// Stats are the numbers of the blocks. Where each part has its own, a sequence has one of each, which count as one.
 func (p *Parts[B]) Stats() residency.Stats {
 	all := p.Blocks.Stats()
 	for _, st := range p.All[1:] {
-		if p.apart { // each sequence has one of each part, which count as one
-			all.Retired = max(all.Retired, st.Kept.Stats().Retired)
-		}
+		all.Retired = max(all.Retired, st.Kept.Stats().Retired)
 	}
 	return all
 }
 
 // Logical is the blocks of all sequences, shared ones counted for each owner.
 func (p *Parts[B]) Logical() (n int) {
-	for i, st := range p.All {
-		if i == 0 || !p.apart {
+	for _, st := range p.All {
+		if st.Kept.Blocks == p.Blocks {
 			n += st.Kept.Logical
 		}
 	}

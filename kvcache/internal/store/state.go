@@ -30,6 +30,25 @@ func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fence
 	return p
 }
 
+// Stateful is a part whose layers have states; nil: none do.
+func (p *Parts[B]) Stateful() *Part[B] {
+	if len(p.states) == 0 {
+		return nil
+	}
+	return p.All[p.states[0]]
+}
+
+// Stateful is Parts.Stateful of the sequence's parts.
+func (s *Runs[B]) Stateful() *Part[B] { return s.all.Stateful() }
+
+// StatesOf is where the states of a layer of the model lie, those of its part; nil: it has none.
+func (p *Parts[B]) StatesOf(layer int) *States[B] {
+	if at := p.Layers[layer]; at.Part >= 0 {
+		return p.All[at.Part].States
+	}
+	return nil
+}
+
 // states are those of sequences, each in one block.
 type states[B backend.Buffer] struct{ *Part[B] }
 

@@ -3,65 +3,9 @@ package config
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 )
-
-// class is layers of a group that are stored alike.
-type class struct {
-	of         int
-	layers     []int
-	sub        Config
-	keys, vals int64 // bytes of a kernel's block in a layer
-	state      int   // bytes; 0: there are keys and values
-}
-
-func (k *class) attends() bool { return k.state == 0 }
-
-// classes divides each group into layers that are stored alike.
-func (c *Config) classes() (all []class, err error) {
-	for i := range c.Model.Groups {
-		g := &c.Model.Groups[i]
-		if g.keeps() == kind.Nothing {
-			continue
-		}
-		var plain, skipped []int
-		for _, l := range g.Layers {
-			if g.attends() && slices.Contains(c.Storage.SkipLayers, l) {
-				skipped = append(skipped, l)
-			} else {
-				plain = append(plain, l)
-			}
-		}
-		for _, layers := range [...][]int{plain, skipped} {
-			if len(layers) == 0 {
-				continue
-			}
-			k := class{of: i, layers: layers, state: g.StateBytes}
-			if g.attends() {
-				k.sub = c.of(g, layers)
-				if err := c.checkSeen(i, layers); err != nil {
-					return nil, err
-				}
-				if err := k.sub.checkFilled(); err != nil {
-					return nil, fmt.Errorf("Model.Groups[%d]: %w", i, err)
-				}
-				bytes := [...]*int64{&k.keys, &k.vals}
-				for j, p := range k.sub.planes(k.sub.FormatOf(0)) {
-					n, ok := k.sub.kernelBytes(p)
-					if !ok {
-						return nil, c.tooLarge()
-					}
-					*bytes[j] = n
-				}
-			}
-			all = append(all, k)
-		}
-	}
-	return all, nil
-}
 
 // kernelBytes is the bytes of a plane's block, without scales.
 func (c *Config) kernelBytes(p plane) (int64, bool) {
@@ -145,6 +89,31 @@ func (m *memory) size(c *Config, classes []class) error {
 	n := (int64(state) + 2*m.keys - 1) / (2 * m.keys)
 	m.keys, m.vals = n*m.keys, n*m.vals
 	return nil
+}
+
+// mostKernelTokens is the tokens of the largest block that a part makes its kernels take.
+const mostKernelTokens = 256
+
+// part is the configuration of some layers of a class.
+func (m *memory) part(c *Config, k class, layers []int) Part {
+	g := &c.Model.Groups[k.of]
+	p := Part{Of: k.of, Layers: layers, State: k.state}
+	if !k.attends() {
+		p.Config = *c
+		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback(), 0)
+		return p
+	}
+	p.Config = c.of(g, layers)
+	p.Config.each = int(m.keys / k.keys)
+	for p.Config.each%2 == 0 && p.Memory.BlockSize < mostKernelTokens { // one larger block of a kernel will do
+		p.Config.each, p.Memory.BlockSize = p.Config.each/2, p.Memory.BlockSize*2
+	}
+	p.Config.stride = p.Config.each
+	if m.interleaved && m.vals > 0 {
+		p.Config.stride *= 2
+	}
+	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback(), p.Storage.Residual)
+	return p
 }
 
 // unequal is that the blocks of a class do not go with those of others.
