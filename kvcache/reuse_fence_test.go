@@ -232,6 +232,30 @@ func TestCopyOfFailedBlock(t *testing.T) {
 	done()
 }
 
+// So it is with a sequence that found the whole block and was truncated within it.
+func TestCopyOfFailedBlockThatWasCut(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	a, _ := r.read(nil, OpenOptions{})
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(1, 4)}))
+	require.NoError(t, r.run(s2, part[buffer]{a, sequence(5, 4)}))
+	b, m := r.read(sequence(1, 9), OpenOptions{})
+	require.Equal(t, 8, m.Cached)
+	require.NoError(t, b.seq.Truncate(6))
+	prompt := []uint32{1, 2, 3, 4, 5, 6, 9, 9, 9}
+	b.tokens, b.want, b.rest = prompt[:6:6], b.plain(6), prompt[6:]
+	require.NoError(t, r.prefill(r.s, b))
+	require.Equal(t, 8, r.matched(prompt, OpenOptions{}))
+	dev.failEvents(s2, errBoom)
+	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+	_, err := r.pool.Stats()
+	require.ErrorIs(t, err, errBoom)
+	dev.SetFault(nil)
+	require.Equal(t, 4, r.matched(prompt, OpenOptions{}))
+	require.ErrorIs(t, r.step.Add(b.seq, sequence(9, 1)), errBoom)
+	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+	done()
+}
+
 // Releasing is not undone by an error of the device that it happens to notice.
 func TestReleaseNoticesFailure(t *testing.T) {
 	r, dev, s2, done := reuseLate(t, 40, 5)

@@ -51,7 +51,7 @@ var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 // expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
 func (s *Sequence[B]) expect(w offload.Request, tokens int) (int, string) {
 	o := s.pool.below.Offload
-	if o == nil || tokens == 0 {
+	if o == nil || tokens == 0 || s.text.Fidelity != prefix.Exact { // lossy content, that came meanwhile, is not extended by exact one
 		return 0, ""
 	}
 	w.Path.RetentionHint = s.text.Keep
