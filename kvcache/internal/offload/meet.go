@@ -74,7 +74,7 @@ func (o *Offload[B]) Meet(l *Transfer, computed int) []block.Block {
 		o.Drop(l)
 		return nil
 	}
-	l.front = computed
+	l.front = max(computed, 0)
 	skip := computed - l.Between()
 	if skip < 0 || computed >= l.wanted {
 		return nil
