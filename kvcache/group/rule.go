@@ -85,11 +85,16 @@ func (r *Rule) Gone(n int) int { return r.gives(max(n-r.Back, 0)) }
 
 // gives is Gone after n tokens, none of which is taken back.
 func (r *Rule) gives(n int) int {
-	if r.keeps() != kind.Last {
+	row := kind.Of(r.Kind)
+	if row.Keeps != kind.Last {
 		return 0
 	}
-	sinks, first := r.reads(n)
-	return max(first-sinks, 0)
+	sinks, first := row.Sees(r.numbers(), n)
+	gone := first / r.block()
+	if sinks > 0 {
+		gone -= r.blocks(sinks)
+	}
+	return max(gone, 0)
 }
 
 // Need is the number of blocks that a sequence of n tokens has.

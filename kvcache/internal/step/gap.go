@@ -14,13 +14,13 @@ const period = 2048
 
 // gapOf is the tokens of the gap of a sequence that gave blocks back. Keys after the sinks share a period with
 // sinks only if they would with nothing given back.
-func gapOf(r *group.Rule, gone int) int {
+func gapOf(r *group.Rule, sinks, gone int) int {
 	if gone == 0 {
 		return 0
 	}
 	apart, step := periods(r)
 	gone *= r.Block
-	return gone - max(r.SinkBlocks()*r.Block+gone-apart, 0)/step*step
+	return gone - max(sinks*r.Block+gone-apart, 0)/step*step
 }
 
 // mostGap is more than any gap.

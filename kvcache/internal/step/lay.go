@@ -19,7 +19,7 @@ func (b *Step[B]) Lay() {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if e.gap = 0; gapped {
-			e.gap = gapOf(&p.Rule, e.Run.Gone)
+			e.gap = gapOf(&p.Rule, p.SinkBlocks(), e.Run.Gone)
 		}
 		longest = max(longest, e.context()+e.gap)
 		if piece > 0 {

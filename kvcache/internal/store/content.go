@@ -7,10 +7,6 @@ import (
 
 // content is what the blocks of a part hold of a sequence: rows of its tokens, or a state that is computed from them.
 type content[B backend.Buffer] interface {
-	// blocksOf is the number of blocks of n tokens, of which none are cut out.
-	blocksOf(n int) int
-	// open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
-	open(n int) int
 	// full is the number of a sequence's blocks that are full and stay as they are; of states, of entries of the prefix tree.
 	full(s *Run[B]) int
 	// resumable is Runs.Resumable of what the part has itself.
@@ -28,15 +24,6 @@ type content[B backend.Buffer] interface {
 // rows are keys and values of tokens.
 type rows[B backend.Buffer] struct{ *Part[B] }
 
-func (p rows[B]) blocksOf(n int) int { return p.Config.BlocksOf(n) }
-
-func (p rows[B]) open(n int) int {
-	if size := p.Config.BlockTokens(); n%size != 0 {
-		return n / size
-	}
-	return -1
-}
-
 func (p rows[B]) full(s *Run[B]) int {
 	return min(len(s.Kept.Blocks), s.Len/p.Config.BlockTokens())
 }
@@ -44,8 +31,8 @@ func (p rows[B]) full(s *Run[B]) int {
 func (p rows[B]) resumable(s *Run[B], n int) int { return p.Rule.Resumable(s.Gone, n) }
 
 func (p rows[B]) at(s *Run[B], i int) *block.Block {
-	if i >= p.Rule.SinkBlocks() {
-		if i -= s.Gone; i < p.Rule.SinkBlocks() {
+	if i >= p.sinks {
+		if i -= s.Gone; i < p.sinks {
 			return nil
 		}
 	}

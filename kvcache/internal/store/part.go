@@ -24,6 +24,8 @@ type Part[B backend.Buffer] struct {
 	Rule    group.Rule  // what the part's layers read
 	States  *States[B]  // nil: they have keys and values
 	content content[B]
+	tokens  int // that a block has room for
+	sinks   int // see SinkBlocks
 	Fences  *residency.Fences
 	RoPE    backend.RotaryTable[B]
 	scoring sync.Mutex // see LockScores
@@ -33,7 +35,7 @@ type Part[B backend.Buffer] struct {
 // newStores allocates the stores of a part, and fills them on a stream: what lies in lanes is there already.
 func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Part[B], error) {
 	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
-	p.content = rows[B]{p}
+	p.content, p.tokens, p.sinks = rows[B]{p}, p.Config.BlockTokens(), p.Rule.SinkBlocks()
 	p.have(1)
 	if p.Config.Storage.Residual > 0 {
 		p.have(2)
@@ -112,13 +114,21 @@ func (p *Part[B]) settleLast() (err error) {
 }
 
 // BlocksOf is the number of blocks of n tokens, of which none are cut out.
-func (p *Part[B]) BlocksOf(n int) int { return p.content.blocksOf(n) }
+func (p *Part[B]) BlocksOf(n int) int { return (max(n, 0) + p.tokens - 1) / p.tokens }
 
 // Open is the place, in a run of n tokens, of the block that the next token goes into; −1: it has no such block yet.
-func (p *Part[B]) Open(n int) int { return p.content.open(n) }
+func (p *Part[B]) Open(n int) int {
+	if at := n / p.tokens; at*p.tokens < n {
+		return at
+	}
+	return -1
+}
 
 // Pieces returns those of a store of the part. They are closed before the part is.
 func (p *Part[B]) Pieces(of *Store[B]) (*Pieces, error) { return p.content.pieces(of) }
+
+// SinkBlocks is the number of first blocks that every query reads: group.Rule.SinkBlocks.
+func (p *Part[B]) SinkBlocks() int { return p.sinks }
 
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing

@@ -61,7 +61,7 @@ func (s *Run[B]) Total() int { return s.Len + s.Gone*s.Part.Config.BlockTokens()
 // Cut is the tokens that are cut out, and those of sinks before them.
 func (s *Run[B]) Cut() (sinks, gone int) {
 	r := &s.Part.Rule
-	return r.SinkBlocks() * r.Block, s.Gone * r.Block
+	return s.Part.sinks * r.Block, s.Gone * r.Block
 }
 
 // Full is the number of the sequence's blocks that are full and stay as they are; in a part with states, of entries of the prefix tree.
@@ -129,7 +129,7 @@ func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
 	if n <= 0 {
 		return nil
 	}
-	at := r.SinkBlocks()
+	at := p.sinks
 	for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
 		p.Kept.Groups().Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
 	}

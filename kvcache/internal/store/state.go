@@ -1,6 +1,8 @@
 package store
 
 import (
+	"math"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
@@ -22,7 +24,7 @@ type States[B backend.Buffer] struct {
 func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Part[B] {
 	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
 		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
-	p.content = states[B]{p}
+	p.content, p.tokens = states[B]{p}, math.MaxInt32 // a block is for all of a sequence
 	p.have(1)
 	for l := range part.Layers {
 		p.States.Layers = append(p.States.Layers, in.lanes[l].keys)
@@ -52,8 +54,6 @@ func (p *Parts[B]) StatesOf(layer int) *States[B] {
 // states are those of sequences, each in one block.
 type states[B backend.Buffer] struct{ *Part[B] }
 
-func (states[B]) blocksOf(n int) int                  { return min(n, 1) }
-func (states[B]) open(n int) int                      { return min(n, 1) - 1 }
 func (p states[B]) full(s *Run[B]) int                { return s.Len / p.Rule.Block }
 func (states[B]) at(*Run[B], int) *block.Block        { return nil } // it comes with a checkpoint
 func (states[B]) got(*Run[B], int)                    {}             // it is copied before it is written: as many are taken
