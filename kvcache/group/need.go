@@ -27,8 +27,11 @@ func (p *Part) Needs(i, entries, size int) bool {
 
 // Fits is n if all blocks are there that a sequence needs which goes on after n tokens of a path, whose entries have size tokens, and
 // otherwise the most, in whole entries, for which none is needed that was found missing: fewer may be there for those. It asks for one block
-// after another until one is not there; of a part that keeps everything for none: those are where their entries are.
+// after another until one is not there; of a part that keeps everything for none: those are where their entries are. there is nil: all are.
 func (p *Part) Fits(n, size int, there func(block int) bool) int {
+	if there == nil {
+		return n
+	}
 	switch p.keeps() {
 	case kind.Last:
 		sinks, first := p.reads(max(n-p.Back, 0))
@@ -39,11 +42,11 @@ func (p *Part) Fits(n, size int, there func(block int) bool) int {
 				}
 			}
 			if !there(i) {
-				return i / p.Each * size
+				return i / max(p.Each, 1) * size
 			}
 		}
 	case kind.State:
-		if last := n/size - 1; last >= 0 && !there(last) {
+		if last := n/max(size, 1) - 1; last >= 0 && !there(last) {
 			return last * size
 		}
 	}
