@@ -157,12 +157,7 @@ func TestCheckFinds(t *testing.T) {
 		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].blocks++ },
 		"count of a share":  func(r *rig) { r.tree.groups.common.queued++ },
 		"count of spare":    func(r *rig) { r.tree.groups.spare++ },
-		"heap":              func(r *rig) { r.tree.groups.heap.remove(r.tree.groups.common) },
-		"queue's size":      func(r *rig) { r.tree.groups.common.queues[0].size++ },
-		"queue's order":     func(r *rig) { q := &r.tree.groups.common.queues[0]; q.head, q.tail = q.tail, q.head },
-		"empty queue": func(r *rig) {
-			r.tree.groups.common.queues = append(r.tree.groups.common.queues, queue{9, empty})
-		},
+		"heap":              func(r *rig) { r.tree.groups.heap.Remove(r.tree.groups.common) },
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
 			n.kids.weight, n.kids.right, n.kids.left = 0, n.kids.left, n.kids.right

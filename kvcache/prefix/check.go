@@ -143,63 +143,20 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 	}
 	spare, waiting := 0, 0
 	for s, c := range sums {
-		size := 0
-		for i, q := range s.queues {
-			if q.size == 0 || i > 0 && s.queues[i-1].rank >= q.rank {
-				return corrupt("queues are out of order")
-			}
-			walked := 0
-			for id, prev := q.head, none; id != none; id, prev = t.entries[id].neighbours.next, id {
-				e := &t.entries[id]
-				if e.neighbours.prev != prev || e.rank != q.rank || e.state != queued || walked == q.size {
-					return corrupt("queue %d is broken at block %d", q.rank, id)
-				}
-				walked++
-			}
-			if walked != q.size {
-				return corrupt("queue %d has %d blocks, counted %d", q.rank, walked, q.size)
-			}
-			size += walked
+		if err := s.queue.Check(c[1], func(id uint32) bool { return t.entries[id].state == queued }); err != nil {
+			return corrupt("%v", err)
 		}
-		if size != c[1] || size != s.queued || c[0] != s.blocks {
-			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
+		if c[1] != s.queued || c[0] != s.blocks {
+			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", c[1], c[0], s.queued, s.blocks)
 		}
-		if t.groups.heap.has(s) != (s.spare > 0) || t.groups.floored.has(s) != (s.spare == 0 && s.queued > 0) {
+		if t.groups.heap.Has(s) != (s.spare > 0) || t.groups.floored.Has(s) != (s.spare == 0 && s.queued > 0) {
 			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
 		}
-		if a, ok := s.policy.(*adaptive); ok {
-			if err := a.check(size); err != nil {
-				return err
-			}
-		}
 		spare += s.spare
-		waiting += size
+		waiting += c[1]
 	}
 	if spare != t.groups.spare || waiting != t.queued {
 		return corrupt("shares have %d blocks to spare, counted %d", spare, t.groups.spare)
-	}
-	return nil
-}
-
-// check compares the cells with the blocks that wait in the share.
-func (p *adaptive) check(waiting int) error {
-	ghosts := 0
-	for c := range p.residents {
-		walked := 0
-		for id := p.residents[c].head; id != none && walked <= waiting; id = p.resident(id).next {
-			if e := &p.t.entries[id]; int(e.cell) != c || e.state != queued {
-				return corrupt("block %d is not in cell %d", id, c)
-			}
-			walked++
-		}
-		if walked != p.residents[c].size {
-			return corrupt("cell %d has %d blocks, counted %d", c, walked, p.residents[c].size)
-		}
-		waiting -= walked
-		ghosts += p.ghosts.cells[c].size
-	}
-	if waiting != 0 || ghosts != p.ghosts.live {
-		return corrupt("%d blocks in no cell; %d ghosts, counted %d", waiting, ghosts, p.ghosts.live)
 	}
 	return nil
 }

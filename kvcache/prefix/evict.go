@@ -68,11 +68,10 @@ func (t *Tree) groupOf(r Root) *evictionGroup {
 
 // evictFrom evicts the block of a share whose turn it is.
 func (t *Tree) evictFrom(s *evictionGroup) bool {
-	id := s.policy.victim(s)
+	id := s.queue.Victim()
 	if id == none {
 		return false
 	}
-	s.policy.evicted(s, id)
 	e := &t.entries[id]
 	t.stats.evicted++
 	e.node.root.tenant.stats.evicted++
@@ -81,7 +80,7 @@ func (t *Tree) evictFrom(s *evictionGroup) bool {
 	}
 	t.ghosts.add(e.hash)
 	n := e.node
-	if t.offloaded.size > 0 {
+	if t.offloaded.size() > 0 {
 		t.forget(n, e.index()) // and what is offloaded below
 		return true
 	}

@@ -71,7 +71,7 @@ func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.stats.fill(Stats{
-		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Offloaded: t.offloaded.size, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
+		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Offloaded: t.offloaded.size(), Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
 	})
 }
 

@@ -1,6 +1,6 @@
 package prefix
 
-import "sort"
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 
 // tenant is everything under one salt. It exists while it has blocks or limits.
 type tenant struct {
@@ -94,20 +94,10 @@ func (t *Tree) move(tn *tenant, to *evictionGroup) {
 			}
 		})
 	}
-	sort.Slice(waiting, func(i, j int) bool { return t.entries[waiting[i]].stamp < t.entries[waiting[j]].stamp })
-	for _, id := range waiting {
-		tn.group.policy.taken(tn.group, id)
-	}
+	policy.Move(&tn.group.queue, &to.queue, waiting, to == t.groups.common)
 	tn.group.queued -= len(waiting)
 	t.groups.changed(tn.group)
 	tn.group = to
-	for _, id := range waiting {
-		if to == t.groups.common {
-			t.clock++
-			t.entries[id].stamp = t.clock
-		}
-		to.policy.released(to, id)
-	}
 	to.queued += len(waiting)
 	t.groups.changed(to)
 }

@@ -209,15 +209,15 @@ func TestThousandsOfFloors(t *testing.T) {
 		spare += 3 - i%3
 	}
 	require.Equal(t, spare, r.tree.Evictable(r.root))
-	require.Len(t, r.tree.groups.heap.items, tenants)
+	require.Equal(t, tenants, r.tree.groups.heap.Len())
 	require.True(t, r.tree.Evict(spare, r.root))
 	r.check()
 	for i := range tenants {
 		require.Equal(t, i%3, r.tree.SaltStats(salted(fmt.Sprint(i))).Blocks)
 	}
-	require.Empty(t, r.tree.groups.heap.items)
+	require.Zero(t, r.tree.groups.heap.Len())
 	// What was promised goes whoever's floor it is, in the order of release.
-	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.groups.floored.items))
+	require.Equal(t, tenants-(tenants+2)/3, r.tree.groups.floored.Len())
 	require.False(t, r.tree.Evict(1, r.root))
 	require.True(t, r.tree.EvictAny(3))
 	r.check()

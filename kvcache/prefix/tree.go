@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // Config configures a tree. BlockSize is required.
@@ -48,15 +50,15 @@ type Tree struct {
 	roots       map[Key]*root
 	tenants     map[Key]*tenant
 	groups      evictionGroups
-	waiting     links // places of blocks in queues
+	policies    *policy.Blocks
 	firstBlocks firstBlocks
 	ghosts      ghosts
 	expiry      expiry
-	leases      heap[*Lease]
+	leases      intrusive.Heap[*Lease]
 	hub         hub
 
 	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts releases
+	clock     uint64 // counts calls that look for blocks given twice, leases, and uses of offloaded entries
 	nodes     int
 	blocks    int // of the allocator, in the tree
 	queued    int // of them, without an owner
@@ -97,7 +99,8 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	t.offloaded = t.newOffloadTable(cfg)
 	t.expiry, t.leases = t.newExpiry(), newLeases()
 	t.groups.heap, t.groups.floored = newGroupHeap(), newGroupHeap()
-	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
+	t.policies = policy.NewBlocks((*paths)(t))
+	t.policies.Grow(len(t.entries))
 	t.groups.common = t.newGroup(Limits{})
 	if err := t.fit("new"); err != nil {
 		return nil, err
