@@ -49,9 +49,8 @@ func (t *Tree) extend(at *node, a addition) *node {
 		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
 		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
 	}
-	t.blocks++
-	at.root.tenant.entered()
-	at.root.tenant.group.queue.Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
+	t.book.Enter(at.root.tenant)
+	at.root.tenant.Group().Queue().Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)

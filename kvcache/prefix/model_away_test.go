@@ -198,7 +198,7 @@ func (w *world) promote() {
 	require.NoError(w.t, err)
 	w.listen()
 	u.published += n
-	if tn := w.tree.tenants[u.root.tenant]; tn == nil || tn.group.limits.Quota == 0 {
+	if w.tree.Limits(u.root).Quota == 0 {
 		require.Equal(w.t, there, n)
 	} else {
 		require.LessOrEqual(w.t, n, there)

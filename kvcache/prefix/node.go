@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
@@ -31,7 +32,7 @@ type node struct {
 type root struct {
 	Root
 	node   node
-	tenant *tenant
+	tenant *account.Tenant
 	busy   bool // blocks are on their way into it
 }
 

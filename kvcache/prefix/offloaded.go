@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
@@ -70,7 +71,7 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 	*a.at(id) = offloadedEntry{entry: e, stamp: t.clock}
 	a.list.Push(a.links, id)
 	a.numbers[key] = id
-	e.node.root.tenant.offloaded++
+	t.book.Offload(e.node.root.tenant, 1)
 	if e.expires != 0 {
 		t.expiry.Put(id)
 	}
@@ -78,14 +79,14 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 }
 
 // unlist forgets it.
-func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
+func (t *Tree) unlist(tn *account.Tenant, id uint32, key Key) {
 	a := &t.offloaded
 	t.expiry.Remove(id)
 	a.list.Pull(a.links, id)
 	delete(a.numbers, key)
 	*a.at(id) = offloadedEntry{}
 	a.free = append(a.free, id)
-	tn.offloaded--
+	t.book.Offload(tn, -1)
 }
 
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
@@ -103,8 +104,7 @@ func (t *Tree) demote(id uint32) bool {
 	was := t.entries[id]
 	t.vacate(n, i)
 	t.version++
-	t.stats.demoted++
-	n.root.tenant.stats.demoted++
+	t.book.Demote(n.root.tenant)
 	n.blocks[i] = block.Block{ID: t.enlist(entry{
 		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
 	}, key)}
@@ -131,8 +131,7 @@ func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
 	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
-	t.stats.promoted++
-	n.root.tenant.stats.promoted++
+	t.book.Promote(n.root.tenant)
 	n.blocks[i] = a.block
 	t.setOffloaded(n, n.offloaded-1)
 	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
@@ -182,15 +181,12 @@ func (t *Tree) checkOffloaded() error {
 			return corrupt("block %d is not found by its key, or does not expire", id)
 		}
 	}
-	away, known := 0, 0
+	away := 0
 	for _, r := range t.roots {
 		each(&r.node, func(n *node) { away += n.offloaded })
 	}
-	for _, tn := range t.tenants {
-		known += tn.offloaded
-	}
-	if away != walked || away != a.size() || away != known || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
-		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys, %d of salts", away, a.most, walked, a.size(), len(a.numbers), known)
+	if away != walked || away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
+		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys", away, a.most, walked, a.size(), len(a.numbers))
 	}
 	return nil
 }

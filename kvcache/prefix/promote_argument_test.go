@@ -144,7 +144,7 @@ func TestCheckFindsAway(t *testing.T) {
 		"key":             func(r *rig) { delete(r.tree.offloaded.numbers, r.awayKeys()[0]) },
 		"expiry":          func(r *rig) { first(r).expires = 5 },
 		"free number":     func(r *rig) { r.tree.offloaded.free = append(r.tree.offloaded.free, 3) },
-		"count of salt":   func(r *rig) { r.tree.tenants[Key{}].offloaded++ },
+		"count of salt":   func(r *rig) { r.tree.book.Offload(r.tree.root(r.root).tenant, 1) },
 		"node's part":     func(r *rig) { first(r).node.offloaded-- },
 		"node's whole":    func(r *rig) { first(r).node.offloaded++ },
 		"keys":            func(r *rig) { n := first(r).node; n.keys = n.keys[:1] },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
@@ -48,9 +49,8 @@ type Tree struct {
 	mu          sync.RWMutex
 	entries     []entry // by block number
 	roots       map[Key]*root
-	tenants     map[Key]*tenant
-	groups      evictionGroups
 	policies    *policy.Blocks
+	book        *account.Book
 	firstBlocks firstBlocks
 	ghosts      ghosts
 	expiry      expiry
@@ -60,10 +60,7 @@ type Tree struct {
 	version   uint64 // of the structure: a Match of another one is out of date
 	clock     uint64 // counts calls that look for blocks given twice, leases, and uses of offloaded entries
 	nodes     int
-	blocks    int // of the allocator, in the tree
-	queued    int // of them, without an owner
-	pinned    int // owned by leases, a block counted for each
-	stats     counters
+	pinned    int          // owned by leases, a block counted for each
 	offloaded offloadTable // entries without a block of the allocator
 }
 
@@ -87,7 +84,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
-		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
+		roots: map[Key]*root{},
 	}
 	if t.policy == 0 {
 		t.policy = Adaptive
@@ -98,10 +95,9 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	t.entries = make([]entry, alloc.Total())
 	t.offloaded = t.newOffloadTable(cfg)
 	t.expiry, t.leases = t.newExpiry(), newLeases()
-	t.groups.heap, t.groups.floored = newGroupHeap(), newGroupHeap()
 	t.policies = policy.NewBlocks((*paths)(t))
 	t.policies.Grow(len(t.entries))
-	t.groups.common = t.newGroup(Limits{})
+	t.book = account.NewBook(alloc.Total, func(capacity int) policy.Queue { return queues[t.policy](t.policies, capacity) })
 	if err := t.fit("new"); err != nil {
 		return nil, err
 	}
@@ -128,9 +124,8 @@ func (t *Tree) makeRoot(r Root) *root {
 	if have := t.roots[r.Key]; have != nil {
 		return have
 	}
-	made := &root{Root: r, tenant: t.makeTenant(r.tenant)}
+	made := &root{Root: r, tenant: t.book.Open(r.salt())}
 	made.node.root = made
-	made.tenant.roots++
 	t.roots[r.Key] = made
 	return made
 }
@@ -146,6 +141,5 @@ func (t *Tree) prune(r *root) {
 		return
 	}
 	delete(t.roots, r.Key)
-	r.tenant.roots--
-	t.dropTenant(r.tenant)
+	t.book.Close(r.tenant)
 }
