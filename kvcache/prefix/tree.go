@@ -44,7 +44,7 @@ type Tree struct {
 	minPrefix int
 	now       func() time.Time
 	policy    Policy
-	left      func(block.Block) // nil: nobody is told
+	left      func(block.Block) // nil: none
 
 	mu          sync.RWMutex
 	entries     []entry // by block number
@@ -58,7 +58,7 @@ type Tree struct {
 	hub         hub
 
 	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts calls that look for blocks given twice, leases, and uses of offloaded entries
+	clock     uint64 // counts checks of blocks, leases, and uses of offloaded entries
 	nodes     int
 	pinned    int          // owned by leases, a block counted for each
 	offloaded offloadTable // entries without a block of the allocator
