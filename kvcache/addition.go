@@ -95,7 +95,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err != nil {
 		return err
 	}
-	if c := seq.coming; c != nil && !a.again && !c.Load.Meets() {
+	if c := seq.coming; c != nil && !a.again && !c.Transfer.Meets() {
 		seq.forgo()
 	}
 	if !a.again {
@@ -103,7 +103,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	}
 	if at < 0 {
 		at = len(b.members)
-		b.step.Add(&seq.body, a.n, !a.again, next)
+		b.step.Add(&seq.runs, a.n, !a.again, next)
 		b.members = append(b.members, member[B]{seq: seq})
 		seq.busy = true
 	} else {

@@ -65,7 +65,7 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 		return err
 	}
 	t, l := b.step.Of(layer)
-	if io.Rotate && !t.Stores.RoPE.Table.Set {
+	if io.Rotate && !t.Part.RoPE.Table.Set {
 		return unsupported("Model.RoPE is not set, so rows cannot be rotated")
 	}
 	var q *backend.Rows[B]
@@ -76,7 +76,7 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 		q = &io.Q
 	}
 	if err := t.Append(l, &k, &io.V, q, io.Rotate); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	b.written[layer] = true
 	return nil
@@ -108,7 +108,7 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 			"sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
 	}
 	out := backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}
-	return p.met(t.Attend(l, &io.Q, &out))
+	return p.observe(t.Attend(l, &io.Q, &out))
 }
 
 // StateView is where the states of a layer lie, for the kernels of a runner: Mamba, linear attention, convolutions. The
@@ -146,14 +146,13 @@ func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
 	if layer < 0 || layer >= p.cfg.Model.Layers {
 		return StateView[B]{}, argument("layer %d: the pool has layers 0 to %d", layer, p.cfg.Model.Layers-1)
 	}
-	at := p.parts.Layers[layer]
-	if at.Part < 0 || p.parts.All[at.Part].States == nil {
+	st := p.parts.StatesOf(layer)
+	if st == nil {
 		return StateView[B]{}, argument("layer %d: has no state; it is not in a group of kind state", layer)
 	}
 	t, l := b.step.Of(layer)
-	st := t.Stores.States
 	view := StateView[B]{
-		Buf: st.Layers[l], Blocks: t.Index.Lens.Buf.Buf, Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
+		Buf: st.Layers[l], Blocks: t.States(), Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets(),
 	}
 	t.EachCall(func(entry, rows int) { view.Calls = append(view.Calls, StateRows{Seq: entry, Rows: rows}) })
 	return view, nil

@@ -67,7 +67,7 @@ func (p *Pool[B]) NewBatch() *Batch[B] {
 	b := &Batch[B]{pool: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut() != nil {
+	if p.closedErr() != nil {
 		b.state = stepClosed
 		return b
 	}
@@ -78,7 +78,7 @@ func (p *Pool[B]) NewBatch() *Batch[B] {
 }
 
 func (b *Batch[B]) want(state stepState) error {
-	if err := b.pool.shut(); err != nil {
+	if err := b.pool.closedErr(); err != nil {
 		return err
 	}
 	if b.state != state {
@@ -87,16 +87,16 @@ func (b *Batch[B]) want(state stepState) error {
 	return nil
 }
 
-// shut is ErrClosed of a batch that was closed, or whose pool was, and ErrStep while Plan is not done. The caller holds
+// closedErr is ErrClosed of a batch that was closed, or whose pool was, and ErrStep while Plan is not done. The caller holds
 // the lock.
-func (b *Batch[B]) shut() error {
+func (b *Batch[B]) closedErr() error {
 	switch b.state {
 	case stepClosed:
 		return ErrClosed
 	case stepPlanning:
 		return b.want(stepOpen)
 	}
-	return b.pool.shut()
+	return b.pool.closedErr()
 }
 
 // AccumulateScores makes steps that are planned from now on able to return attention scores (LayerIO.Scores), or no
@@ -114,7 +114,7 @@ func (b *Batch[B]) Tokens() int {
 }
 
 // Planned reports whether the step takes Append and Attend: it is planned and not committed.
-func (b *Batch[B]) Planned() bool { return b.state == stepPlanned && b.pool.shut() == nil }
+func (b *Batch[B]) Planned() bool { return b.state == stepPlanned && b.pool.closedErr() == nil }
 
 // Reset empties the step. If it was not committed, the blocks that it took go back to the
 // pool, and its sequences are as they were before.
@@ -122,7 +122,7 @@ func (b *Batch[B]) Reset() (err error) {
 	defer naming("Batch.Reset", &err)
 	b.pool.lock()
 	defer b.pool.unlock()
-	if err := b.shut(); err != nil {
+	if err := b.closedErr(); err != nil {
 		return err
 	}
 	return b.reset()
@@ -210,7 +210,7 @@ func (b *Batch[B]) Commit() (err error) {
 		return err
 	}
 	if err := cmp.Or(b.step.Leave(), b.quantize()); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	return b.commit()
 }
@@ -241,7 +241,7 @@ func (b *Batch[B]) keep() error {
 	}
 	b.moves = movedFailed
 	if err := b.step.Keep(); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	for i := range b.members {
 		if nodes, at, ok := b.step.Path(i); ok {
@@ -316,7 +316,7 @@ func (b *Batch[B]) orderKnown() error {
 		if m.full = m.fills(&b.step, i); m.full == 0 {
 			continue
 		}
-		at, tokens := m.seq.text.Pending(m.seq.body.Entries(), m.full)
+		at, tokens := m.seq.text.Pending(m.seq.runs.Entries(), m.full)
 		if at.Private {
 			continue
 		}
@@ -351,19 +351,19 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		s.text.Silent = s.text.Silent || m.silent
 		s.text.Positions.Grow(tokens)
 		s.text.Draft = m.draft
-		s.body.Wrote(f, tokens)
+		s.runs.Wrote(f, tokens)
 		if m.full > 0 {
 			err = s.publish(f, m.full)
 		}
-		if failed := s.body.Slide(f); err == nil {
+		if failed := s.runs.Slide(f); err == nil {
 			err = failed
 		}
-		if c := s.coming; c != nil && c.Load.Meets() { // not after queries: other steps may read the sequence
+		if c := s.coming; c != nil && c.Transfer.Meets() { // not after queries: other steps may read the sequence
 			err = cmp.Or(err, s.meet(f))
 		}
 	}
 	s.text.Computed(s.Len())
-	s.body.Used(f)
+	s.runs.Used(f)
 	m.leave()
 	return err
 }
@@ -375,7 +375,7 @@ func (b *Batch[B]) Close() (err error) {
 	forgotten := b.graph.forget() // waits for the device
 	p.lock()
 	defer p.unlock()
-	if err := b.shut(); err != nil {
+	if err := b.closedErr(); err != nil {
 		return err
 	}
 	err = cmp.Or(forgotten, b.reset())

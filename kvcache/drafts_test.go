@@ -117,7 +117,7 @@ func TestAcceptedBehindAnotherWriterOfGroups(t *testing.T) {
 	require.NoError(t, w.step.Plan(w.s))
 	w.write(w.s, feed[buffer]{a, sequence(1, 40)})
 	require.NoError(t, w.step.Commit())
-	e := a.body.Path[0]
+	e := a.runs.Path[0]
 	writes := w.pool.parts.Blocks.Writer(e)
 	require.False(t, writes.Reached())
 	require.NoError(t, b.seq.Truncate(8))

@@ -105,7 +105,7 @@ func (b *Batch[B]) Capture(layers func() error) (err error) {
 		return argument("the function is nil; it is to enqueue the layers")
 	}
 	if err := b.graph.forget(); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	before := slices.Clone(b.written)
 	b.unwritten()
@@ -122,7 +122,7 @@ func (b *Batch[B]) Capture(layers func() error) (err error) {
 	b.unwritten() // no layer got anything yet
 	if err != nil {
 		copy(b.written, before)
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	b.graph = captured{graph, b.step.Stream, b.step.Mass}
 	if missing >= 0 && !b.externalWrites {
@@ -148,7 +148,7 @@ func (b *Batch[B]) Replay() (err error) {
 		return ErrStep{Why: "the step is planned on another stream than the captured one was"}
 	}
 	if err := f.graph.Launch(); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	for i := range b.written {
 		b.written[i] = true
@@ -220,7 +220,7 @@ func (b *Batch[B]) QuantizeResidual(layer int) (err error) {
 	}
 	t, l := b.step.Of(layer)
 	if err := t.QuantizeResidual(l); err != nil {
-		return b.pool.met(err)
+		return b.pool.observe(err)
 	}
 	b.written[layer] = true
 	return nil

@@ -64,8 +64,8 @@ func (w *twin) run(deals ...deal) error {
 		return err
 	}
 	for i := range w.seqs {
-		for j := range w.seqs[i].seq.body.Parts {
-			w.empty = w.empty || w.seqs[i].seq.body.Parts[j].Gone > 0
+		for j := range w.seqs[i].seq.runs.In {
+			w.empty = w.empty || w.seqs[i].seq.runs.In[j].Gone > 0
 		}
 	}
 	return w.pool.Check()

@@ -142,7 +142,7 @@ func (s *tables) step(args []golden.Arg) (string, error) {
 	for i, a := range args {
 		begin, end := ix.Offsets.Host[i], ix.Offsets.Host[i+1]
 		used := s.r.pool.cfg.BlocksOf(int(ix.Lens.Host[i]))
-		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:used],
+		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.Written().Tables.Host[i*ix.Written().Stride:][:used],
 			ix.Lens.Host[i], spans(ix.Slots.Host[begin:end]), spans(ix.Positions.Host[begin:end]))
 	}
 	if n := len(ix.Pairs.Host); n > 0 {

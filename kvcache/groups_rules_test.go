@@ -80,7 +80,7 @@ func TestRuleDraftsExtendTheWindow(t *testing.T) {
 		w.serveAll(prompt)
 		s, m := w.open(append(slices.Clone(prompt), 50))
 		require.Equal(t, 41, m.Cached)
-		require.Equal(t, [2]int{(41 - back - 8) / 4, 11}, [2]int{s.seq.body.Parts[0].Gone, s.seq.body.Parts[0].Gone + len(s.seq.body.Parts[0].Kept.Blocks)})
+		require.Equal(t, [2]int{(41 - back - 8) / 4, 11}, [2]int{s.seq.runs.In[0].Gone, s.seq.runs.In[0].Gone + len(s.seq.runs.In[0].Kept.Blocks)})
 		require.Equal(t, 41-back, s.seq.Resumable(41-back))
 		require.NoError(t, s.seq.Truncate(41-back))
 		s.ids = s.ids[:41-back]

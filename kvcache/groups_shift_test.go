@@ -63,13 +63,13 @@ func TestGroupsShift(t *testing.T) {
 			if whole := begin + (end-begin+3)/4*4; rng.IntN(3) > 0 && whole <= n {
 				end = whole
 			}
-			gone := x.body.Parts[0].Gone
+			gone := x.runs.In[0].Gone
 			err := x.Shift(a.s, begin, end)
 			if err != nil {
 				refused++
 				require.ErrorIs(t, err, ErrGone{})
-				require.Equal(t, [2]int{n, gone}, [2]int{x.Len(), x.body.Parts[0].Gone})
-				first, cut := x.body.Parts[0].Cut()
+				require.Equal(t, [2]int{n, gone}, [2]int{x.Len(), x.runs.In[0].Gone})
+				first, cut := x.runs.In[0].Cut()
 				require.False(t, begin >= first && (end-begin)%4 == 0 && end <= n-window-4, "tokens %d to %d of %d, %d cut out", begin, end, n, cut)
 			} else {
 				shifted++

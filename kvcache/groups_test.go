@@ -103,9 +103,9 @@ func TestGroupsSee(t *testing.T) {
 					}
 					require.NoError(t, w.run(ask{s, ids}))
 					require.NoError(t, w.pool.Check())
-					for i := range s.seq.body.Parts {
-						b := &s.seq.body.Parts[i]
-						require.Equal(t, b.Stores.Rule.Need(s.seq.Len()), b.Fresh().End(), "part %d after %d tokens", i, s.seq.Len())
+					for i := range s.seq.runs.In {
+						b := &s.seq.runs.In[i]
+						require.Equal(t, b.Part.Rule.Need(s.seq.Len()), b.Written.End(), "part %d after %d tokens", i, s.seq.Len())
 					}
 				}
 				w.drop(s)
@@ -122,8 +122,8 @@ func TestD4WindowsWaitForTheirSteps(t *testing.T) {
 	r, dev, be := lateRig(t, cfg)
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 40)}))
-	window := &a.body.Parts[0]
-	require.Equal(t, window.Stores.Rule.Need(40), len(window.Kept.Blocks), "the window has slid")
+	window := &a.runs.In[0]
+	require.Equal(t, window.Part.Rule.Need(40), len(window.Kept.Blocks), "the window has slid")
 	st := r.stats()
 	require.Equal(t, 2*10, st.Held, "both parts' blocks of the step are on the device")
 	require.Equal(t, 10-len(window.Kept.Blocks), st.Retired)
@@ -209,7 +209,7 @@ func TestGroupsAreRead(t *testing.T) {
 	require.NoError(t, w.run(ask{s, sequence(1, 30)}))
 	require.NoError(t, w.run(ask{s, sequence(31, 1)}))
 	held := append(sequence(1, 4), sequence(21, 11)...) // sinks, and from the block of the 22nd on
-	require.Equal(t, len(held), s.seq.body.Parts[0].Len)
+	require.Equal(t, len(held), s.seq.runs.In[0].Len)
 	m := &w.pool.cfg.Model
 	for layer, ids := range [][]uint32{held, s.ids} {
 		k, v := w.vector(w.s, make([]float32, len(ids)*m.KVHeads*m.HeadDim)), w.vector(w.s, make([]float32, len(ids)*m.KVHeads*m.VHeadDim))

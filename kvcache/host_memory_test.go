@@ -79,13 +79,13 @@ func TestListsGrowSeldom(t *testing.T) {
 		require.NoError(t, r.step.Reset())
 		require.NoError(t, r.step.Add(seq, []uint32{7}))
 		require.NoError(t, cmp.Or(r.step.Plan(r.s), r.commit()))
-		if has := [2]int{cap(seq.text.Tokens()), cap(seq.body.Parts[0].Kept.Blocks)}; has != had {
+		if has := [2]int{cap(seq.text.Tokens()), cap(seq.runs.In[0].Kept.Blocks)}; has != had {
 			grown, had = grown+1, has
 		}
 	}
 	require.Less(t, grown, 40)
 	require.LessOrEqual(t, cap(seq.text.Tokens()), 2*seq.Len())
-	require.LessOrEqual(t, cap(seq.body.Parts[0].Kept.Blocks), 2*len(seq.body.Parts[0].Kept.Blocks)+1)
+	require.LessOrEqual(t, cap(seq.runs.In[0].Kept.Blocks), 2*len(seq.runs.In[0].Kept.Blocks)+1)
 	require.True(t, slices.Equal(slices.Repeat([]uint32{7}, 3000), seq.text.Tokens()))
 	require.NoError(t, cmp.Or(r.step.Reset(), seq.Release()))
 	r.close()

@@ -47,7 +47,7 @@ var errEvicts = errors.New("blocks would have to be evicted")
 func (p *Pool[B]) load(r io.Reader, o snapshot.Options, want int) (out Saved[B], err error) {
 	p.lock()
 	defer p.unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return out, err
 	}
 	if err := p.usable(); err != nil {
@@ -140,13 +140,13 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	var bodies []*store.Bodies[B]
+	var bodies []*store.Runs[B]
 	for i := range l.in.Head.Sequences {
 		s, err := l.open(&l.in.Head.Sequences[i])
 		if err != nil {
 			return errors.Join(err, l.abandon())
 		}
-		l.seqs, bodies = append(l.seqs, s), append(bodies, &s.body)
+		l.seqs, bodies = append(l.seqs, s), append(bodies, &s.runs)
 	}
 	defer func() {
 		if err != nil {
@@ -159,12 +159,12 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.parts.Fences.Observe(p.parts.Fences.Apart(fill)); err != nil {
 		return err
 	}
-	if err := cmp.Or(p.shut(), p.usable()); err != nil { // meanwhile
+	if err := cmp.Or(p.closedErr(), p.usable()); err != nil { // meanwhile
 		return err
 	}
 	for _, i := range l.in.Order() { // each is published before others share its blocks: what has several owners is not
 		s := l.seqs[i]
-		if err := l.in.Arrive(i, &s.body); err != nil {
+		if err := l.in.Arrive(i, &s.runs); err != nil {
 			return err
 		}
 		if p.tree != nil && s.text.Draft == 0 {
@@ -172,10 +172,10 @@ func (l *loading[B]) take(fill func() error) (err error) {
 				return err
 			}
 		}
-		l.in.Published(i, &s.body)
+		l.in.Published(i, &s.runs)
 	}
 	for _, s := range l.seqs {
-		if err := s.body.ForgoArriving(); err != nil {
+		if err := s.runs.ForgoArriving(); err != nil {
 			return err
 		}
 		s.busy, s.incoming = false, false
@@ -200,7 +200,7 @@ func (l *loading[B]) open(q *snapshot.Sequence) (*Sequence[B], error) {
 	s := p.newSequence(from)
 	s.busy, s.incoming = true, true
 	s.text.Fidelity, s.text.Draft = q.Fidelity, q.Draft
-	s.body.Marks.End = max(q.Len-1, 0)
+	s.runs.RestorePoints.End = max(q.Len-1, 0)
 	s.text.Loaded(q.Tokens, q.Prompt, text.Placed(q.Next, q.Positions))
 	return s, nil
 }
@@ -208,7 +208,7 @@ func (l *loading[B]) open(q *snapshot.Sequence) (*Sequence[B], error) {
 // abandon gives up what was opened. The lock is held.
 func (l *loading[B]) abandon() (err error) {
 	for _, s := range l.seqs {
-		err = errors.Join(err, s.body.ForgoArriving(), s.body.Release())
+		err = errors.Join(err, s.runs.ForgoArriving(), s.runs.Release())
 		s.drop()
 		s.released = true
 	}

@@ -184,8 +184,8 @@ func TestPlanWaitsForLentBlocks(t *testing.T) {
 	require.NoError(t, err)
 	other := r.pool.NewBatch()
 	b := r.open()
-	fresh, left := r.pool.parts.All[0].Fresh, 8
-	held, err := fresh.Take(&block.Claim{}, b.body.Parts[0].Root, nil, fresh.Stats().Free-left)
+	fresh, left := r.pool.parts.All[0].Written, 8
+	held, err := fresh.Take(&block.Claim{}, b.runs.In[0].Root, nil, fresh.Stats().Free-left)
 	require.NoError(t, err)
 	require.NoError(t, other.Add(b, sequence(100, left*cfg.Memory.BlockSize)), "all that there are before and after")
 	planned := make(chan error, 1)

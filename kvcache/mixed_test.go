@@ -93,8 +93,8 @@ func TestStepOfEverything(t *testing.T) {
 // crosses is how many queries from position 0 the test asks of a sequence: those of a window that has moved on would see what
 // is gone.
 func (w *mixed) crosses(s *told) int {
-	for i := range s.seq.body.Parts {
-		if s.seq.body.Parts[i].Gone > 0 {
+	for i := range s.seq.runs.In {
+		if s.seq.runs.In[i].Gone > 0 {
 			return 0
 		}
 	}
@@ -245,8 +245,8 @@ func (w *mixed) mix() {
 // gone is the blocks that sequences have given up.
 func (w *mixed) gone() (n int) {
 	for _, s := range w.seqs {
-		for i := range s.seq.body.Parts {
-			n += s.seq.body.Parts[i].Gone
+		for i := range s.seq.runs.In {
+			n += s.seq.runs.In[i].Gone
 		}
 	}
 	return n

@@ -3,7 +3,6 @@ package kvcache
 import (
 	"slices"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -66,12 +65,10 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	q.Extra = from.Extra
 	o.remember(&from, len(prompt))
 	var found prefix.Match
-	if p.tree != nil && !o.NoReuse && p.parts.Blocks.Groups() == nil { // without the pool's lock: readers do not wait
-		found = p.tree.Match(from.Root, q)
-	}
-	var more offload.Want
+	var more offload.Request
 	var below int
-	if p.tree != nil && !o.NoReuse {
+	if p.tree != nil && !o.NoReuse { // without the pool's lock: readers do not wait
+		found, _ = p.parts.Blocks.Groups().Peek(from.Root, q)
 		more, below = p.lower(from.Root, q, found)
 	}
 	var plan string
@@ -82,7 +79,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 }
 
 // start makes the sequence of a prompt of which that much was found, in the tree and below the device; plan is why that much is loaded.
-func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q prefix.Query, found prefix.Match, more offload.Want, below int) (s *Sequence[B], m Match, plan string, err error) {
+func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q prefix.Query, found prefix.Match, more offload.Request, below int) (s *Sequence[B], m Match, plan string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
@@ -96,10 +93,10 @@ func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q pref
 			return nil, Match{}, "", err
 		}
 	}
-	more.Both = o.Overlap && !o.NoPublish && p.cfg.Storage.Residual == 0 && !p.parts.Grouped()
-	m.Loading, plan = s.expect(more, below, found)
+	more.Both = o.Overlap && !o.NoPublish && p.parts.Appends()
+	m.Loading, plan = s.expect(more, below)
 	s.text.Expect(prompt, s.Len())
-	s.body.Marks.End = max(len(prompt)-1, 0)
+	s.runs.RestorePoints.End = max(len(prompt)-1, 0)
 	return s, m, plan, nil
 }
 
@@ -109,23 +106,13 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	if err := p.parts.Blocks.Reclaim(); err != nil { // what a device failed to write goes
 		return Match{}, err
 	}
-	if groups := p.parts.Blocks.Groups(); groups != nil {
-		taken, err := groups.Take(s.text.Root, q, s.text.Keep)
-		if err != nil {
-			return Match{}, err
-		}
-		s.body.ReuseFound(taken)
-		found = taken.Match
-	} else {
-		var blocks []block.Block
-		var err error
-		if blocks, found, err = p.tree.Take(s.body.Entries(), s.text.Root, q, s.text.Keep, found); err != nil {
-			return Match{}, err
-		}
-		s.body.Reuse(blocks, found.Tokens)
+	taken, err := p.parts.Blocks.Groups().Take(s.text.Root, q, s.text.Keep, found)
+	if err != nil {
+		return Match{}, err
 	}
-	s.text.Reuse(found)
-	return Match{Cached: found.Tokens, Uncached: len(q.Tokens) + 1 - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
+	s.runs.Reuse(taken)
+	s.text.Reuse(taken.Match)
+	return Match{Cached: taken.Tokens, Uncached: len(q.Tokens) + 1 - taken.Tokens, MissReason: taken.MissReason().Redacted()}, nil
 }
 
 // query is what is looked up of a prompt: all but the token that is held back.
@@ -135,14 +122,14 @@ func query(prompt []uint32, o OpenOptions) prefix.Query {
 
 // Match says what Open would find of a prompt now, without opening a sequence: for a
 // scheduler that wants to know what a request costs. It does not wait for other calls, but
-// in a pool with Model.Groups for those that hold its lock, none of which waits for a device;
+// in a pool some of whose layers give something up (Model.Groups) for those that hold its lock, none of which waits for a device;
 // Stats does not count it as a lookup.
 func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	defer naming("Pool.Match", &err)
 	if err := o.check(prompt); err != nil {
 		return Match{}, err
 	}
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return Match{}, err
 	}
 	if p.tree == nil || o.NoReuse {
@@ -161,12 +148,12 @@ func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 // match is what is found of a query.
 func (p *Pool[B]) match(root prefix.Root, q prefix.Query) prefix.Match {
 	groups := p.parts.Blocks.Groups()
-	if groups == nil {
-		return p.tree.Match(root, q)
+	m, ok := groups.Peek(root, q)
+	if !ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		m, _ = groups.Match(root, q)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m, _ := groups.Match(root, q)
 	return m
 }
 

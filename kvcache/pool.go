@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/internal/journal"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/below"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -38,7 +38,7 @@ type Pool[B backend.Buffer] struct {
 	batches map[*Batch[B]]struct{}
 	open    atomic.Bool // made by NewPool, and not closed since
 
-	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
+	tree   *prefix.Tree // of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
 	below  below.Below[B]
@@ -72,8 +72,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, err
 	}
 	p.common = p.model.Root(prefix.Scope{})
-	p.look()
-	p.parts, err = store.New(be, cfg, p.fail)
+	p.parts, err = store.New(be, cfg, p.poison)
 	if err != nil {
 		if errors.Is(err, backend.ErrOutOfMemory{}) {
 			need, _ := cfg.Bytes()
@@ -81,11 +80,10 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		}
 		return nil, err
 	}
+	p.scanMasks()
 	p.parts.Fences.Guarded(&p.mu)
 	p.parts.Fences.OnLost = p.logLost
-	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
-		p.tree = p.parts.Blocks.Tree()
-	}
+	p.tree = p.parts.Blocks.Tree()
 	if p.below, err = below.Open(be, &p.mu, p.parts, &p.cfg, p.model, p.log); err != nil {
 		return nil, errors.Join(err, p.parts.Close())
 	}
@@ -95,23 +93,31 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 	return p, nil
 }
 
-// look notes what masks and groups say of distances.
-func (p *Pool[B]) look() {
-	for _, part := range p.cfg.Parts() {
-		if part.State > 0 {
-			continue
+// scanMasks notes what masks and groups say of distances.
+func (p *Pool[B]) scanMasks() {
+	add := func(chunk int) {
+		if chunk > 0 && !slices.Contains(p.chunks, chunk) {
+			p.chunks = append(p.chunks, chunk)
 		}
-		chunks := []int{part.Rule.Chunk}
+	}
+	for i, part := range withRows(p.cfg) {
+		add(p.parts.All[i].Piece())
 		for l := range part.Layers {
 			m := part.Model.MaskOf(l)
-			chunks = append(chunks, m.Chunk)
+			add(m.Chunk)
 			if w := m.Window; w > 0 && (p.narrowest == 0 || w < p.narrowest) {
 				p.narrowest = w
 			}
 		}
-		for _, n := range chunks {
-			if n > 0 && !slices.Contains(p.chunks, n) {
-				p.chunks = append(p.chunks, n)
+	}
+}
+
+// withRows are the parts of a configuration that have keys and values, by number.
+func withRows(cfg Config) iter.Seq2[int, config.Part] {
+	return func(yield func(int, config.Part) bool) {
+		for i, part := range cfg.Parts() {
+			if part.State == 0 && !yield(i, part) {
+				return
 			}
 		}
 	}
@@ -125,12 +131,12 @@ func (p *Pool[B]) findable() int {
 	return p.cfg.EntryTokens()
 }
 
-// fail makes the sequences that own an entry of the tree, a block but with groups, useless: what they read there was not
+// poison makes the sequences that own an entry of the tree useless: what they read there was not
 // written. Their own steps may be fine, so that nobody else tells them.
-func (p *Pool[B]) fail(b block.Block, err error) {
+func (p *Pool[B]) poison(b block.Block, err error) {
 	for s := range p.seqs {
-		if s.body.Failed == nil && s.body.Reads(b) {
-			s.body.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
+		if s.runs.Failed == nil && s.runs.Reads(b) {
+			s.runs.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
 			p.logFailed(s.Len(), err)
 		}
 	}
@@ -157,22 +163,22 @@ func (p *Pool[B]) retry(do func() error) error {
 		return do() // refuses
 	}
 	err := p.parts.Fences.Retry(do)
-	for errors.Is(err, ErrOutOfBlocks{}) && p.giveWay() {
+	for errors.Is(err, ErrOutOfBlocks{}) && p.reclaimPrefetched() {
 		err = p.parts.Fences.Retry(do)
 	}
 	p.logOutOfBlocks(err)
 	return err
 }
 
-// giveWay has blocks come back that tiers filled for sequences which are computed meanwhile.
-func (p *Pool[B]) giveWay() bool {
+// reclaimPrefetched has blocks come back that tiers filled for sequences which are computed meanwhile.
+func (p *Pool[B]) reclaimPrefetched() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.below.Offload != nil && p.shut() == nil && p.below.Offload.GiveWay()
+	return p.below.Offload != nil && p.closedErr() == nil && p.below.Offload.ReclaimPrefetched()
 }
 
-// shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
-func (p *Pool[B]) shut() error {
+// closedErr is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
+func (p *Pool[B]) closedErr() error {
 	switch {
 	case p == nil:
 		return fmt.Errorf("not made by a Pool: %w", ErrClosed)
@@ -198,10 +204,7 @@ func fit[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config)
 
 // prepare has the device load what steps need.
 func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
-	for _, part := range cfg.Parts() {
-		if part.State > 0 {
-			continue
-		}
+	for _, part := range withRows(cfg) {
 		m := part.Model
 		var masks []backend.MaskUse
 		for l := range m.Layers {
@@ -232,10 +235,7 @@ func needed(cfg Config) []backend.Format {
 
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
-	for _, part := range cfg.Parts() {
-		if part.State > 0 {
-			continue
-		}
+	for _, part := range withRows(cfg) {
 		if err := supportedPart(caps, part.Config); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func listedDims(all [][2]int) string {
 // spare is the memory of a sequence's lists. They grow with what they hold, and go from one sequence to the next, so that
 // most sequences need not grow theirs.
 type spare struct {
-	blocks store.Lists
+	lists  store.Lists
 	tokens []uint32
 }
 
@@ -318,18 +318,18 @@ func (p *Pool[B]) Config() Config { return p.cfg }
 // ownership; the views are valid until Close.
 func (p *Pool[B]) Layer(layer int) (view, residual backend.CacheView[B], err error) {
 	defer naming("Pool.Layer", &err)
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return view, residual, err
 	}
 	if err := p.checkLayer(layer); err != nil {
 		return view, residual, err
 	}
 	st, l := p.of(layer)
-	return st.Kept.Layers[l].View, st.Fresh.Layers[l].View, nil
+	return st.Kept.Layers[l].View, st.Written.Layers[l].View, nil
 }
 
 // of is the stores of a layer that has keys and values, and which of their layers it is.
-func (p *Pool[B]) of(layer int) (*store.Stores[B], int) {
+func (p *Pool[B]) of(layer int) (*store.Part[B], int) {
 	at := p.parts.Layers[layer]
 	return p.parts.All[at.Part], at.Layer
 }
@@ -347,18 +347,17 @@ func (p *Pool[B]) checkLayer(layer int) error {
 
 // rotates reports whether the pool has a rotary embedding, whose table ends with Memory.Capacity.
 func (p *Pool[B]) rotates() bool {
-	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.RoPE.Table.Set })
+	return slices.ContainsFunc(p.parts.All, func(st *store.Part[B]) bool { return st.RoPE.Table.Set })
 }
 
 // chunked reports whether some layers attend in chunks.
 func (p *Pool[B]) chunked() bool {
-	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.Rule.Kind == group.Chunked })
+	return slices.ContainsFunc(p.parts.All, func(st *store.Part[B]) bool { return st.Piece() > 0 })
 }
 
 // attends reports whether a layer has keys and values.
 func (p *Pool[B]) attends(layer int) bool {
-	at := p.parts.Layers[layer]
-	return at.Part >= 0 && p.parts.All[at.Part].States == nil
+	return p.parts.Layers[layer].Part >= 0 && p.parts.StatesOf(layer) == nil
 }
 
 // latentOnly reports whether keys of a layer are latents with nothing behind them.
@@ -407,21 +406,21 @@ func (p *Pool[B]) checkCall(layer int, one string, a B, other string, b B) error
 
 // usable reports why the pool takes no new work. The caller holds the lock.
 func (p *Pool[B]) usable() error {
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
 	return p.parts.Fences.Lost()
 }
 
-// met passes on the backend's answer to a call that was made without the lock: it notes a lost device,
+// observe passes on the backend's answer to a call that was made without the lock: it notes a lost device,
 // or that the pool was closed meanwhile.
-func (p *Pool[B]) met(err error) error {
+func (p *Pool[B]) observe(err error) error {
 	if err == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut() != nil { // the buffers are gone
+	if p.closedErr() != nil { // the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
 	return p.parts.Fences.Observe(err)
@@ -432,7 +431,7 @@ func (p *Pool[B]) met(err error) error {
 func (p *Pool[B]) Close() (err error) {
 	defer naming("Pool.Close", &err)
 	if !p.open.CompareAndSwap(true, false) {
-		return p.shut()
+		return p.closedErr()
 	}
 	sequences := 0
 	defer func() {
@@ -448,9 +447,9 @@ func (p *Pool[B]) Close() (err error) {
 		b.step.Free()
 	}
 	for s := range p.seqs {
-		s.body.FreeTables()
-		if s.body.Away != nil {
-			err = errors.Join(err, s.body.Discard())
+		s.runs.FreeTables()
+		if s.runs.Suspended != nil {
+			err = errors.Join(err, s.runs.Discard())
 		}
 	}
 	err = errors.Join(err, p.parts.Close())

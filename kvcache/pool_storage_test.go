@@ -61,8 +61,8 @@ func TestStandaloneWithResidual(t *testing.T) {
 		require.NoError(t, cache.Attend(r.s, attending(q, out), n))
 		require.Equal(t, want, r.download(out))
 		require.Equal(t, seq.Len(), cache.Len)
-		require.Equal(t, seq.body.Parts[0].Kept.End(), len(cache.PagedBlockIndices))
-		require.Equal(t, seq.body.Parts[0].Recent.End(), len(cache.Residual.PagedBlockIndices))
+		require.Equal(t, seq.runs.In[0].Kept.End(), len(cache.PagedBlockIndices))
+		require.Equal(t, seq.runs.In[0].Written.End(), len(cache.Residual.PagedBlockIndices))
 		require.True(t, cache.BlockTable.Set && cache.Residual.BlockTable.Set)
 		r.free(q, out, k, v)
 	}

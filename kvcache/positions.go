@@ -64,7 +64,7 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int, rotate compac
 	case begin == end:
 		return nil
 	}
-	cs, err := compact.Shift(&s.body, stream, begin, end, rotate)
+	cs, err := compact.Shift(&s.runs, stream, begin, end, rotate)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int, rotate compac
 	}
 	s.forgo() // it is not what it was opened for
 	s.text.Shift(begin, end-begin, s.Len(), p.cfg.Storage.K.Quantized())
-	return s.body.Leave(begin)
+	return s.runs.Leave(begin)
 }
 
 // compact drops tokens in the middle of the sequence.
 func (s *Sequence[B]) compact(stream backend.Stream, cs []compact.Compaction[B]) error {
-	err := s.alone(func() error { return compact.Run(&s.body, stream, cs) })
+	err := s.alone(func() error { return compact.Run(&s.runs, stream, cs) })
 	if err != nil && slices.ContainsFunc(cs, func(c compact.Compaction[B]) bool { return c.Moved }) {
-		s.body.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
+		s.runs.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 	if len(kept[0]) == s.Len() && !(o.Reposition && s.text.Positions.Lists() > 0) {
 		return nil // all of them
 	}
-	cs, err := compact.Retain(&s.body, stream, kept, turn)
+	cs, err := compact.Retain(&s.runs, stream, kept, turn)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 	}
 	s.forgo()
 	s.text.Evict(from, s.Len())
-	return s.body.Leave(from)
+	return s.runs.Leave(from)
 }
 
 // moved is the first token that is another than before in some list.
@@ -201,7 +201,7 @@ func (s *Sequence[B]) NextPosition() int { return s.text.Positions.Next }
 // ErrReleased after Release.
 func (s *Sequence[B]) Positions(dst []int, layer int) (_ []int, err error) {
 	defer naming("Sequence.Positions", &err)
-	err = s.pool.shut()
+	err = s.pool.closedErr()
 	if s.released {
 		err = ErrReleased
 	}

@@ -22,10 +22,7 @@ func (p *Pool[B]) Pin(prompt []uint32, d time.Duration, o OpenOptions) (_ *prefi
 		return nil, err
 	}
 	q := prefix.Query{Tokens: prompt, Extra: from.Extra, Accept: o.Accept}
-	if groups := p.parts.Blocks.Groups(); groups != nil {
-		return groups.Pin(from.Root, q, d)
-	}
-	return p.tree.Pin(from.Root, q, d)
+	return p.parts.Blocks.Groups().Pin(from.Root, q, d)
 }
 
 // Unpin ends a lease. It returns prefix.ErrLeaseEnded if the lease has ended already.
@@ -36,10 +33,7 @@ func (p *Pool[B]) Unpin(l *prefix.Lease) (err error) {
 	if err := p.reusable(); err != nil {
 		return err
 	}
-	if groups := p.parts.Blocks.Groups(); groups != nil {
-		return groups.Unpin(l)
-	}
-	return p.tree.Unpin(l)
+	return p.parts.Blocks.Groups().Unpin(l)
 }
 
 // Limit bounds what the sequences of a salt may keep in the cache: see prefix.Limits.
@@ -124,10 +118,7 @@ func (p *Pool[B]) Watch(room int) (_ *prefix.Subscription, _ []prefix.Event, err
 		return nil, nil, argument("room for %d events: accepts up to %d", room, prefix.MaxEventBuffer)
 	}
 	sub, have := p.tree.Subscribe(room)
-	if groups := p.parts.Blocks.Groups(); groups != nil {
-		have = append(have, groups.Events()...)
-	}
-	return sub, have, nil
+	return sub, append(have, p.parts.Blocks.Groups().Events()...), nil
 }
 
 // Unwatch ends a subscription and closes its channel.
@@ -142,7 +133,7 @@ func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
 // block until its last one is gone.
 func (p *Pool[B]) SaltStats(s prefix.Scope) (_ prefix.Stats, err error) {
 	defer naming("Pool.SaltStats", &err)
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return prefix.Stats{}, err
 	}
 	if p.tree == nil {

@@ -62,7 +62,7 @@ func (b *Batch[B]) Query(seq *Sequence[B], views []View) (err error) {
 		return err
 	}
 	if at < 0 {
-		b.step.Add(&seq.body, len(views), false, seq.NextPosition())
+		b.step.Add(&seq.runs, len(views), false, seq.NextPosition())
 		b.members = append(b.members, member[B]{seq: seq, queried: true})
 		seq.queries++
 	} else {
@@ -116,12 +116,12 @@ func (b *Batch[B]) checkQueries(seq *Sequence[B], views []View) error {
 			return ErrCapacity{Have: turned + 1, Max: p.cfg.Memory.Capacity, Positions: true}
 		}
 	}
-	for i := range seq.body.Parts {
-		body := &seq.body.Parts[i]
-		r := &body.Stores.Rule
-		if body.Stores.States != nil {
-			return unsupported("queries without new tokens: a layer in a group of kind %v has no earlier state to read", r.Kind)
-		}
+	if st := seq.runs.Stateful(); st != nil {
+		return unsupported("queries without new tokens: a layer in a group of kind %v has no earlier state to read", st.Rule.Kind)
+	}
+	for i := range seq.runs.In {
+		body := &seq.runs.In[i]
+		r := &body.Part.Rule
 		if body.Gone == 0 {
 			continue
 		}

@@ -20,7 +20,7 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err erro
 	if err := p.checkLayer(layer); err != nil {
 		return err
 	}
-	return s.alone(func() error { return s.body.Gather(stream, layer, k, v) })
+	return s.alone(func() error { return s.runs.Gather(stream, layer, k, v) })
 }
 
 // Scores reads the attention scores that the sequence's tokens got since they were written, or
@@ -53,7 +53,7 @@ func (s *Sequence[B]) Scores(stream backend.Stream, first int, dst []float32) (e
 	if len(dst) == 0 {
 		return nil
 	}
-	return s.alone(func() error { return s.body.ReadScores(stream, first, layers, dst) })
+	return s.alone(func() error { return s.runs.ReadScores(stream, first, layers, dst) })
 }
 
 // ClearScores sets the attention scores of the sequence's blocks to 0 in all layers, for instance to
@@ -67,7 +67,7 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) (err error) {
 	if err := s.scored(stream, 0); err != nil {
 		return err
 	}
-	return s.alone(func() error { return s.body.ClearScores(stream) })
+	return s.alone(func() error { return s.runs.ClearScores(stream) })
 }
 
 func (s *Sequence[B]) scored(stream backend.Stream, layer int) error {
@@ -126,7 +126,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 	if err := s.usable(stream); err != nil {
 		return nil, err
 	}
-	if err := s.alone(func() error { return s.body.Sync(stream) }); err != nil {
+	if err := s.alone(func() error { return s.runs.Sync(stream) }); err != nil {
 		return nil, err
 	}
 	if s.layers == nil {
@@ -138,8 +138,8 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 		}
 		c := &s.layers[i]
 		s.view(c, i)
-		if b, _ := s.body.Of(i); p.cfg.Memory.Layout == Paged {
-			c.on(b.Tables.Blocks.Buf, b.Tables.Recent.Buf, b.Tables.Length.Buf)
+		if b, _ := s.runs.Of(i); p.cfg.Memory.Layout == Paged {
+			c.on(b.Tables.Blocks[0].Buf, b.Tables.Blocks[1].Buf, b.Tables.Length.Buf)
 		}
 	}
 	return s.layers, nil
@@ -148,20 +148,20 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 // view brings the fields of a layer's cache up to date, but for what is on the device.
 func (s *Sequence[B]) view(c *KvCache[B], layer int) {
 	stores, l := s.pool.of(layer)
-	b, _ := s.body.Of(layer)
+	b, _ := s.runs.Of(layer)
 	s.fill(c, b, &stores.Kept.Layers[l].View)
-	c.PagedBlockIndices = stores.Kept.Numbers(c.PagedBlockIndices[:0], b.Kept.Blocks)
-	if stores.Windowed() {
+	c.PagedBlockIndices = stores.Kept.Places(c.PagedBlockIndices[:0], b.Kept)
+	for i, st := range stores.Stores[1:] {
 		if c.Residual == nil {
 			c.Residual = &KvCache[B]{}
 		}
-		s.fill(c.Residual, b, &stores.Fresh.Layers[l].View)
-		c.Residual.PagedBlockIndices = b.Recent.Places(c.Residual.PagedBlockIndices[:0])
+		s.fill(c.Residual, b, &st.Layers[l].View)
+		c.Residual.PagedBlockIndices = st.Places(c.Residual.PagedBlockIndices[:0], &b.Segments[i+1])
 	}
 }
 
-func (s *Sequence[B]) fill(c *KvCache[B], b *store.Body[B], view *backend.CacheView[B]) {
-	cfg := &b.Stores.Config
+func (s *Sequence[B]) fill(c *KvCache[B], b *store.Run[B], view *backend.CacheView[B]) {
+	cfg := &b.Part.Config
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, b.Len, cfg.Memory.Capacity
 	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Memory.BlockSize

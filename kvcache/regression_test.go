@@ -312,9 +312,9 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	var low []*Sequence[buffer]
 	for range (1 << 16) / 4 {
 		s := r.open()
-		taken, err := s.body.Parts[0].Take(s.body.Parts[0].Kept.Blocks, 4)
+		taken, err := s.runs.In[0].Take(s.runs.In[0].Kept.Blocks, 4)
 		require.NoError(t, err)
-		s.body.Parts[0].Kept.Blocks, s.body.Parts[0].Len = taken, 64
+		s.runs.In[0].Kept.Blocks, s.runs.In[0].Len = taken, 64
 		r.pool.parts.All[0].Kept.Logical += 4
 		low = append(low, s)
 	}
@@ -325,7 +325,7 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	q, out := r.vector(r.s, rows(sequence(90, 17), 0, 8, 256, false)), r.vector(r.s, make([]float32, 17*8*cfg.Model.VHeadDim))
 	require.NoError(t, r.step.Attend(0, attending(q, out)))
 	require.NoError(t, r.step.Commit())
-	require.GreaterOrEqual(t, a.body.Parts[0].Kept.Blocks[0].ID, uint32(1<<16))
+	require.GreaterOrEqual(t, a.runs.In[0].Kept.Blocks[0].ID, uint32(1<<16))
 	r.expect(r.s, a, tokens(ids...))
 
 	got := make([]float32, 8*cfg.Model.VHeadDim)

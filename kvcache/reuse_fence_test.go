@@ -6,6 +6,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -230,6 +232,30 @@ func TestCopyOfFailedBlock(t *testing.T) {
 	done()
 }
 
+// So it is with a sequence that found the whole block and was truncated within it.
+func TestCopyOfFailedBlockThatWasCut(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	a, _ := r.read(nil, OpenOptions{})
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(1, 4)}))
+	require.NoError(t, r.run(s2, part[buffer]{a, sequence(5, 4)}))
+	b, m := r.read(sequence(1, 9), OpenOptions{})
+	require.Equal(t, 8, m.Cached)
+	require.NoError(t, b.seq.Truncate(6))
+	prompt := []uint32{1, 2, 3, 4, 5, 6, 9, 9, 9}
+	b.tokens, b.want, b.rest = prompt[:6:6], b.plain(6), prompt[6:]
+	require.NoError(t, r.prefill(r.s, b))
+	require.Equal(t, 8, r.matched(prompt, OpenOptions{}))
+	dev.failEvents(s2, errBoom)
+	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+	_, err := r.pool.Stats()
+	require.ErrorIs(t, err, errBoom)
+	dev.SetFault(nil)
+	require.Equal(t, 4, r.matched(prompt, OpenOptions{}))
+	require.ErrorIs(t, r.step.Add(b.seq, sequence(9, 1)), errBoom)
+	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+	done()
+}
+
 // Releasing is not undone by an error of the device that it happens to notice.
 func TestReleaseNoticesFailure(t *testing.T) {
 	r, dev, s2, done := reuseLate(t, 40, 5)
@@ -320,4 +346,34 @@ func TestExpiredLeaseMakesRoom(t *testing.T) {
 	require.NoError(t, r.s.Sync())
 	require.NoError(t, r.pool.Clear(false))
 	done()
+}
+
+// So it is with groups, each of which has blocks of its own with what was published: whole entries, and one of which the beginning is copied.
+func TestGroupsReuseWaitsForTheWriter(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, prompt := range [][]uint32{sequence(1, 26), append(sequence(1, 23), 60, 61)} {
+			be := openDevice(t)
+			dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
+			cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9}, config.Group{Layers: []int{1, 3}})
+			cfg.Memory.RetainEvery = 1
+			w := groupedOn(newRig(t, dev, cfg), seed)
+			s2, err := dev.NewStream()
+			require.NoError(t, err)
+			a, _, err := w.pool.Open(nil, OpenOptions{})
+			require.NoError(t, err)
+			ids := sequence(1, 26)
+			require.NoError(t, w.step.Add(a, ids))
+			require.NoError(t, w.step.Plan(w.s))
+			w.write(w.s, feed[buffer]{a, ids})
+			require.NoError(t, w.step.Commit())
+			require.NoError(t, a.Release())
+
+			other := groupedOn(w.on(s2), seed)
+			b, m := other.open(prompt)
+			require.GreaterOrEqual(t, m.Cached, 20)
+			require.NoError(t, other.run(ask{b, prompt[m.Cached:]}))
+			require.NoError(t, errors.Join(b.seq.Release(), s2.Sync()))
+			closeLate(t, w.rig, dev, be)
+		}
+	}
 }

@@ -195,7 +195,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 	defer p.mu.Unlock()
 	owners, used, writers := map[uint32]int{}, map[uint32]bool{}, map[uint32]int{}
 	for s := range p.seqs {
-		for _, b := range s.body.Parts[0].Kept.Blocks {
+		for _, b := range s.runs.In[0].Kept.Blocks {
 			used[b.ID] = true
 			owners[b.ID]++
 		}
@@ -209,9 +209,9 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 	have = p.cfg.Memory.Blocks - len(used)
 	for _, x := range parts {
 		s := x.seq
-		n := p.cfg.BlocksOf(s.Len()+len(x.ids)) - len(s.body.Parts[0].Kept.Blocks)
+		n := p.cfg.BlocksOf(s.Len()+len(x.ids)) - len(s.runs.In[0].Kept.Blocks)
 		if s.Len()%p.cfg.BlockTokens() != 0 {
-			tail := s.body.Parts[0].Tail().ID
+			tail := s.runs.In[0].Tail().ID
 			if writers[tail]++; owners[tail] > writers[tail] {
 				n++ // the last of the owners may write in place
 			}
@@ -224,7 +224,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 // alone reports whether nobody else has blocks of a reader that are not in the tree:
 // those are published later, when they are his.
 func (m *reuseMachine[B]) alone(x *reader[B]) bool {
-	for _, b := range x.seq.body.Parts[0].Kept.Blocks {
+	for _, b := range x.seq.runs.In[0].Kept.Blocks {
 		if owners, err := m.pool.parts.All[0].Kept.Owners(b); (err != nil || owners > 1) && !m.pool.parts.All[0].Kept.Published(b) {
 			return false
 		}

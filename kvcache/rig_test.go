@@ -72,8 +72,8 @@ func (r *rig[B]) close() {
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)
 	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
-	if r.pool.parts.All[0].Windowed() {
-		require.Zero(r.t, r.pool.parts.All[0].Fresh.Stats().Held+r.pool.parts.All[0].Fresh.Logical, "recent blocks leaked")
+	if r.pool.parts.All[0].Residual() {
+		require.Zero(r.t, r.pool.parts.All[0].Written.Stats().Held+r.pool.parts.All[0].Written.Logical, "recent blocks leaked")
 	}
 	require.NoError(r.t, r.pool.Close())
 	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")
@@ -86,7 +86,7 @@ func (r *rig[B]) close() {
 func (r *rig[B]) poison() {
 	r.t.Helper()
 	for _, st := range r.pool.parts.All {
-		for _, s := range []*store.Store[B]{st.Kept, st.Fresh} { // the same one, but with Residual
+		for _, s := range []*store.Store[B]{st.Kept, st.Written} { // the same one, but with Residual
 			for _, l := range s.Layers {
 				for _, p := range []backend.Plane[B]{l.View.K, l.View.V} {
 					switch dt := p.Data.DType(); {

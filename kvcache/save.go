@@ -66,7 +66,7 @@ func (c *tally) Write(b []byte) (int, error) {
 func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	p.lock()
 	defer p.unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
 	if err := p.usable(); err != nil {
@@ -103,7 +103,7 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	}
 	defer func() { err = p.parts.Fences.Observe(errors.Join(err, o.Close())) }()
 	for _, s := range seqs {
-		if err := o.Order(&s.body); err != nil {
+		if err := o.Order(&s.runs); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	}
 	defer func() {
 		for _, s := range seqs {
-			s.busy, err = false, errors.Join(err, s.body.ForgoArriving())
+			s.busy, err = false, errors.Join(err, s.runs.ForgoArriving())
 		}
 	}()
 	if err := p.parts.Fences.Apart(o.Wait); err != nil {
@@ -122,16 +122,16 @@ func (p *Pool[B]) save(w *snapshot.Writer, what Saved[B]) (err error) {
 	scopes := make(map[scopeOf]int)
 	o.Spare(p.parts.Blocks.Stats())
 	for _, s := range seqs {
-		if err := s.body.Past.Failed(); err != nil { // what it wrote is undefined
+		if err := s.runs.Writers.Failed(); err != nil { // what it wrote is undefined
 			return err
 		}
 		q := s.saved(&head, scopes)
-		q.Strips = o.Add(&s.body)
+		q.Strips = o.Add(&s.runs)
 		head.Sequences = append(head.Sequences, q)
 	}
 	return p.parts.Fences.Apart(func() error {
 		for _, s := range seqs {
-			if err := s.body.Sound(); err != nil { // it would be written with a valid sum
+			if err := s.runs.Sound(); err != nil { // it would be written with a valid sum
 				return err
 			}
 		}

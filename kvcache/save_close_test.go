@@ -54,7 +54,7 @@ func TestLoadIsOvertaken(t *testing.T) {
 			require.Empty(t, h.Sequences)
 			closed := make(chan error)
 			go func() { closed <- r.pool.Close() }()
-			for r.pool.shut() == nil {
+			for r.pool.closedErr() == nil {
 			}
 			close(in.open)
 			err = <-errs

@@ -25,7 +25,7 @@ func (r *rig[B]) save(seqs ...*Sequence[B]) []byte {
 	var b bytes.Buffer
 	var before []error
 	for _, s := range seqs {
-		if before = append(before, s.Err()); s.body.Away == nil {
+		if before = append(before, s.Err()); s.runs.Suspended == nil {
 			require.NoError(r.t, s.Err())
 		}
 	}

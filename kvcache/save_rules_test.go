@@ -270,7 +270,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	<-late.reached
 	closed := make(chan error)
 	go func() { closed <- r.pool.Close() }()
-	for r.pool.shut() == nil {
+	for r.pool.closedErr() == nil {
 	}
 	close(late.open)
 	require.ErrorIs(t, <-errs, ErrClosed)

@@ -128,7 +128,7 @@ func TestSavedAwayStaysAway(t *testing.T) {
 		x, _ := r.serve(sequence(1, 23), OpenOptions{})
 		want := r.save(x.seq)
 		require.NoError(t, x.seq.Suspend())
-		took := x.seq.body.Away.Bytes()
+		took := x.seq.runs.Suspended.Bytes()
 		for room := 0; room < len(want); room += 97 {
 			_, err := x.seq.WriteTo(&full{room})
 			require.ErrorIs(t, err, errFull)
@@ -146,7 +146,7 @@ func TestSavedAwayStaysAway(t *testing.T) {
 		require.ErrorIs(t, r.pool.Save(io.Discard, Saved[buffer]{}, snapshot.Options{}), ErrBusy)
 		close(out.open)
 		require.NoError(t, <-done)
-		require.Equal(t, took, x.seq.body.Away.Bytes())
+		require.Equal(t, took, x.seq.runs.Suspended.Bytes())
 		require.True(t, bytes.Equal(want, r.save(x.seq)))
 		require.NoError(t, x.seq.Resume())
 		r.check(r.s, x)
@@ -169,7 +169,7 @@ func TestSuspendedTakesItsTokens(t *testing.T) {
 			x := r.open()
 			for n := range 4 {
 				require.NoError(t, x.Suspend())
-				bytes := x.body.Away.Bytes()
+				bytes := x.runs.Suspended.Bytes()
 				require.Equal(t, token*int64((x.Len()+each-1)/each*each), bytes, "%d tokens", x.Len())
 				require.NoError(t, x.Resume())
 				require.NoError(t, r.feed(feed[buffer]{x, sequence(1+x.Len(), 5+n)}))

@@ -54,7 +54,7 @@ func (w *weigher) Step(t *rapid.T) {
 	q, out := w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.HeadDim)), w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.VHeadDim))
 	for l := range c.Model.Layers {
 		for i, ms := range of {
-			table, had := ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:ix.Fresh.Stride], ms.seq.Blocks(nil)
+			table, had := ix.Written().Tables.Host[i*ix.Written().Stride:][:ix.Written().Stride], ms.seq.Blocks(nil)
 			for j := range ms.len() {
 				w.mass[w.at(l, table, j)] = w.mass[w.at(l, had, j)]
 			}
@@ -65,7 +65,7 @@ func (w *weigher) Step(t *rapid.T) {
 		for range l + 1 {
 			require.NoError(t, w.step.Attend(l, attending(q, out)))
 			for i, ms := range of {
-				table := ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:ix.Fresh.Stride]
+				table := ix.Written().Tables.Host[i*ix.Written().Stride:][:ix.Written().Stride]
 				for j := range feeds[i].ids {
 					seen := ms.len() + j + 1
 					for token := range seen {

@@ -18,14 +18,14 @@ import (
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
 	number   uint64 // in the order in which they were opened
-	body     store.Bodies[B]
+	runs     store.Runs[B]
 	text     text.Text
 	busy     bool // it is part of an open step, or works without the lock
 	incoming bool // a Load has not returned it yet
 	queries  int  // open steps that read it and give it no tokens
 	released bool
-	layers   []KvCache[B]     // made by Layers
-	coming   *offload.Arrival // what is on its way from tiers; nil: nothing
+	layers   []KvCache[B]      // made by Layers
+	coming   *offload.Incoming // what is on its way from tiers; nil: nothing
 }
 
 // newSequence returns an empty sequence. The caller holds the lock.
@@ -36,7 +36,7 @@ func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
 	}
 	p.opened++
 	s := &Sequence[B]{pool: p, number: p.opened}
-	s.body.Begin(p.parts, from.Root, l.blocks)
+	s.runs.Begin(p.parts, from.Root, l.lists)
 	s.text = text.New(from, p.findable(), l.tokens)
 	p.seqs[s] = struct{}{}
 	return s
@@ -46,13 +46,13 @@ func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
 func (s *Sequence[B]) drop() {
 	p := s.pool
 	delete(p.seqs, s)
-	if l := (spare{s.body.Drop(), s.text.Drop()}); len(p.spare) < p.cfg.Memory.MaxSeqs {
+	if l := (spare{s.runs.Drop(), s.text.Drop()}); len(p.spare) < p.cfg.Memory.MaxSeqs {
 		p.spare = append(p.spare, l)
 	}
 }
 
 // Len is the number of tokens, without those of an open step.
-func (s *Sequence[B]) Len() int { return s.body.Len() }
+func (s *Sequence[B]) Len() int { return s.runs.Len() }
 
 // Pool is the pool that the sequence belongs to.
 func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
@@ -61,7 +61,7 @@ func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 // made as copies are included only after its Commit; Batch.Metadata has the tables of the step. With
 // Storage.Residual they are the blocks of the quantized cache, with Model.Groups those of the first layers that have some.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
-	return s.body.Blocks(dst)
+	return s.runs.Blocks(dst)
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
@@ -85,13 +85,13 @@ func (s *Sequence[B]) ready(busy bool) error {
 	switch {
 	case s.released:
 		err = ErrReleased
-	case s.pool.shut() != nil:
-		err = s.pool.shut()
+	case s.pool.closedErr() != nil:
+		err = s.pool.closedErr()
 	case busy:
 		err = ErrBusy
-	case s.body.Failed != nil:
-		err = s.body.Failed
-	case s.body.Away != nil:
+	case s.runs.Failed != nil:
+		err = s.runs.Failed
+	case s.runs.Suspended != nil:
 		err = ErrSuspended
 	default:
 		return nil
@@ -137,7 +137,7 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 		return nil, err
 	}
 	child := p.newSequence(s.text.Origin)
-	if err := s.body.Fork(&child.body); err != nil {
+	if err := s.runs.Fork(&child.runs); err != nil {
 		child.drop()
 		return nil, err
 	}
@@ -162,10 +162,10 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if n < 0 || n > s.Len() {
 		return argument("%d tokens: the sequence has %d", n, s.Len())
 	}
-	if at, part := s.body.Resumable(n); at < n {
+	if at, part := s.runs.Resumable(n); at < n {
 		return ErrResume{Tokens: n, At: at, Group: p.parts.All[part].Rule.Kind}
 	}
-	err = s.body.Truncate(n)
+	err = s.runs.Truncate(n)
 	if s.Len() != n {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	s.text.Truncate(n)
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
 	// and nobody else's, so that a rejected draft costs no copy; else the next write copies it.
-	s.body.Withdraw()
+	s.runs.Withdraw()
 	if drafted {
 		err = cmp.Or(err, s.publishAccepted())
 	}
@@ -193,12 +193,12 @@ func (s *Sequence[B]) Resumable(n int) int {
 	if s.idle() != nil {
 		return 0
 	}
-	at, _ := s.body.Resumable(n)
+	at, _ := s.runs.Resumable(n)
 	return at
 }
 
 // Piece is how many of the sequence's next n tokens to give a step so that it ends where the pool keeps a checkpoint of
-// the layers' states (Memory.RetainEvery, and group.Marks): a prompt that is computed over such a place cannot
+// the layers' states (Memory.RetainEvery, and group.RestorePoints): a prompt that is computed over such a place cannot
 // be found there again. Nor does it end within a span of the prompt (OpenOptions.Spans): it is more than n where the next
 // tokens are one that is longer. Where there are neither it is n; 0 while the sequence cannot be changed.
 func (s *Sequence[B]) Piece(n int) int {
@@ -209,7 +209,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	case s.idle() != nil || n <= 0:
 		return 0
 	case p.tree != nil:
-		n = s.coming.ToMeet(s.Len(), s.body.Piece(n), s.pool.cfg.EntryTokens())
+		n = s.coming.ToMeet(s.Len(), s.runs.Piece(n), s.pool.cfg.EntryTokens())
 	}
 	return s.text.Whole(s.Len(), n)
 }
@@ -226,21 +226,21 @@ func (s *Sequence[B]) Release() (err error) {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	failed := s.body.Failed != nil
-	if failed && !s.released && p.shut() == nil && !s.busy && s.queries == 0 {
-		s.body.Failed = nil // a failed sequence can still be released
+	failed := s.runs.Failed != nil
+	if failed && !s.released && p.closedErr() == nil && !s.busy && s.queries == 0 {
+		s.runs.Failed = nil // a failed sequence can still be released
 	}
-	away := s.body.Away != nil
+	away := s.runs.Suspended != nil
 	if err := s.idle(); err != nil && !(away && errors.Is(err, ErrSuspended)) {
 		return err
 	}
 	s.forgo()
 	if away {
-		err = s.body.Discard()
+		err = s.runs.Discard()
 	} else if !failed {
 		err = cmp.Or(s.settleDraft(), s.publishEnd())
 	}
-	err = cmp.Or(err, s.alone(s.body.Release))
+	err = cmp.Or(err, s.alone(s.runs.Release))
 	s.drop()
 	s.layers, s.released = nil, true
 	return err
@@ -267,7 +267,7 @@ type Reservation[B backend.Buffer] struct {
 // come. What comes after a Reserve uses that up.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
 	return p.retry(func() error { return p.reserve(rs) })
@@ -282,7 +282,7 @@ func (p *Pool[B]) reserve(rs []Reservation[B]) error {
 		if err := p.checkReservation(r); err != nil {
 			return err
 		}
-		bodies[i] = store.Reservation[B]{Body: &r.Seq.body, Tokens: r.Tokens}
+		bodies[i] = store.Reservation[B]{Runs: &r.Seq.runs, Tokens: r.Tokens}
 	}
 	return p.parts.Reserve(bodies)
 }
@@ -315,7 +315,7 @@ func (s *Sequence[B]) Fence(stream backend.Stream) (err error) {
 	if stream == nil {
 		return errNoStream
 	}
-	return s.body.FenceBehind(stream)
+	return s.runs.FenceAfter(stream)
 }
 
 // publishes reports whether the sequence has something to publish once it has so many full blocks.
@@ -329,8 +329,8 @@ func (s *Sequence[B]) publish(f *residency.Fence, full int) error {
 	if !s.publishes(full) {
 		return nil
 	}
-	at, ids := s.text.Pending(s.body.Entries(), full)
-	n, err := s.body.Publish(f, at, ids, full)
+	at, ids := s.text.Pending(s.runs.Entries(), full)
+	n, err := s.runs.Publish(f, at, ids, full)
 	if n == 0 && err != nil {
 		s.text.Silent = true
 		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence
@@ -345,12 +345,12 @@ func (s *Sequence[B]) publish(f *residency.Fence, full int) error {
 // publishAccepted publishes what was accepted of a draft after its step, unless others are writing what would take its
 // place: then the next step, which comes after theirs, does.
 func (s *Sequence[B]) publishAccepted() error {
-	full := s.body.Full()
+	full := s.runs.Full()
 	if !s.publishes(full) {
 		return nil
 	}
-	f := s.body.Parts[0].Fence
-	if at, ids := s.text.Pending(s.body.Entries(), full); !s.pool.parts.Blocks.KnownWritten(f, at, ids) {
+	f := s.runs.In[0].Fence
+	if at, ids := s.text.Pending(s.runs.Entries(), full); !s.pool.parts.Blocks.KnownWritten(f, at, ids) {
 		return nil
 	}
 	return s.publish(f, full)
@@ -362,10 +362,10 @@ func (s *Sequence[B]) settleDraft() error {
 		return nil
 	}
 	n := s.Len() - s.text.Draft
-	if at, _ := s.body.Resumable(n); at < n {
+	if at, _ := s.runs.Resumable(n); at < n {
 		return nil
 	}
-	err := s.body.Truncate(n)
+	err := s.runs.Truncate(n)
 	if errors.Is(err, ErrOutOfBlocks{}) { // of what others claimed
 		return nil
 	}
@@ -381,11 +381,11 @@ func (s *Sequence[B]) publishEnd() error {
 	if p.tree == nil || p.parts.Fences.Lost() != nil {
 		return nil
 	}
-	at, tokens, ok := s.text.End(s.body.Entries(), s.Len())
+	at, tokens, ok := s.text.End(s.runs.Entries(), s.Len())
 	if !ok {
 		return nil
 	}
-	if err := s.body.PublishEnd(at, tokens); !errors.Is(err, prefix.ErrDetached) {
+	if err := s.runs.PublishEnd(at, tokens); !errors.Is(err, prefix.ErrDetached) {
 		return err
 	}
 	return nil
@@ -395,6 +395,6 @@ func (s *Sequence[B]) publishEnd() error {
 func (s *Sequence[B]) forgo() {
 	if c := s.coming; c != nil {
 		s.coming = nil
-		s.pool.below.Offload.Drop(c.Load)
+		s.pool.below.Offload.Drop(c.Transfer)
 	}
 }

@@ -46,7 +46,7 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, io *LayerIO[B]) error
 	if err == nil {
 		err = b.Commit()
 	}
-	if err == nil && c.seq.pool.parts.All[0].Windowed() {
+	if err == nil && c.seq.pool.parts.All[0].Residual() {
 		_, err = c.seq.Layers(s) // brings the tables to the device
 	}
 	if err != nil {
@@ -68,14 +68,14 @@ func (c *solo[B]) again(s backend.Stream, io *LayerIO[B]) error {
 		return err
 	}
 	if err := c.step.step.Leave(); err != nil { // with scores that came after the commit
-		return p.met(err)
+		return p.observe(err)
 	}
 	p.lock()
 	defer p.unlock()
-	if err := c.seq.body.FenceBehind(s); err != nil {
+	if err := c.seq.runs.FenceAfter(s); err != nil {
 		return err
 	}
-	c.step.step.Used(c.seq.body.Parts[0].Fence)
+	c.step.step.Used(c.seq.runs.In[0].Fence)
 	return nil
 }
 
@@ -98,21 +98,21 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 	seq, p := c.seq, c.seq.pool
 	p.lock()
 	defer p.unlock()
-	if err := from.body.Order(s); err != nil {
+	if err := from.runs.Order(s); err != nil {
 		return err
 	}
-	body := &seq.body.Parts[0]
+	body := &seq.runs.In[0]
 	blocks, err := body.Take(body.Kept.Blocks, 1)
 	if err != nil {
 		return err
 	}
 	body.Kept.Blocks = blocks
-	body.Stores.Kept.Logical++
+	body.Part.Kept.Logical++
 	if err := copyTokens(s, p, from); err != nil {
 		return err
 	}
 	body.Len, seq.text.Positions = from.Len(), from.text.Positions.Clone()
-	return seq.body.Touched(s)
+	return seq.runs.Touched(s)
 }
 
 // copyTokens copies the tokens of a sequence from its pool's only block into this pool's.

@@ -59,7 +59,7 @@ func (p *Pool[B]) Stats() (stats Stats, err error) {
 func (p *Pool[B]) stats() (Stats, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return Stats{}, err
 	}
 	if err := p.parts.Reclaim(); err != nil {
@@ -74,13 +74,13 @@ func (p *Pool[B]) stats() (Stats, error) {
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
 	for _, st := range p.parts.All {
-		if st.Windowed() {
-			stats.BytesHeld += int64(st.Fresh.Stats().Held) * st.Fresh.BlockBytes
+		for _, own := range st.Stores[1:] {
+			stats.BytesHeld += int64(own.Stats().Held) * own.BlockBytes
 		}
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
 	for s := range p.seqs {
-		if a := s.body.Away; a != nil {
+		if a := s.runs.Suspended; a != nil {
 			stats.Suspended++
 			stats.BytesAway += a.Bytes()
 		}
@@ -119,19 +119,19 @@ func (p *Pool[B]) Check() (err error) {
 	defer naming("Pool.Check", &err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
-	bodies := func(yield func(*store.Bodies[B]) bool) {
+	bodies := func(yield func(*store.Runs[B]) bool) {
 		for s := range p.seqs {
-			if !yield(&s.body) {
+			if !yield(&s.runs) {
 				return
 			}
 		}
 	}
 	return p.parts.Check(bodies, func(books []store.Books) {
 		if o := p.below.Offload; o != nil {
-			o.Own(books[0].Kept)
+			o.Own(books[0][0])
 		}
 		for b := range p.batches {
 			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)

@@ -25,8 +25,8 @@ func (s *Sequence[B]) Suspend() (err error) {
 		return err
 	}
 	n = s.Len()
-	err = s.alone(s.body.Suspend)
-	if s.body.Away != nil {
+	err = s.alone(s.runs.Suspend)
+	if s.runs.Suspended != nil {
 		s.forgo()
 	}
 	return err
@@ -48,8 +48,8 @@ func (s *Sequence[B]) Resume() (err error) {
 			return err
 		}
 		n = s.Len()
-		err := s.alone(s.body.Resume)
-		if s.body.Away != nil {
+		err := s.alone(s.runs.Resume)
+		if s.runs.Suspended != nil {
 			return err
 		}
 		s.text.Resumed() // also where its host memory could not be given back

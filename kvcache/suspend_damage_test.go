@@ -19,7 +19,7 @@ func TestSuspendedDamage(t *testing.T) {
 		require.NoError(t, r.prefill(r.s, x))
 		want := r.save(x.seq)
 		require.NoError(t, x.seq.Suspend())
-		there := x.seq.body.Held(0, false).Host
+		there := x.seq.runs.Held(0, 0).Host
 		for _, at := range []int{0, len(there) / 2, len(there) - 1} {
 			there[at] ^= 1
 			var out bytes.Buffer
@@ -35,7 +35,7 @@ func TestSuspendedDamage(t *testing.T) {
 		require.NoError(t, x.seq.Resume())
 		r.check(r.s, x)
 		require.NoError(t, x.seq.Suspend())
-		x.seq.body.Held(0, false).Host[7]++
+		x.seq.runs.Held(0, 0).Host[7]++
 		require.ErrorIs(t, x.seq.Resume(), ErrDamaged{Tokens: 23})
 		require.NoError(t, x.seq.Release())
 		r.close()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -62,7 +63,7 @@ func TestSuspendedGoesOn(t *testing.T) {
 		st := r.idle()
 		require.Zero(t, st.Held+st.Reserved)
 		require.Equal(t, 1, st.Suspended)
-		require.Equal(t, x.seq.body.Away.Bytes(), st.BytesAway)
+		require.Equal(t, x.seq.runs.Suspended.Bytes(), st.BytesAway)
 		_, err := x.seq.Fork()
 		require.ErrorIs(t, err, ErrSuspended)
 
@@ -75,6 +76,49 @@ func TestSuspendedGoesOn(t *testing.T) {
 		require.NoError(t, r.run(r.s, part[buffer]{x, sequence(24, 17)}))
 		r.drop(x)
 		r.close()
+	}
+}
+
+// What was quantized and what is exact come back as they were after others have had the blocks of both, and are where they were.
+func TestSuspendedWithResidualGoesOn(t *testing.T) {
+	for _, f := range windowFormats(backend.F32) {
+		for _, more := range []int{0, 1} { // the last block is full, or has one token
+			cfg := windowConfig(f)
+			cfg.Memory.MaxSeqs, cfg.Memory.Blocks = 1, cfg.Memory.Capacity/cfg.Memory.BlockSize
+			r := deviceRig(t, cfg)
+			c := r.pool.Config()
+			x, fresh := r.open(), 1000
+			feed1 := func(seq *Sequence[buffer], n int) {
+				for fresh++; n > 0; n, fresh = n-c.Memory.BlockSize, fresh+c.Memory.BlockSize {
+					require.NoError(t, r.feed(feed[buffer]{seq, sequence(fresh, min(n, c.Memory.BlockSize))}))
+				}
+			}
+			feed1(x, 5*c.Memory.BlockSize+more)
+			var had []past
+			for l := range c.Model.Layers {
+				had = append(had, r.quantized(r.s, x, l), r.recent(r.s, x, l))
+			}
+			require.NotZero(t, had[0].n)
+			require.NotZero(t, had[1].n)
+			g := x.runs.In[0].Written
+			from, held := g.From, len(g.Blocks)
+			require.NotZero(t, from)
+			require.NoError(t, x.Suspend())
+			y := r.open()
+			feed1(y, c.Memory.Capacity) // all blocks
+			require.NoError(t, y.Release())
+			r.idle()
+			require.NoError(t, x.Resume())
+			require.NoError(t, r.pool.Check())
+			require.Equal(t, []int{from, held}, []int{g.From, len(g.Blocks)})
+			for l := range c.Model.Layers {
+				require.Equal(t, had[2*l], r.quantized(r.s, x, l), "%v, quantized in layer %d", f, l)
+				require.Equal(t, had[2*l+1], r.recent(r.s, x, l), "%v, exact in layer %d", f, l)
+			}
+			feed1(x, c.Memory.BlockSize)
+			require.NoError(t, x.Release())
+			r.close()
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/internal/testutil/testsize"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -104,6 +106,35 @@ func TestThirdOfASharedBeginning(t *testing.T) {
 			require.Equal(t, []int{0, len(common), len(common)}, []int{found[0], found[2], found[3]}, "the second finds %d", found[1])
 			w.close()
 		})
+	}
+}
+
+// A fork knows where others may go on who have its prompt: what they read there stays when the window slides on, and a state is kept there.
+func TestForkGoesOnFromItsPrompt(t *testing.T) {
+	for _, g := range []config.Group{{Kind: group.Window, Layers: []int{1}, Window: 9}, {Kind: group.State, Layers: []int{1}, StateBytes: 64}} {
+		w := newGrouped(t, manyKinds(config.Group{Layers: []int{0}}, g), 1)
+		size := w.pool.cfg.EntryTokens()
+		prompt := sequence(1, (40+size-1)/size*size+1)
+		s, _ := w.open(prompt)
+		require.NoError(t, w.run(ask{s, prompt[:size]}))
+		seq, err := s.seq.Fork()
+		require.NoError(t, err)
+		fork := &told{seq: seq, ids: slices.Clone(s.ids)}
+		w.drop(s)
+		for len(fork.ids) < len(prompt) {
+			n := seq.Piece(len(prompt) - len(fork.ids))
+			require.NoError(t, w.run(ask{fork, prompt[len(fork.ids):][:n]}))
+		}
+		for i := range 10 { // its end is far from the prompt's
+			require.NoError(t, w.run(ask{fork, sequence(1000+10*i, 5)}))
+		}
+		w.drop(fork)
+		w.idle()
+		again, m := w.open(prompt)
+		require.Equal(t, len(prompt)-1, m.Cached, "%v", g.Kind)
+		require.NoError(t, w.run(ask{again, prompt[m.Cached:]}))
+		w.drop(again)
+		w.close()
 	}
 }
 

@@ -22,7 +22,7 @@ func (p *Pool[B]) Ignored() []config.Ignored { return append(p.cfg.Ignored(), p.
 func (p *Pool[B]) Tiers() []tier.Info {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut() != nil {
+	if p.closedErr() != nil {
 		return nil
 	}
 	return slices.Clone(p.below.Infos)
@@ -41,7 +41,7 @@ func (p *Pool[B]) Prefilled(context, tokens int, took time.Duration) {
 // hangs, and then returns tier.ErrHung. Close flushes too, for a limited time.
 func (p *Pool[B]) Flush(ctx context.Context) (err error) {
 	defer naming("Pool.Flush", &err)
-	if err := p.shut(); err != nil {
+	if err := p.closedErr(); err != nil {
 		return err
 	}
 	if p.below.Offload == nil {

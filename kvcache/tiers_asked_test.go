@@ -39,7 +39,7 @@ func TestMeetsNothingOfBeforeClear(t *testing.T) {
 	require.Eventually(t, func() bool {
 		r.pool.mu.Lock()
 		defer r.pool.mu.Unlock()
-		return x.seq.coming.Load.Between() < 8
+		return x.seq.coming.Transfer.Between() < 8
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, r.pool.Clear(false))
 	close(g.open)
@@ -72,7 +72,7 @@ func TestMeetsOnlyWhatIsPublished(t *testing.T) {
 	r, g, end := meeting(t, prompt)
 	r.knows()
 	x, _ := r.read(prompt, OpenOptions{Overlap: true, NoPublish: true})
-	require.True(t, x.seq.coming == nil || !x.seq.coming.Load.Meets())
+	require.True(t, x.seq.coming == nil || !x.seq.coming.Transfer.Meets())
 	close(g.open)
 	r.drop(x)
 	end()
@@ -169,7 +169,7 @@ func TestTierLoadsNothingDuringClear(t *testing.T) {
 	r.below(prompt, OpenOptions{})
 	x, match := r.read(prompt, OpenOptions{})
 	require.Equal(t, 32, match.Loading)
-	<-x.seq.coming.Load.Done
+	<-x.seq.coming.Transfer.Done
 	cleared := make(chan error)
 	go func() { cleared <- r.pool.Clear(true) }()
 	<-on.asked
@@ -289,13 +289,13 @@ func TestTierBringsNothingThatFailed(t *testing.T) {
 		other, _ := r.read(prompt[:13], OpenOptions{NoReuse: true})
 		require.NoError(t, r.prefill(s2, other))
 		close(g.open)
-		<-x.seq.coming.Load.Done
+		<-x.seq.coming.Transfer.Done
 		had := x.wait(r)
 		dev.SetFault(nil)
 		if fails {
 			if had.Cached > 0 { // the step had failed before the tier's blocks came, which are in its blocks' place
 				require.Equal(t, 32, had.Cached)
-				require.NotEqual(t, other.seq.body.Parts[0].Kept.Blocks[:3], x.seq.body.Parts[0].Kept.Blocks[:3])
+				require.NotEqual(t, other.seq.runs.In[0].Kept.Blocks[:3], x.seq.runs.In[0].Kept.Blocks[:3])
 			} else {
 				require.Zero(t, r.matched(prompt, OpenOptions{}), "what hangs on a failed block is not found, either")
 			}
@@ -308,5 +308,67 @@ func TestTierBringsNothingThatFailed(t *testing.T) {
 		require.NoError(t, errors.Join(x.seq.Release(), other.seq.Release(), s2.Sync(), s2.Close()))
 		r.flush()
 		closeLate(t, r, dev, be)
+	}
+}
+
+// asked is a tier that has something happen when it is asked what it has.
+type asked struct {
+	tier.Tier
+	then atomic.Pointer[func()]
+}
+
+func (a *asked) Has(ctx context.Context, keys []tier.Key) (int, error) {
+	if then := a.then.Swap(nil); then != nil {
+		(*then)()
+	}
+	return a.Tier.Has(ctx, keys)
+}
+
+// A sequence that got lossy content, which it accepts and which came while tiers were asked, is not extended by what they have exactly: what
+// it computes after that is not what its tokens alone would say.
+func TestTierDoesNotMakeLossyContentExact(t *testing.T) {
+	defer func(wait, least time.Duration) { findWait, findLeast = wait, least }(findWait, findLeast)
+	findWait, findLeast = time.Minute, time.Minute
+	for _, overlap := range []bool{false, true} {
+		m, err := memory.Open(memory.Options{Bytes: 16 << 20})
+		require.NoError(t, err)
+		a := &asked{Tier: m}
+		r := tiered(t, 30, config.Tiers{More: []tier.Tier{a}})
+		prompt := append(sequence(1, 4), sequence(10, 29)...)
+		r.below(prompt, OpenOptions{})
+		then := func() { // the same tokens, of which those after the first four were computed after others
+			s, _, err := r.pool.Open(nil, OpenOptions{})
+			require.NoError(t, err)
+			require.NoError(t, r.feed(feed[buffer]{s, append(append(sequence(1, 4), sequence(90, 4)...), prompt[4:12]...)}))
+			require.NoError(t, s.Shift(r.s, 4, 8))
+			require.NoError(t, r.feed2(s, prompt[12:16]))
+			require.NoError(t, s.Release())
+			require.NoError(t, r.step.Reset())
+		}
+		if overlap {
+			r.knows()
+		}
+		a.then.Store(&then)
+		s, found, err := r.pool.Open(prompt, OpenOptions{Accept: prefix.Truncated, Overlap: overlap})
+		require.NoError(t, err)
+		require.Equal(t, 16, found.Cached)
+		require.NotZero(t, s.text.Fidelity)
+		lossy := s.Blocks(nil)[1]
+		got, err := s.Wait(t.Context())
+		require.NoError(t, err)
+		if s.Blocks(nil)[1] == lossy {
+			require.NotZero(t, s.text.Fidelity, "it has lossy blocks")
+		}
+		require.NoError(t, r.feed2(s, prompt[got.Cached:]))
+		require.NoError(t, r.feed2(s, sequence(200, 7)))
+		require.NotZero(t, s.text.Fidelity)
+		all := append(append([]uint32(nil), prompt...), sequence(200, 7)...)
+		require.NoError(t, s.Release())
+		r.idle()
+		exact, err := r.pool.Match(all, OpenOptions{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, exact.Cached, 32)
+		r.close()
+		require.NoError(t, m.Close())
 	}
 }

@@ -124,7 +124,7 @@ func TestMeetsWithinQuotas(t *testing.T) {
 		require.NoError(t, r.pool.Limit(tenant.Scope, prefix.Limits{Quota: quota}))
 		y, _ := r.serve(sequence(700, 9), tenant) // has two of it
 		x, _ := r.overlapped(prompt, tenant)
-		<-x.seq.coming.Load.Done
+		<-x.seq.coming.Transfer.Done
 		for len(x.rest) > 0 {
 			before := x.seq.Len()
 			n := min(4, len(x.rest))
@@ -201,7 +201,7 @@ func TestMeetsAreKeptAsAsked(t *testing.T) {
 	r := tiered(t, 24, host(t))
 	r.below(prompt, OpenOptions{})
 	x, _ := r.overlapped(prompt, OpenOptions{RetentionHint: prefix.RetentionHint{TTL: time.Nanosecond}})
-	<-x.seq.coming.Load.Done
+	<-x.seq.coming.Transfer.Done
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
 	require.Equal(t, 32, x.seq.Len())
 	require.NoError(t, x.seq.Release())
@@ -244,7 +244,7 @@ func TestMeetsUseUpReservations(t *testing.T) {
 	r := tiered(t, 40, host(t))
 	r.below(prompt, OpenOptions{})
 	x, _ := r.overlapped(prompt, OpenOptions{})
-	<-x.seq.coming.Load.Done
+	<-x.seq.coming.Transfer.Done
 	require.NoError(t, r.pool.Reserve(Reservation[buffer]{x.seq, 40}))
 	require.NoError(t, r.run(r.s, part[buffer]{x, x.rest[:4]}))
 	require.Equal(t, 32, x.seq.Len())

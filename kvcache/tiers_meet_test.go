@@ -48,7 +48,7 @@ func (r *rig[B]) overlapped(prompt []uint32, o OpenOptions) (*reader[B], Match) 
 	findLeast = time.Minute // a tier in memory always answers, and late on a busy machine
 	o.Overlap = true
 	x, m := r.read(prompt, o)
-	require.True(r.t, x.seq.coming.Load.Meets(), r.stats())
+	require.True(r.t, x.seq.coming.Transfer.Meets(), r.stats())
 	return x, m
 }
 

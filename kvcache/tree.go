@@ -49,11 +49,9 @@ func (b *Batch[B]) checkTree(seq *Sequence[B], parents []int, have int) error {
 	if len(p.chunks) > 0 {
 		return unsupported("trees do not go with layers that attend in chunks, here of %d tokens; use AddDraft", p.chunks[0])
 	}
-	for _, st := range p.parts.All {
-		if st.States != nil {
-			return unsupported("trees do not go with a group of kind %v: a state goes on along one path; draft on Forks",
-				st.Rule.Kind)
-		}
+	if st := p.parts.Stateful(); st != nil {
+		return unsupported("trees do not go with a group of kind %v: a state goes on along one path; draft on Forks",
+			st.Rule.Kind)
 	}
 	if p.narrowest == 0 {
 		return nil

@@ -107,11 +107,11 @@ func TestAcceptedTreesAsPlainTokens(t *testing.T) {
 				require.Equal(t, len(all), s.seq.NextPosition())
 			}
 			step(func() error { return w.step.Add(plain.seq, all) }, all, w.step.Commit)
-			for i := range s.seq.body.Parts {
-				require.Len(t, s.seq.body.Parts[i].Kept.Blocks, len(plain.seq.body.Parts[i].Kept.Blocks))
+			for i := range s.seq.runs.In {
+				require.Len(t, s.seq.runs.In[i].Kept.Blocks, len(plain.seq.runs.In[i].Kept.Blocks))
 			}
 			for l := range w.pool.cfg.Model.Layers {
-				if s.seq.body.Parts[w.pool.parts.Layers[l].Part].Gone == 0 {
+				if s.seq.runs.In[w.pool.parts.Layers[l].Part].Gone == 0 {
 					require.Equal(t, w.gathered(plain.seq, l), w.gathered(s.seq, l))
 				}
 			}

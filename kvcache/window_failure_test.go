@@ -105,7 +105,7 @@ func failWindows(t *testing.T, stepTokens int) {
 		require.NoError(t, errors.Join(a.Release(), b.Release(), cut.Release(), fork.Release(), s2.Sync()))
 		require.NoError(t, errors.Join(r.s.Sync(), r.step.Reset()))
 		require.Zero(t, r.stats().Held)
-		require.Zero(t, r.pool.parts.All[0].Fresh.Stats().Held)
+		require.Zero(t, r.pool.parts.All[0].Written.Stats().Held)
 		require.NoError(t, errors.Join(r.pool.Close(), dev.late.Drain()))
 		require.Zero(t, be.Info().Buffers, "operation %d", after)
 	}

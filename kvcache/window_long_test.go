@@ -123,7 +123,7 @@ func TestWindowLongSteps(t *testing.T) {
 					}
 					require.NoError(t, r.step.Reset())
 					require.Zero(t, r.stats().Held)
-					require.Zero(t, r.pool.parts.All[0].Fresh.Stats().Held)
+					require.Zero(t, r.pool.parts.All[0].Written.Stats().Held)
 					r.close()
 				}
 			})
@@ -185,7 +185,7 @@ func TestStandaloneLongSteps(t *testing.T) {
 		}
 		held := func() int {
 			require.NoError(t, cmp.Or(r.s.Sync(), s2.Sync(), c.solo.seq.pool.parts.Reclaim()))
-			return c.solo.seq.pool.parts.All[0].Fresh.Stats().Held
+			return c.solo.seq.pool.parts.All[0].Written.Stats().Held
 		}
 		before := held()
 		require.NoError(t, c.Attend(r.s, attending(q, out), n))

@@ -212,8 +212,8 @@ func (m *windowMachine) finish(t *rapid.T) {
 	require.NoError(t, err)
 	require.Zero(t, st.Held+st.Reserved+st.Sequences+st.Retired+st.Logical)
 	require.Equal(t, st.Blocks, st.Free+st.Cached)
-	recent := m.pool.parts.All[0].Fresh.Stats()
-	require.Zero(t, recent.Held+recent.Reserved+recent.Retired+m.pool.parts.All[0].Fresh.Logical)
+	recent := m.pool.parts.All[0].Written.Stats()
+	require.Zero(t, recent.Held+recent.Reserved+recent.Retired+m.pool.parts.All[0].Written.Logical)
 	require.Equal(t, recent.Blocks, recent.Free)
 	require.NoError(t, m.pool.Close())
 	for _, s := range m.streams {

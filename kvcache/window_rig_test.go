@@ -42,7 +42,7 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 	if n == 0 {
 		return out
 	}
-	require.NoError(r.t, seq.body.Parts[0].Fence.Order(s))
+	require.NoError(r.t, seq.runs.In[0].Fence.Order(s))
 	var ids []uint32
 	for _, b := range g.Blocks {
 		ids = append(ids, b.ID)
@@ -54,7 +54,7 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 	v, err := r.be.Alloc(backend.F32, len(out.v))
 	require.NoError(r.t, err)
 	require.NoError(r.t, r.be.Gather(s, backend.GatherParams[B]{Cache: st.Layers[layer].View, Table: backend.Some(table),
-		Begin: from - g.Gone*c.Memory.BlockSize, Len: n, K: backend.Some(k), V: backend.Some(v)}))
+		Begin: from - g.From*c.Memory.BlockSize, Len: n, K: backend.Some(k), V: backend.Some(v)}))
 	require.NoError(r.t, backend.Download(r.be, s, out.k, k, 0))
 	require.NoError(r.t, backend.Download(r.be, s, out.v, v, 0))
 	r.free(table, k, v)
@@ -64,15 +64,15 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 // quantized are the tokens of a sequence that lie in the kept store.
 func (r *rig[B]) quantized(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	n := min(len(seq.body.Parts[0].Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.parts.All[0].Kept, &seq.body.Parts[0].Kept, seq, layer, 0, n)
+	n := min(len(seq.runs.In[0].Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.parts.All[0].Kept, seq.runs.In[0].Kept, seq, layer, 0, n)
 }
 
-// recent are the tokens of a sequence that lie in the fresh store.
+// recent are the tokens of a sequence that lie in the written store.
 func (r *rig[B]) recent(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	from := min(seq.body.Parts[0].Recent.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.parts.All[0].Fresh, &seq.body.Parts[0].Recent, seq, layer, from, seq.Len())
+	from := min(seq.runs.In[0].Written.From*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.parts.All[0].Written, seq.runs.In[0].Written, seq, layer, from, seq.Len())
 }
 
 // joined is the first n tokens of older and those of recent behind them, of which the last is token end−1.
@@ -97,7 +97,7 @@ type remembered struct {
 	pos, turns   []int // of keys: where they are, and by how much they were turned to be there
 	next         int
 	kept, fresh  []int
-	sealed, gone int // blocks: those in the kept store, and the first ones that are not in the fresh one
+	sealed, gone int // blocks: those in the kept store, and the first ones that are not in the written one
 }
 
 // step follows a committed step of new tokens.
@@ -136,7 +136,7 @@ func (w *remembered) truncate(c Config, n int) {
 // keep follows a Keep, or a Shift, after which the tokens that are named are at other positions. Where
 // they lie is the sequence's to say.
 func (w *remembered) keep(c Config, seq *Sequence[buffer], kept []int, to func(i int) int) {
-	n := &remembered{next: w.next, sealed: len(seq.body.Parts[0].Kept.Blocks), gone: seq.body.Parts[0].Recent.Gone}
+	n := &remembered{next: w.next, sealed: len(seq.runs.In[0].Kept.Blocks), gone: seq.runs.In[0].Written.From}
 	for i, token := range kept {
 		rounds := w.fresh[token]
 		if token < w.gone*c.Memory.BlockSize {
@@ -162,8 +162,8 @@ func (w *remembered) clone() *remembered {
 func (w *remembered) matches(t require.TestingT, seq *Sequence[buffer]) {
 	require.Equal(t, len(w.ids), seq.Len())
 	require.Equal(t, w.next, seq.NextPosition())
-	require.Len(t, seq.body.Parts[0].Kept.Blocks, w.sealed)
-	require.Equal(t, w.gone, seq.body.Parts[0].Recent.Gone)
+	require.Len(t, seq.runs.In[0].Kept.Blocks, w.sealed)
+	require.Equal(t, w.gone, seq.runs.In[0].Written.From)
 }
 
 // expectWindow reads both stores: exact what was never quantized, else within its bound.

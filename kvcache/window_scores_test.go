@@ -233,7 +233,7 @@ func (w *windowWeigher) weighed(ms *weighedSeq) {
 				}
 				require.True(w.t, have >= group*score-1e-4*(1+score) && have <= group*most+1e-4*(1+most),
 					"layer %d head %d token %d of %d has %v, want %v to %v; %d blocks quantized, recent from %d",
-					l, h, i, n, have, group*score, group*most, len(ms.seq.body.Parts[0].Kept.Blocks), ms.seq.body.Parts[0].Recent.Gone)
+					l, h, i, n, have, group*score, group*most, len(ms.seq.runs.In[0].Kept.Blocks), ms.seq.runs.In[0].Written.From)
 			}
 		}
 	}

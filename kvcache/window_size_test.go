@@ -17,19 +17,19 @@ func TestWindowLeavesPrefixesOfOthers(t *testing.T) {
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 30)}))
 	require.NoError(t, r.step.Reset())
 	require.NoError(t, r.s.Sync())
-	if len(a.body.Parts[0].Kept.Blocks) == 0 {
+	if len(a.runs.In[0].Kept.Blocks) == 0 {
 		t.Skip("blocks are larger")
 	}
-	require.True(t, r.pool.parts.All[0].Kept.Published(a.body.Parts[0].Kept.Blocks[0]))
+	require.True(t, r.pool.parts.All[0].Kept.Published(a.runs.In[0].Kept.Blocks[0]))
 	require.NoError(t, r.pool.parts.Reclaim())
-	free := r.pool.parts.All[0].Fresh.Stats().Free
+	free := r.pool.parts.All[0].Written.Stats().Free
 	feeds := []feed[buffer]{{w, sequence(2000, c.Memory.StepTokens)}}
 	for have := 0; have <= free; have += c.BlocksOf(c.Memory.StepTokens) {
 		feeds = append(feeds, feed[buffer]{r.open(), sequence(3000+1000*len(feeds), c.Memory.StepTokens)})
 	}
 	err := r.plan(r.s, feeds...)
 	require.ErrorIs(t, err, ErrOutOfBlocks{})
-	require.True(t, r.pool.parts.All[0].Kept.Published(a.body.Parts[0].Kept.Blocks[0]), "a block of another sequence left the tree")
+	require.True(t, r.pool.parts.All[0].Kept.Published(a.runs.In[0].Kept.Blocks[0]), "a block of another sequence left the tree")
 	for seq := range r.pool.seqs {
 		require.NoError(t, seq.Release())
 	}
@@ -62,7 +62,7 @@ func TestWindowReserve(t *testing.T) {
 	id := uint32(10000)
 	for a.Len() < c.Memory.Capacity {
 		r.others(100, 1, &id)
-		require.NoError(t, r.feed(feed[buffer]{a, sequence(a.Len()+1, 1)}), "at %d of %d reserved, claim %d", a.Len(), c.Memory.Capacity, a.body.Parts[0].Recent.Claim.Blocks())
+		require.NoError(t, r.feed(feed[buffer]{a, sequence(a.Len()+1, 1)}), "at %d of %d reserved, claim %d", a.Len(), c.Memory.Capacity, a.runs.In[0].Written.Claim.Blocks())
 	}
 	for seq := range r.pool.seqs {
 		require.NoError(t, seq.Release())
@@ -81,15 +81,15 @@ func TestWindowReserveFails(t *testing.T) {
 		c := r.pool.Config()
 		a, b := r.open(), r.open()
 		require.NoError(t, r.pool.Reserve(Reservation[buffer]{a, c.Memory.BlockSize}))
-		before := [2]int{a.body.Parts[0].Kept.Claim.Blocks(), a.body.Parts[0].Recent.Claim.Blocks()}
+		before := [2]int{a.runs.In[0].Kept.Claim.Blocks(), a.runs.In[0].Written.Claim.Blocks()}
 		rs := []Reservation[buffer]{{a, c.Memory.Capacity}, {b, c.Memory.Capacity}}
 		for range 100 { // with others beside them, so that one store or the other lacks blocks
 			rs = append(rs, Reservation[buffer]{r.open(), c.Memory.Capacity})
 		}
 		require.ErrorIs(t, r.pool.Reserve(rs...), ErrOutOfBlocks{})
-		require.Equal(t, before, [2]int{a.body.Parts[0].Kept.Claim.Blocks(), a.body.Parts[0].Recent.Claim.Blocks()})
+		require.Equal(t, before, [2]int{a.runs.In[0].Kept.Claim.Blocks(), a.runs.In[0].Written.Claim.Blocks()})
 		for _, res := range rs[1:] {
-			require.Zero(t, res.Seq.body.Parts[0].Kept.Claim.Blocks()+res.Seq.body.Parts[0].Recent.Claim.Blocks())
+			require.Zero(t, res.Seq.runs.In[0].Kept.Claim.Blocks()+res.Seq.runs.In[0].Written.Claim.Blocks())
 		}
 		w := &remembered{}
 		for range 5 * c.Memory.BlockSize {
@@ -97,7 +97,7 @@ func TestWindowReserveFails(t *testing.T) {
 		}
 		require.NoError(t, r.s.Sync())
 		require.NoError(t, r.pool.parts.Reclaim())
-		require.Zero(t, b.body.Parts[0].Recent.Claim.Blocks())
+		require.Zero(t, b.runs.In[0].Written.Claim.Blocks())
 		for seq := range r.pool.seqs {
 			require.NoError(t, seq.Release())
 		}
@@ -122,7 +122,7 @@ func TestWindowReserveBehindACut(t *testing.T) {
 	id := uint32(10000)
 	r.others(8, c.Memory.Capacity, &id)
 	for a.Len() < end {
-		require.NoError(t, r.feed(feed[buffer]{a, sequence(a.Len()+1, 1)}), "at %d of %d reserved, claims %d and %d", a.Len(), end, a.body.Parts[0].Kept.Claim.Blocks(), a.body.Parts[0].Recent.Claim.Blocks())
+		require.NoError(t, r.feed(feed[buffer]{a, sequence(a.Len()+1, 1)}), "at %d of %d reserved, claims %d and %d", a.Len(), end, a.runs.In[0].Kept.Claim.Blocks(), a.runs.In[0].Written.Claim.Blocks())
 	}
 	for seq := range r.pool.seqs {
 		require.NoError(t, seq.Release())

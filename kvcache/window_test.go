@@ -242,7 +242,7 @@ func TestWindowPromptsInTurn(t *testing.T) {
 	}
 	for _, seq := range seqs {
 		require.Equal(t, 3*cfg.Memory.StepTokens, seq.Len())
-		require.LessOrEqual(t, len(seq.body.Parts[0].Recent.Blocks), r.pool.cfg.WindowBlocks())
+		require.LessOrEqual(t, len(seq.runs.In[0].Written.Blocks), r.pool.cfg.WindowBlocks())
 		require.NoError(t, seq.Release())
 	}
 	r.close()

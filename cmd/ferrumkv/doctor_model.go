@@ -94,7 +94,7 @@ func onePlane(m *kvcache.Model) bool {
 	if m.Groups == nil {
 		return m.Latent
 	}
-	return !slices.ContainsFunc(m.Groups, func(g config.Group) bool { return g.Kind < group.State && !g.Latent })
+	return !slices.ContainsFunc(m.Groups, func(g config.Group) bool { return g.Kind != group.State && g.Kind != group.None && !g.Latent })
 }
 
 // noKeys is of layers that keep nothing which grows with a text.

@@ -26,8 +26,8 @@ type Config struct {
 	sources      [numSettings]Source
 	ignored      []Ignored
 	resolved     bool
-	memory       *memory // with Model.Groups
-	each, stride int     // blocks of a kernel that make one block, and from the first of one to that of the next; 0: 1
+	memory       memory
+	each, stride int // blocks of a kernel that make one block, and from the first of one to that of the next; 0: 1
 }
 
 // Resolve checks the configuration and fills in its zero values: from the environment
@@ -47,7 +47,7 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
-	c.memory = nil
+	c.memory = memory{}
 	c.Model.fillHeads()
 	env = env.without(c.ignored)
 	c.settleTiers(env)
@@ -91,29 +91,17 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	if err := c.checkTiers(); err != nil {
 		return Config{}, err
 	}
-	if c.Model.grouped() {
-		if err := c.divide(); err != nil {
-			return Config{}, err
-		}
+	if err := c.divide(); err != nil {
+		return Config{}, err
 	}
 	if c.Memory.Layout == Paged {
-		blocks, ok := backend.Mul(c.Memory.MaxSeqs, ceilDiv(c.Memory.Capacity, c.Memory.BlockSize))
-		if !ok {
-			blocks = math.MaxInt // too many: bytes says so unless Blocks is given
-		}
-		if c.memory != nil {
-			blocks = c.blocksWanted()
-		}
-		settle(&c, setBlocks, &c.Memory.Blocks, env.MaxBlocks, blocks)
+		settle(&c, setBlocks, &c.Memory.Blocks, env.MaxBlocks, c.blocksWanted())
 	} else {
 		c.Memory.Blocks = c.Memory.MaxSeqs
 		c.sources[setBlocks] = c.sources[setMaxSeqs]
 	}
 	c.resolved = true
-	if c.memory != nil {
-		c.settleParts()
-	}
-	if _, err := c.bytes(); err != nil {
+	if err := c.settleParts(); err != nil {
 		return Config{}, err
 	}
 	return c, nil

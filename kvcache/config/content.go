@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 )
 
@@ -39,43 +38,38 @@ func (c Config) content() keytext.Text {
 	return t
 }
 
-// layerText is how a layer computes, sees and stores: each decides what the layers above
-// store, too. A setting that does nothing in a layer is written as if it were not set.
+// layerText is how a layer computes, sees and stores: each decides what the layers above store, too. What a group is of that its
+// layers' masks do not say stands at the end.
 func (c *Config) layerText(l int) (t keytext.Text) {
-	if c.memory != nil {
-		return c.partText(l)
+	for i := range c.memory.parts {
+		p := &c.memory.parts[i]
+		if at, in := slices.BinarySearch(p.Layers, l); in && p.attends() {
+			t = p.layerText(at)
+		}
 	}
-	f := c.FormatOf(l)
-	c.Model.content(&t, l)
-	c.Attention.content(&t, f.K)
-	c.storageContent(&t, f, l)
-	if chunk := c.Model.MaskOf(l).Chunk; chunk > 0 {
-		t.Line("chunk", keytext.Number(chunk))
-	}
-	if c.Model.NonCausal {
-		t.Line("non-causal", keytext.Flag(true))
-	}
-	if r := c.Model.RoPE; r != nil && r.Scaling == backend.YaRNScaling && r.NoTruncate {
-		t.Line("rope-truncate", keytext.Flag(false))
+	for i := range c.Model.Groups {
+		if g := &c.Model.Groups[i]; slices.Contains(g.Layers, l) {
+			g.content(&t)
+		}
 	}
 	return t
 }
 
-// partText is layerText with groups. What a group is of that its layers' masks do not say stands at the end.
-func (c *Config) partText(l int) (t keytext.Text) {
-	for i := range c.memory.parts {
-		p := &c.memory.parts[i]
-		at := slices.Index(p.Layers, l)
-		if at < 0 {
-			continue
-		}
-		if p.State == 0 {
-			t = p.Config.layerText(at)
-		}
-		c.Model.Groups[p.Of].content(&t)
-		return t
+// layerText is that of a layer of a part with keys and values. A setting that does nothing in a layer is written as if it were not set.
+func (p *Part) layerText(l int) (t keytext.Text) {
+	f := p.FormatOf(l)
+	p.Model.content(&t, l)
+	p.Attention.content(&t, f.K)
+	p.storageContent(&t, f, l)
+	if chunk := p.Model.MaskOf(l).Chunk; chunk > 0 {
+		t.Line("chunk", keytext.Number(chunk))
 	}
-	t.Line("layer-kind", group.None.String())
+	if p.Model.NonCausal {
+		t.Line("non-causal", keytext.Flag(true))
+	}
+	if r := p.Model.RoPE; r != nil && r.Scaling == backend.YaRNScaling && r.NoTruncate {
+		t.Line("rope-truncate", keytext.Flag(false))
+	}
 	return t
 }
 

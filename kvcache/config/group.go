@@ -7,7 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 )
 
 // Group is layers of a model that keep the same of a sequence's tokens: see group.Kind. Zero values of
@@ -41,9 +41,6 @@ type Group struct {
 	RoPE   *backend.RoPE `json:"rope,omitempty"`
 	NoRoPE bool          `json:"no_rope,omitzero"`
 }
-
-// attends reports whether the group's layers have keys and values.
-func (g *Group) attends() bool { return g.Kind < group.State }
 
 // rule is what the group's layers read, in blocks of block tokens. A query reads the last residual tokens as they were computed,
 // and sinks before them as stored in few bits: only tokens that are kept say where its residual begins.
@@ -93,22 +90,8 @@ func (g *Group) check(name string, m *Model) error {
 	if err != nil {
 		return err
 	}
-	want := func(kind group.Kind, field string, have, least int) error {
-		switch {
-		case g.Kind == kind && have < least:
-			return badConfig(name+"."+field, have, fmt.Sprintf("a group of kind %v needs at least %d", kind, least))
-		case g.Kind != kind && have != 0:
-			return badConfig(name+"."+field, have, fmt.Sprintf("is for groups of kind %v; this one is of kind %v", kind, g.Kind))
-		}
-		return nil
-	}
-	for _, err := range [...]error{
-		want(group.Window, "Window", g.Window, 1), want(group.Window, "Sinks", g.Sinks, 0),
-		want(group.Chunked, "Chunk", g.Chunk, 1), want(group.State, "StateBytes", g.StateBytes, 1),
-	} {
-		if err != nil {
-			return err
-		}
+	if err := g.checkNumbers(name); err != nil {
+		return err
 	}
 	if g.Latent && !g.attends() {
 		return backend.ErrConfig{Name: name + ".Latent", Value: "true", Why: fmt.Sprintf("is for groups with keys; this "+
@@ -124,7 +107,7 @@ func (g *Group) check(name string, m *Model) error {
 		}
 	}
 	switch {
-	case g.Kind > group.None:
+	case int(g.Kind) >= len(kind.Table):
 		return badConfig(name+".Kind", int(g.Kind), "accepts the kinds of package group")
 	case len(g.Layers) == 0:
 		return badConfig(name+".Layers", 0, "need at least one")
@@ -134,16 +117,4 @@ func (g *Group) check(name string, m *Model) error {
 		return backend.ErrConfig{Name: name + ".NoRoPE", Value: "true", Why: "RoPE is set"}
 	}
 	return nil
-}
-
-// content writes what a layer's group makes of the sequence, where its mask does not say it.
-func (g *Group) content(t *keytext.Text) {
-	switch g.Kind {
-	case group.Chunked:
-		t.Line("layer-kind", g.Kind.String())
-		t.Line("chunk", keytext.Number(g.Chunk))
-	case group.State:
-		t.Line("layer-kind", g.Kind.String())
-		t.Line("state-bytes", keytext.Number(g.StateBytes))
-	}
 }

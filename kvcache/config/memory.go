@@ -76,7 +76,7 @@ type Memory struct {
 	// before a draft.
 	Rollback int `json:"rollback,omitzero"`
 	// RetainEvery says, with Model.Groups, which blocks of windows and chunks, and which states, stay findable when their
-	// sequence goes on, besides those that are read where others are likely to go on (group.Marks): those that are read at
+	// sequence goes on, besides those that are read where others are likely to go on (group.RestorePoints): those that are read at
 	// every so many-th entry of the prefix tree. 1: all, 0: no others.
 	RetainEvery int `json:"retain_every,omitzero"`
 	// RetainShare is how much of the memory, in percent, cached blocks of windows, chunks and states may take before they

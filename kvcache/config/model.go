@@ -91,6 +91,9 @@ func (m *Model) RotatedDims() int {
 // fillHeads takes heads and dims that only groups have from the first group that attends; of a model without one they
 // count for nothing.
 func (m *Model) fillHeads() {
+	if !m.grouped() {
+		return
+	}
 	heads, dim := 1, 1
 	for i := range m.Groups {
 		g := &m.Groups[i]
@@ -102,10 +105,10 @@ func (m *Model) fillHeads() {
 		}
 		break
 	}
-	if m.grouped() && m.KVHeads == 0 {
+	if m.KVHeads == 0 {
 		m.KVHeads = heads
 	}
-	if m.grouped() && m.HeadDim == 0 {
+	if m.HeadDim == 0 {
 		m.HeadDim = dim
 	}
 }

@@ -1,116 +1,127 @@
 package config
 
 import (
+	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
-// mostKernelTokens is the tokens of the largest block that a part makes its kernels take.
-const mostKernelTokens = 256
-
-// part is the configuration of some layers of a class.
-func (m *memory) part(c *Config, k class, layers []int) Part {
-	g := &c.Model.Groups[k.of]
-	p := Part{Of: k.of, Layers: layers, State: k.state}
-	if k.state > 0 {
-		p.Config = *c
-		p.Config.memory = nil
-		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback(), 0)
-		return p
-	}
-	p.Config = c.of(g, layers)
-	p.Config.each = int(m.keys / k.keys)
-	for p.Config.each%2 == 0 && p.Memory.BlockSize < mostKernelTokens { // one larger block of a kernel will do
-		p.Config.each, p.Memory.BlockSize = p.Config.each/2, p.Memory.BlockSize*2
-	}
-	p.Config.stride = p.Config.each
-	if m.interleaved && m.vals > 0 {
-		p.Config.stride *= 2
-	}
-	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback(), p.Storage.Residual)
-	return p
+// Part is layers of one group that have their blocks in common: layer i of the part lies in lane i of the pool's memory,
+// where the blocks of all parts take as many bytes.
+type Part struct {
+	Config     // of these layers alone; of a state part only Memory counts
+	Of     int // Model.Groups; −1: there are none
+	Rule   group.Rule
+	Layers []int // of the model
+	State  int   // bytes of a state in a layer; 0: keys and values
 }
 
-// of is the configuration of some layers of a group alone.
-func (c *Config) of(g *Group, layers []int) Config {
-	sub, m := *c, &c.Model
-	sub.memory = nil
-	s := &sub.Model
-	s.Groups, s.Layers, s.Masks = nil, len(layers), nil
-	s.KVHeads, s.HeadDim = orElse(g.KVHeads, m.KVHeads), orElse(g.HeadDim, m.HeadDim)
-	s.QHeads, s.VHeadDim = orElse(g.QHeads, m.QHeads), orElse(g.VHeadDim, m.VHeadDim)
-	if g.QHeads == 0 && c.sources[setQHeads] == FromDefault {
-		s.QHeads = s.KVHeads
-	}
-	if g.VHeadDim == 0 && c.sources[setVHeadDim] == FromDefault {
-		s.VHeadDim = s.HeadDim
-	}
-	s.Latent = m.Latent || g.Latent
-	switch {
-	case g.Scale > 0:
-		s.Scale = g.Scale
-	case c.sources[setScale] == FromDefault:
-		s.Scale = float32(1 / math.Sqrt(float64(s.HeadDim)))
-	}
-	if g.RoPE != nil {
-		s.RoPE = g.RoPE
-	}
-	if g.NoRoPE {
-		s.RoPE = nil
-	}
-	for _, l := range layers {
-		mask := m.MaskOf(l)
-		if g.Kind == group.Window {
-			mask.Window, mask.SinkTokens = g.Window, g.Sinks
+func (p *Part) attends() bool { return p.State == 0 }
+
+// Alike names what the caches of layers must have in common to lie in the same place of a lane, one layer's blocks
+// beside another's, with the same scales of heads.
+func (p *Part) Alike(layer int) string {
+	f := p.FormatOf(layer)
+	of := fmt.Sprint(p.Model.KVHeads, " ", p.Model.HeadDim, " ", p.Model.VHeadDim, " ", f.K, " ", f.V, " ", p.each, " ", p.Model.Act, " ", p.Model.Latent)
+	for _, s := range [...]struct {
+		dt   backend.DType
+		list []float32
+	}{{f.K, p.KeyScales(layer)}, {f.V, p.ValueScales(layer)}} {
+		if s.dt.HeadFactors() {
+			of += fmt.Sprint(" ", s.list)
 		}
-		if g.Kind == group.Chunked && c.Memory.Layout == Contiguous {
-			mask.Chunk = g.Chunk
-		}
-		s.Masks = append(s.Masks, mask)
 	}
-	t := &sub.Storage
-	if g.K != backend.Invalid {
-		t.K, t.V = g.K, g.K.Coding().Values
-	}
-	if s.Latent {
-		t.V = t.K
-	}
-	if g.V != backend.Invalid {
-		t.V = g.V
-	}
-	t.SkipLayers, t.KScales, t.VScales = nil, nil, nil
-	if slices.Contains(c.Storage.SkipLayers, layers[0]) || g.Kind == group.Window && g.Sinks == 0 && g.Window <= t.Residual {
-		t.K, t.V = m.Act, m.Act // or never read in fewer bits
-	}
-	if !t.K.Quantized() {
-		t.Hadamard, t.Residual, sub.Memory.StepTokens = false, 0, 0
-	}
-	if t.K.HeadFactors() && len(c.Storage.KScales) > 0 {
-		t.KScales = c.scalesOf(c.Storage.KScales, layers, s.KVHeads)
-	}
-	if t.V.HeadFactors() && len(c.Storage.VScales) > 0 && !s.Latent {
-		t.VScales = c.scalesOf(c.Storage.VScales, layers, s.KVHeads)
-	}
-	return sub
+	return of
 }
 
-// scalesOf is the scales of the heads of some layers that have so many each.
-func (c *Config) scalesOf(list []float32, layers []int, heads int) (out []float32) {
-	for _, l := range layers {
-		of := c.headScales(list, l)
-		for h := range heads {
-			out = append(out, of[min(h, len(of)-1)])
-		}
-	}
-	return out
+// recent is the part's cache of the last, unquantized tokens, with Storage.Residual.
+func (p *Part) recent() Part {
+	return Part{Config: p.Recent(), Of: p.Of, Rule: p.Rule, Layers: p.Layers}
 }
 
-func orElse(n, other int) int {
-	if n > 0 {
-		return n
+// costs are those of the part's layers alone, in memory of their own.
+func (p *Part) costs() (fixed, perBlock int64, err error) {
+	formats, layers := p.countFormats()
+	for i, f := range formats {
+		for _, plane := range p.planes(f) {
+			block, once, ok := p.blockBytes(plane)
+			if !ok || block > math.MaxInt64/8/int64(p.Model.Layers) {
+				return 0, 0, p.tooLarge()
+			}
+			perBlock, fixed = perBlock+int64(layers[i])*block, fixed+int64(layers[i])*once
+		}
 	}
-	return other
+	if p.Attention.Scores {
+		n, ok := backend.Mul(p.Model.Layers, p.Model.KVHeads, p.BlockTokens())
+		if !ok || int64(n) > math.MaxInt64/32 {
+			return 0, 0, p.tooLarge()
+		}
+		perBlock += 4 * int64(n)
+	}
+	if p.Storage.Residual > 0 {
+		r := p.recent()
+		_, block, err := r.costs()
+		if err != nil || int64(r.Memory.Blocks) > math.MaxInt64/8/block {
+			return 0, 0, p.tooLarge()
+		}
+		fixed += int64(r.Memory.Blocks) * block
+	}
+	floats := 0
+	if p.Model.RoPE != nil {
+		r, err := p.Model.RoPE.Resolve(p.Model.RotatedDims())
+		if err != nil {
+			return 0, 0, err
+		}
+		n, ok := backend.Mul(p.Memory.Capacity, r.Dims)
+		if !ok || n > math.MaxInt32 {
+			return 0, 0, p.tooLarge()
+		}
+		floats = n
+	}
+	for _, m := range p.Model.Masks {
+		floats += len(m.ALiBi) + len(m.SinkLogits)
+	}
+	return fixed + 4*int64(floats), perBlock, nil
+}
+
+// largest are the planes of all formats.
+func (p *Part) largest() (all []plane) {
+	formats := p.Formats()
+	for _, f := range formats {
+		all = append(all, p.planes(f)...)
+	}
+	return all
+}
+
+// mostBuffers is MostBuffers of the part.
+func (p *Part) mostBuffers() int {
+	n := 2*p.Model.Layers + 1 + 2*len(p.Model.Masks)
+	if p.Storage.K.Quantized() || p.Storage.V.Quantized() {
+		n += 2 * p.Model.Layers
+	}
+	if p.Storage.Residual > 0 {
+		n += 2 * p.Model.Layers
+	}
+	if p.Attention.Scores {
+		n += p.Model.Layers
+		if p.Storage.Residual > 0 {
+			n += p.Model.Layers
+		}
+	}
+	return n
+}
+
+// besides is the bytes that a block of a layer takes besides keys and values: scales and scores.
+func (p *Part) besides(layer int) (n int64) {
+	f := p.FormatOf(layer)
+	for _, plane := range p.planes(f) {
+		_, words, _ := plane.dt.Scales(1, p.Model.KVHeads, p.KernelTokens(), plane.dim)
+		n += 4 * int64(words-plane.dt.HeadWords(p.Model.KVHeads)) * int64(p.Stride())
+	}
+	if p.Attention.Scores {
+		n += 4 * int64(p.Model.KVHeads) * int64(p.KernelTokens()) * int64(p.Stride())
+	}
+	return n
 }

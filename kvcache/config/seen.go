@@ -3,13 +3,13 @@ package config
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 )
 
 // checkSeen checks the masks of a group's layers against the group.
 func (c *Config) checkSeen(of int, layers []int) error {
 	g := &c.Model.Groups[of]
-	if g.Kind != group.Window && g.Kind != group.Chunked {
+	if g.keeps() != kind.Last {
 		return nil
 	}
 	for _, l := range layers {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -24,7 +25,7 @@ type Part struct {
 type Config struct {
 	Tree prefix.Config // BlockSize is the tokens of an entry: Each times Block of every part
 	// Entries is the most entries of the tree.
-	Entries int
+	Entries int // not asked for where those are blocks
 	Parts   []Part
 	// Every is the retention of blocks that leave a window or chunk while their sequence goes on: those that
 	// are read at every Every-th border of entries stay findable; 1: all, 0: none. What a sequence has at its
@@ -41,15 +42,19 @@ type Config struct {
 //
 //   - An owner of an entry owns the entries before it, and those of the blocks of Full parts that are with them.
 //   - A block that is with an entry and has no owner is cached. Those of Full parts leave with their entry;
-//     one of a window, a chunk or a state may be evicted alone, and be put there again by who computes it anew.
+//     one of a window, a chunk or a state may be evicted alone, and be put there again by a sequence that computes it anew.
 //
 // A path is a hit up to where every part has what it needs: see Match.
 //
-// Methods must be called under the lock that guards the allocator.
+// Where there is one part, which is Full, and an entry has one block of it, the entry is that block, and the two have the same
+// owners.
+//
+// Methods must be called under the lock that guards the allocator, but for Peek.
 type Cache struct {
 	tree  *prefix.Tree
-	ids   *block.BlockAllocator // entries
+	ids   *block.BlockAllocator // entries; nil: those are blocks
 	pages *block.BlockAllocator // blocks
+	plain bool                  // entries are blocks: see plain.go
 	parts []Part
 	begin []int // of each part, in an entry's row
 	width int   // of a row
@@ -65,6 +70,7 @@ type Cache struct {
 	old    links          // cached blocks that can go alone, the least recently released first
 	leases []lease
 	path   []block.Block // scratch
+	runs   [1]Run        // likewise, of the only part
 	wrote  []block.Block // by the last Insert
 }
 
@@ -74,13 +80,24 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		return nil, prefix.ErrArgument{Op: "new", Why: "the allocator is nil"}
 	}
 	for i, p := range cfg.Parts {
-		if p.Block < 1 && p.Kind < State || p.Chunk < 1 && p.Kind == Chunked || p.Kind > None {
+		if int(p.Kind) >= len(kind.Table) || p.keeps().Rows() && (p.Block < 1 || p.lacks()) {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: its rule is %+v", i, p.Rule)}
 		}
-		if p.Kind != None && p.Each < 1 || p.Kind == State && p.Each > 1 {
+		if p.keeps() != kind.Nothing && p.Each < 1 || p.keeps() == kind.State && p.Each > 1 {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: %d blocks in an entry, need 1 or more, and 1 for states", i, p.Each)}
 		}
 	}
+	if cfg.plain() {
+		c := &Cache{pages: pages, plain: true, parts: cfg.Parts, full: 1, width: 1, every: cfg.Every}
+		var err error
+		c.tree, err = prefix.New(pages, cfg.Tree)
+		return c, err
+	}
+	return newRows(pages, cfg)
+}
+
+// newRows returns a cache whose entries have rows of blocks.
+func newRows(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	if cfg.Tree.MaxOffloaded != 0 {
 		return nil, prefix.ErrArgument{Op: "new", Why: "entries with blocks of several parts are not offloaded"}
 	}
@@ -96,7 +113,7 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		}
 		c.begin = append(c.begin, c.width)
 		c.width += p.Each
-		if p.Kind == Full {
+		if p.keeps() == kind.All {
 			c.full += p.Each
 		}
 	}
@@ -114,7 +131,7 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 // empty, like its allocators.
 func (c *Cache) Tree() *prefix.Tree { return cmp.Or(c.tree, &noTree) }
 
-// Entries is the allocator of entries.
+// Entries is the allocator of entries that are not blocks.
 func (c *Cache) Entries() *block.BlockAllocator { return cmp.Or(c.ids, &noBlocks) }
 
 func (c *Cache) blocks() *block.BlockAllocator { return cmp.Or(c.pages, &noBlocks) }
@@ -133,8 +150,24 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 	return c.rows[at:][:c.parts[part].Each]
 }
 
-// At is the blocks of a part that are with an entry; of those that are not, the zero Block.
-func (c *Cache) At(entry block.Block, part int) []block.Block { return c.row(entry, part) }
+// Block is block i of a part that is with an entry of the tree, the zero Block if none is.
+func (c *Cache) Block(entry block.Block, part, i int) block.Block {
+	if c.plain && part == 0 && i == 0 {
+		return entry
+	}
+	if row := c.row(entry, part); uint(i) < uint(len(row)) {
+		return row[i]
+	}
+	return block.Block{}
+}
+
+// PathOf is the entries of a sequence that owns those of a path and has such blocks of the first part.
+func (c *Cache) PathOf(path, blocks []block.Block) []block.Block {
+	if c.plain {
+		return blocks
+	}
+	return path
+}
 
 // in is block i of a part along a path, or none.
 func (c *Cache) in(path []block.Block, part, i int) block.Block {
@@ -142,10 +175,7 @@ func (c *Cache) in(path []block.Block, part, i int) block.Block {
 	if i < 0 || i/each >= len(path) {
 		return block.Block{}
 	}
-	if row := c.row(path[i/each], part); row != nil {
-		return row[i%each]
-	}
-	return block.Block{}
+	return c.Block(path[i/each], part, i%each)
 }
 
 // placed reports whether a block is with an entry.
@@ -155,6 +185,9 @@ func (c *Cache) placed(b block.Block) bool {
 
 // With is the number of a part's blocks that are with entries.
 func (c *Cache) With(part int) int {
+	if c.plain && part == 0 {
+		return c.tree.Stats().Blocks
+	}
 	if part < 0 || part >= len(c.with) {
 		return 0
 	}
@@ -163,6 +196,9 @@ func (c *Cache) With(part int) int {
 
 // Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
 func (c *Cache) Has(b block.Block) (known, end bool) {
+	if c.plain {
+		return c.tree.Has(b)
+	}
 	if !c.placed(b) || c.rows[c.places[b.ID].at-1] != b {
 		return false, false
 	}
@@ -218,7 +254,7 @@ func (c *Cache) remove(b block.Block) {
 	}
 }
 
-// left is told of entries that left the tree: what is with them is of no use.
+// left receives entries that left the tree: what is with them is of no use.
 func (c *Cache) left(entry block.Block) {
 	delete(c.short, entry.ID)
 	row := c.rows[int(entry.ID)*c.width:][:c.width]
@@ -240,7 +276,7 @@ func (c *Cache) part(at uint32) int {
 }
 
 // alone reports whether a block at a place in the rows can go without its entry.
-func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].Kind != Full }
+func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].keeps() != kind.All }
 
 // Events describes the groups that are told and are with entries now, as Subscribe describes the entries.
 func (c *Cache) Events() (all []prefix.Event) {

@@ -31,7 +31,7 @@ func (w *world) check() {
 		known, _ := w.c.Tree().Has(e.id)
 		require.True(t, known, "%q", e.text)
 		for part, p := range w.parts {
-			require.Equal(t, e.with[part], w.c.At(e.id, part), "%q", e.text)
+			require.Equal(t, e.with[part], w.c.row(e.id, part), "%q", e.text)
 			for i := range (len(e.text) - 1 - max(0, (len(e.text)-2)/w.size*w.size) + p.Block - 1) / p.Block {
 				require.True(t, p.Kind != Full || e.with[part][i] != block.Block{}, "%q lacks block %d of part %d", e.text, i, part)
 			}

@@ -19,11 +19,17 @@ func (c *Cache) Evictable(r prefix.Root) int {
 // their entry while there are more of them than Config.Share, then entries in the order of the tree's policy, with what
 // is with them.
 func (c *Cache) Evict(n int, r prefix.Root) bool {
+	if c.plain {
+		return c.tree.Evict(n, r)
+	}
 	return n <= c.Evictable(r) && c.evict(n, func() bool { return c.Tree().Evict(1, r) })
 }
 
 // EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
 func (c *Cache) EvictAny(n int) bool {
+	if c.plain {
+		return c.tree.EvictAny(n)
+	}
 	return n <= c.blocks().Cached() && c.evict(n, func() bool { return c.Tree().EvictAny(1) })
 }
 
@@ -47,6 +53,9 @@ func (c *Cache) oldest() { c.detach(c.rows[c.places[c.old.first-1].at-1]) }
 // Forget takes a block that is about to be written away from its entry. One of a Full part takes the entry with it, and
 // what is below.
 func (c *Cache) Forget(b block.Block) bool {
+	if c.plain {
+		return c.tree.Forget(b)
+	}
 	known, end := c.Has(b)
 	switch {
 	case !known:
@@ -66,6 +75,9 @@ type lease struct {
 
 // Pin leases the longest known prefix of a query for the time d, with the blocks of every part that make it a hit.
 func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
+	if c.plain {
+		return c.tree.Pin(r, q, d)
+	}
 	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
 	size := max(c.Tree().BlockSize(), 1)
@@ -123,6 +135,9 @@ func (c *Cache) ended() {
 
 // Leased calls visit for every block that a lease owns.
 func (c *Cache) Leased(visit func(block.Block)) {
+	if c.plain {
+		c.tree.Leased(visit)
+	}
 	for _, l := range c.leases {
 		for _, b := range l.blocks {
 			visit(b)
@@ -130,13 +145,22 @@ func (c *Cache) Leased(visit func(block.Block)) {
 	}
 }
 
+// LeasedEntries calls visit for every entry that a lease owns besides blocks.
+func (c *Cache) LeasedEntries(visit func(block.Block)) {
+	if !c.plain {
+		c.Tree().Leased(visit)
+	}
+}
+
 // Close ends all subscriptions.
 func (c *Cache) Close() { c.Tree().Close() }
 
 // Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
-// full, and that the cached blocks are those that are with entries and have no owners. owners are the references to
-// entries that are known.
+// full, and that the cached blocks are those that are with entries and have no owners.
 func (c *Cache) Check() error {
+	if c.plain {
+		return c.tree.Check()
+	}
 	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil {
 		return err
 	}

@@ -4,21 +4,33 @@ import (
 	"cmp"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Insert puts a sequence's entries into the tree behind p.Parent, for so many tokens, with the blocks that it has of
+// Insert puts a sequence's entries into the tree after p.Parent, for tokens, with the blocks that it has of
 // each part: held is where it has that of a number from the first of the tokens on, or nil. Where the tree has an entry
 // already the sequence owns that one, and blocks of it take the place of the sequence's own, which are
 // appended to old: the caller releases them when no work uses them any more. Blocks that an entry lacks are put there.
 //
-// It appends the entries that the caller owns to path: as many as Tree.Insert says, or fewer where there is no room for
+// It returns how many entries, from the first on, are the caller's then: as many as Tree.Insert says, or fewer where there is no room for
 // more, where claims leave no blocks to take, where the tokens end inside of an entry that goes on, or where a block of
-// a Full part is with another entry.
-func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_, _ []block.Block, err error) {
+// a Full part is with another entry. Those that it owns besides blocks are appended to path.
+func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _, _ []block.Block, err error) {
 	if c.tree == nil || held == nil {
-		return path, old, prefix.ErrArgument{Op: "insert", Why: "the cache was not made by New, or held is nil"}
+		return 0, path, old, prefix.ErrArgument{Op: "insert", Why: "the cache was not made by New, or held is nil"}
 	}
+	if c.plain {
+		n, old, err = c.insertPlain(old, p, tokens, held)
+		return n, path, old, err
+	}
+	had := len(path)
+	path, old, err = c.insert(path, old, p, tokens, held)
+	return len(path) - had, path, old, err
+}
+
+// insert is Insert where entries are not blocks.
+func (c *Cache) insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_, _ []block.Block, err error) {
 	size := c.Tree().BlockSize()
 	c.wrote = c.wrote[:0]
 	ids, err := c.fresh(p.Root, (len(tokens)+size-1)/size)
@@ -64,7 +76,7 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 	for part := range c.parts {
 		each := c.parts[part].Each
 		for j, have := range c.row(e, part) {
-			if c.parts[part].Kind != Full || have != (block.Block{}) {
+			if c.parts[part].keeps() != kind.All || have != (block.Block{}) {
 				continue
 			}
 			if own := held(part, i*each+j); own != nil && c.placed(*own) {
@@ -75,7 +87,7 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 	return true
 }
 
-// fresh is so many entries for a sequence of scope r, or as many as there are.
+// fresh is n entries for a sequence of scope r, or as many as there are.
 func (c *Cache) fresh(r prefix.Root, n int) ([]block.Block, error) {
 	for c.Entries().Free() < n && c.Tree().Evict(1, r) {
 	}

@@ -155,7 +155,7 @@ func TestKeepsStates(t *testing.T) {
 		c := newCase(t, Config{Every: every}, full, state).c
 		var kept []int
 		for n := 1; n < 8; n++ {
-			if c.Keeps(n, Marks{End: 7 * 4}) {
+			if c.Keeps(n, RestorePoints{End: 7 * 4}) {
 				kept = append(kept, n)
 			}
 		}
@@ -273,7 +273,7 @@ func TestTimeGoesByInATake(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, l.Match.Tokens)
 		} else {
-			f, err := w.c.Take(root(text), query(text), prefix.RetentionHint{})
+			f, err := w.c.take(root(text), query(text), prefix.RetentionHint{})
 			require.NoError(t, err)
 			require.Equal(t, Found{Match: f.Match, Known: 8, Runs: make([]Run, 2)}, f)
 			require.Zero(t, f.Tokens)

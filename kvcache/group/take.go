@@ -4,10 +4,11 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Run is the blocks that a part has of a sequence: those of its sinks, and those behind the Gone ones.
+// Run is the blocks that a part has of a sequence: those of its sinks, and those after the Gone ones.
 type Run struct {
 	Gone   int
 	Blocks []block.Block
@@ -17,13 +18,28 @@ type Run struct {
 type Found struct {
 	prefix.Match
 	Known int           // tokens that the tree has entries for: Tokens, or more
-	Path  []block.Block // entries
-	Runs  []Run         // of each part; of a State one the checkpoint
+	Path  []block.Block // entries, besides blocks
+	Runs  []Run         // of each part; of a State one the checkpoint. Valid until the next call
+	// After is how many entries the taker keeps as it has them: the runs are of those after them.
+	After int
+	// Last is the entry that was written after all others; zero: any may have been.
+	Last block.Block
+}
+
+// Peek is Match without the lock, where the tree alone says it: all parts are Full. Else it says nothing, and ok is false.
+func (c *Cache) Peek(r prefix.Root, q prefix.Query) (m prefix.Match, ok bool) {
+	if c.full < c.width {
+		return prefix.Match{}, false
+	}
+	return c.Tree().Match(r, q), true
 }
 
 // Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
-// what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are behind that.
+// what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are after that.
 func (c *Cache) Match(r prefix.Root, q prefix.Query) (m prefix.Match, missing int) {
+	if m, ok := c.Peek(r, q); ok {
+		return m, 0
+	}
 	c.path, m = c.Tree().Lookup(c.path[:0], r, q)
 	n := c.longest(c.path, m)
 	missing = m.Tokens - n
@@ -48,36 +64,34 @@ func (c *Cache) longest(path []block.Block, m prefix.Match) int {
 // fits is the greatest length, at most n, after which a part has what is read.
 func (c *Cache) fits(part int, path []block.Block, n int) int {
 	p, tokens := &c.parts[part], c.Tree().BlockSize()
-	missing := func(i int) bool { return c.in(path, part, i) == block.Block{} }
-	switch p.Kind {
-	case Window, Chunked:
-		for i := p.blocks(n) - 1; i >= p.First(n); i-- {
-			if missing(i) {
-				n = i / p.Each * tokens // and First with it
-			}
+	there := func(i int) bool { return c.in(path, part, i) != block.Block{} }
+	if part := n % tokens; part != 0 && p.keeps() == kind.State {
+		if e := path[n/tokens]; c.short[e.ID] == part && there(n/tokens) {
+			return n
 		}
-		for i := range min(p.SinkBlocks(), p.blocks(n)) {
-			if missing(i) {
-				return i / p.Each * tokens
-			}
+		n -= part
+	}
+	for n > 0 {
+		fits := p.Fits(n, tokens, there)
+		if fits == n {
+			break
 		}
-	case State:
-		if n%tokens != 0 {
-			if e := path[n/tokens]; c.short[e.ID] == n%tokens && !missing(n/tokens) {
-				return n
-			}
-			n -= n % tokens
-		}
-		for n > 0 && missing(n/tokens-1) {
-			n -= tokens
-		}
+		n = fits
 	}
 	return n
 }
 
-// Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. Where
-// claims leave too few blocks to take, nothing is found.
-func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
+// Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. found is what
+// Peek said of the same query. Where claims leave too few blocks to take, nothing is found, or less where entries are blocks.
+func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found prefix.Match) (Found, error) {
+	if c.plain {
+		return c.takePlain(r, q, k, found)
+	}
+	return c.take(r, q, k)
+}
+
+// take is Take where entries are not blocks.
+func (c *Cache) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
 	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
 	n := c.longest(path, m)
@@ -109,14 +123,14 @@ func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 	return f, nil
 }
 
-// run is the blocks of a part that who has n tokens of a path needs.
+// run is the blocks of a part that a sequence with n tokens of a path needs.
 func (c *Cache) run(part int, path []block.Block, n int) Run {
 	p := &c.parts[part]
 	at := func(i int) block.Block { return c.in(path, part, i) }
-	switch p.Kind {
-	case State:
+	switch p.keeps() {
+	case kind.State:
 		return Run{Blocks: []block.Block{at((n - 1) / c.Tree().BlockSize())}}
-	case None:
+	case kind.Nothing:
 		return Run{}
 	}
 	run := Run{Gone: p.Gone(n)}
@@ -130,7 +144,7 @@ func (c *Cache) run(part int, path []block.Block, n int) Run {
 
 // Fits is the greatest length, at most n tokens of a path, after which a part can go on with what is there.
 func (c *Cache) Fits(part int, path []block.Block, n int) int {
-	if part < 0 || part >= len(c.parts) {
+	if c == nil || part < 0 || part >= len(c.parts) {
 		return 0
 	}
 	return c.fits(part, path, c.within(path, n))
@@ -169,7 +183,7 @@ func (c *Cache) retain(b block.Block) error {
 	if err != nil {
 		return err
 	}
-	if refs > 0 {
+	if refs > 0 || c.plain { // an owner of a path owns its blocks
 		return c.blocks().Retain(b)
 	}
 	if err := c.blocks().Take(b); err != nil {
@@ -182,6 +196,9 @@ func (c *Cache) retain(b block.Block) error {
 // Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
 // other owner are cached, the others free. Either all are released or, with an error, none.
 func (c *Cache) Release(bs []block.Block) error {
+	if c.plain {
+		return c.tree.Release(bs)
+	}
 	if err := c.blocks().RetainN(bs); err != nil { // each can be given up, so it can twice
 		return err
 	}

@@ -14,7 +14,7 @@ type user struct {
 	text  string
 	path  []block.Block // entries
 	lists []list        // of each part; of a state, the block that it is in
-	marks Marks
+	marks RestorePoints
 
 	reads bool // and no more: it has what it was given
 }
@@ -119,7 +119,7 @@ func (w *world) open(text string) *user { return w.openCopying(text, true, prefi
 func (w *world) openCopying(text string, whole bool, keep prefix.RetentionHint) *user {
 	w.match(text)
 	f := w.take(text, keep)
-	u := &user{text: text[:1+f.Tokens], path: f.Path[:f.Blocks:f.Blocks], marks: Marks{f.Tokens, f.Known, len(query(text).Tokens)}}
+	u := &user{text: text[:1+f.Tokens], path: f.Path[:f.Blocks:f.Blocks], marks: RestorePoints{f.Tokens, f.Known, len(query(text).Tokens)}}
 	var copied []*block.Block
 	for part := range w.parts {
 		p := &w.parts[part]
@@ -260,7 +260,7 @@ func (w *world) keeps(p *Part, i int) bool {
 }
 
 // marked reports whether what block i holds was found, or is read behind the entries that a mark is behind.
-func (w *world) marked(p *Part, i int, m Marks) bool {
+func (w *world) marked(p *Part, i int, m RestorePoints) bool {
 	for _, n := range []int{m.Branch / w.size * w.size, m.End / w.size * w.size} {
 		if reads := p.needs(n); i < len(reads) && reads[i] {
 			w.seen["left at a mark"]++

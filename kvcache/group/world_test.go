@@ -81,7 +81,7 @@ func newWorld(t require.TestingT, pages, entries int, cfg Config) *world {
 	var err error
 	w.pages, err = block.New(pages)
 	require.NoError(t, err)
-	w.c, err = New(w.pages, cfg)
+	w.c, err = newRows(w.pages, cfg)
 	require.NoError(t, err)
 	w.sub, _ = w.c.Tree().Subscribe(10000)
 	return w

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -128,7 +129,7 @@ func (d *decoder) strips() (all []Strip) {
 		s := Strip{Kind: Kind(d.u8()), Keeps: d.u8()}
 		d.zero(2)
 		s.Group, s.Tokens = d.n(), d.n()
-		if s.Kind > State || s.Keeps > 3 || s.Tokens == 0 {
+		if s.Kind > State || kind.Of(s.Keeps).Keeps == kind.Nothing || s.Tokens == 0 {
 			d.fail("a strip of kind %d, %d, with chunks of %d tokens", s.Kind, s.Keeps, s.Tokens)
 		}
 		for range d.list(8) {

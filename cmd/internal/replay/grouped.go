@@ -22,7 +22,8 @@ type grouped struct {
 	uses  uses
 
 	// Of the request.
-	path  []block.Block // entries
+	path  []block.Block // entries, besides blocks
+	found int           // entries that others can find
 	lists []tail        // by part
 	fresh []block.Block // yet to be given to a part
 	old   []block.Block // that another's took the place of
@@ -55,20 +56,20 @@ func newGrouped(policy string, t *Trace, p Parts, blocks int) (*grouped, error) 
 
 func (g *grouped) request(path []uint32) (hits int, err error) {
 	q := prefix.Query{Tokens: path}
-	f, err := g.cache.Take(g.root, q, prefix.RetentionHint{})
+	f, err := g.cache.Take(g.root, q, prefix.RetentionHint{}, prefix.Match{})
 	if err != nil {
 		return 0, err
 	}
 	g.full += f.Known
-	marks := group.Marks{Found: f.Tokens, Branch: f.Known, End: g.trace.Full(g.next)}
+	marks := group.RestorePoints{Found: f.Tokens, Branch: f.Known, End: g.trace.Full(g.next)}
 	g.next++
-	g.path = append(g.path[:0], f.Path...)
+	g.path, g.found = append(g.path[:0], f.Path...), f.Blocks
 	for part, run := range f.Runs {
 		l := &g.lists[part]
 		l.gone, l.blocks = run.Gone, append(l.blocks[:0], run.Blocks...)
 	}
 	g.uses.holds(g.lists)
-	for n := f.Tokens; n < len(path); n = len(g.path) {
+	for n := f.Tokens; n < len(path); n = g.found {
 		next, err := g.take(n, g.border(n, len(path), marks))
 		if err != nil {
 			return 0, err
@@ -80,7 +81,7 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 		if err = g.publish(path[n:next], marks, len(path)); err != nil {
 			return 0, err
 		}
-		if len(g.path) < next { // so it is
+		if g.found < next { // so it is
 			break
 		}
 		if err = g.slide(next, marks); err != nil {
@@ -100,7 +101,7 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 }
 
 // border is how far the next step goes after n blocks: no further than to where a state is to stay.
-func (g *grouped) border(n, all int, m group.Marks) int {
+func (g *grouped) border(n, all int, m group.RestorePoints) int {
 	next := min(n+piece, all)
 	if g.parts[len(g.parts)-1].Kind != group.State {
 		return next

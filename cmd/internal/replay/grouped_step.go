@@ -58,13 +58,14 @@ func (g *grouped) copies(part int) bool {
 }
 
 // publish puts what a step computed into the tree.
-func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
-	n := len(g.path)
+func (g *grouped) publish(tokens []uint32, m group.RestorePoints, all int) (err error) {
+	n := g.found
 	where := prefix.Path{Root: g.root}
 	if n > 0 {
-		where.Parent = g.path[n-1]
+		where.Parent = g.cache.PathOf(g.path, g.lists[0].blocks)[n-1]
 	}
-	g.path, g.old, err = g.cache.Insert(g.path, g.old[:0], where, tokens, func(part, i int) *block.Block {
+	var in int
+	in, g.path, g.old, err = g.cache.Insert(g.path, g.old[:0], where, tokens, func(part, i int) *block.Block {
 		if g.parts[part].Kind == group.State {
 			return nil
 		}
@@ -74,7 +75,7 @@ func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(g.path) == n+len(tokens) && (len(g.path) == all || g.cache.Keeps(len(g.path), m)) {
+	if g.found += in; in == len(tokens) && (g.found == all || g.cache.Keeps(g.found, m)) {
 		for part := range g.parts {
 			if g.parts[part].Kind == group.State {
 				g.cache.Checkpoint(g.path[len(g.path)-1], part, g.lists[part].blocks[0])
@@ -85,7 +86,7 @@ func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
 }
 
 // slide gives up what no later query reads.
-func (g *grouped) slide(n int, m group.Marks) error {
+func (g *grouped) slide(n int, m group.RestorePoints) error {
 	for part := range g.parts {
 		r, l := &g.parts[part].Rule, &g.lists[part]
 		more := r.Gone(n) - l.gone

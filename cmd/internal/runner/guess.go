@@ -15,7 +15,7 @@ func (m *Model) takesGuesses(opt Options, words int) {
 		"cannot be used with a residual window: blocks of guesses that may be wrong would be quantized")
 	for l := range m.Config.Layers {
 		kind := m.block(l).Kind
-		accept(n == 0 || kind <= group.Window, "Guesses", n, "layer %d is of kind %v, which has no trees of guesses", l, kind)
+		accept(n == 0 || kind == group.Full || kind == group.Window, "Guesses", n, "layer %d is of kind %v, which has no trees of guesses", l, kind)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // Shift or a Retain on its way. Layers may keep different tokens, but equally many. Tokens are those that are not cut out
 // in the part.
 type Compaction[B backend.Buffer] struct {
-	Body   *store.Body[B]
+	Run    *store.Run[B]
 	Stream backend.Stream
 	Lists  int                   // 1, or one a layer
 	Source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
@@ -42,7 +42,7 @@ type Rotate[B backend.Buffer] func(layer int, cache backend.CacheView[B], slots,
 // when all have; or gives back what it took.
 type phases[B backend.Buffer] interface {
 	prepare() error
-	taken() (kept, fresh []block.Block)
+	taken() [store.MostStores][]block.Block // by store
 	enqueue() error
 	finish() error
 	undo(err error) error
@@ -50,10 +50,10 @@ type phases[B backend.Buffer] interface {
 
 // Run compacts a sequence in all of its parts. Any failure leaves it as it was, but for one of the device after slots have
 // begun to move: see Moved.
-func Run[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compaction[B]) error {
+func Run[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compaction[B]) error {
 	all := make([]phases[B], len(cs))
 	for i := range cs {
-		if all[i] = &cs[i]; cs[i].Body.Stores.Windowed() {
+		if all[i] = &cs[i]; cs[i].Run.Part.Residual() {
 			all[i] = &rewriting[B]{Compaction: &cs[i]}
 		}
 	}
@@ -63,13 +63,13 @@ func Run[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compa
 		}
 	}
 	if err := work(s, stream, cs, all); err != nil {
-		fences := cs[0].Body.Stores.Fences
+		fences := cs[0].Run.Part.Fences
 		return undo(all, errors.Join(fences.Observe(err), residency.Drain(stream))) // nothing uses new blocks any more
 	}
 	var errs []error
 	for i, c := range all {
 		errs = append(errs, c.finish())
-		cs[i].Body.Gone = cs[i].Gone
+		cs[i].Run.Gone = cs[i].Gone
 	}
 	return errors.Join(errs...)
 }
@@ -84,14 +84,17 @@ func undo[B backend.Buffer](all []phases[B], err error) error {
 
 // work enqueues what uses the sequence and blocks that were taken for it, without the pool's lock, and makes this
 // point of the stream the sequence's fence.
-func work[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compaction[B], all []phases[B]) error {
+func work[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compaction[B], all []phases[B]) error {
 	if err := s.Order(stream); err != nil {
 		return err
 	}
 	for i, c := range all {
-		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = c.taken()
+		taken := c.taken()
+		for j := range cs[i].Run.Segments {
+			cs[i].Run.Segments[j].Taken = taken[j]
+		}
 	}
-	err := cs[0].Body.Stores.Fences.Lend(func() error {
+	err := cs[0].Run.Part.Fences.Lend(func() error {
 		for _, c := range all {
 			if err := c.enqueue(); err != nil {
 				return err
@@ -100,7 +103,9 @@ func work[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Comp
 		return nil
 	})
 	for i := range cs {
-		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = nil, nil
+		for j := range cs[i].Run.Segments {
+			cs[i].Run.Segments[j].Taken = nil
+		}
 	}
 	if err != nil {
 		return err
@@ -114,11 +119,14 @@ func (c *Compaction[B]) prepare() error {
 	return c.own()
 }
 
-func (c *Compaction[B]) taken() (kept, fresh []block.Block) { return c.copied.Blocks, nil }
+func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
+	all[0] = c.copied.Blocks
+	return all
+}
 
-// finish gives the sequence its blocks. What it no longer refers to goes back behind the new fence.
+// finish gives the sequence its blocks. What it no longer refers to goes back after the new fence.
 func (c *Compaction[B]) finish() error {
-	s, p := c.Body, c.Body.Stores
+	s, p := c.Run, c.Run.Part
 	kept := make(map[block.Block]bool, len(c.blocks))
 	for _, b := range c.blocks {
 		kept[b] = true
@@ -139,7 +147,7 @@ func (c *Compaction[B]) finish() error {
 // table: of sinks and a recent window no slot is moved. All others move within the
 // first blocks.
 func (c *Compaction[B]) lay() {
-	slots, old := c.Body.Stores.Config.BlockTokens(), c.Body.Kept.Blocks
+	slots, old := c.Run.Part.Config.BlockTokens(), c.Run.Kept.Blocks
 	gap, tail := 0, c.Len // tokens from tail on lie gap further up, in every list
 	if c.Len > 0 {
 		gap = c.Source(0, c.Len-1) - (c.Len - 1)
@@ -161,10 +169,10 @@ func (c *Compaction[B]) lay() {
 			}
 		}
 	}
-	n := c.Body.Stores.Config.BlocksOf(c.Len)
+	n := c.Run.Part.Config.BlocksOf(c.Len)
 	first := n // block from which on blocks move up
 	if gap%slots == 0 {
-		first = min(c.Body.Stores.Config.BlocksOf(tail), n)
+		first = min(c.Run.Part.Config.BlocksOf(tail), n)
 	}
 	c.blocks = append(c.blocks, old[:first]...)
 	if first < n {
@@ -179,8 +187,8 @@ func (c *Compaction[B]) lay() {
 			}
 		}
 	}
-	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is behind one leaves it
-		c.dirty[i] = c.dirty[i] || c.Body.Stores.Kept.Published(c.blocks[i])
+	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is after one leaves it
+		c.dirty[i] = c.dirty[i] || c.Run.Part.Kept.Published(c.blocks[i])
 	}
 }
 
@@ -194,7 +202,7 @@ func (c *Compaction[B]) turned(list, i int) int {
 // own replaces the shared blocks that will change by new ones, and takes those that nobody
 // shares out of the prefix tree.
 func (c *Compaction[B]) own() error {
-	p := c.Body.Stores
+	p := c.Run.Part
 	var shared, alone []int
 	for i, dirty := range c.dirty {
 		if !dirty {
@@ -211,7 +219,7 @@ func (c *Compaction[B]) own() error {
 		}
 	}
 	var err error
-	if c.copied, err = p.Kept.Own(&c.Body.Kept, c.Body.Root, len(shared)); err != nil {
+	if c.copied, err = p.Kept.Own(c.Run.Kept, c.Run.Root, len(shared)); err != nil {
 		return err
 	}
 	for _, i := range alone {
@@ -226,8 +234,8 @@ func (c *Compaction[B]) own() error {
 
 // undo gives back what a failed compaction took. Slots that have moved do not come back.
 func (c *Compaction[B]) undo(err error) error {
-	s, p := c.Body, c.Body.Stores
-	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &c.copied, c.copied.Blocks, nil))
+	s, p := c.Run, c.Run.Part
+	return errors.Join(err, p.Kept.GiveBack(s.Kept, &c.copied, c.copied.Blocks, nil))
 }
 
 // changes are the slots of one list that move and the keys that turn.
@@ -238,7 +246,7 @@ type changes[B backend.Buffer] struct {
 
 // enqueue copies shared blocks, then moves and turns in every layer.
 func (c *Compaction[B]) enqueue() error {
-	p := c.Body.Stores
+	p := c.Run.Part
 	defer c.pairs.Free(p.BE)
 	if len(c.pairs.Host) > 0 {
 		if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
@@ -269,9 +277,9 @@ func (c *Compaction[B]) enqueue() error {
 // fill brings a list's changes to the device. A copied block has what the shared one
 // had, so only what lies elsewhere moves; it is read where it was.
 func (c *Compaction[B]) fill(ch *changes[B], list int) error {
-	p := c.Body.Stores
+	p := c.Run.Part
 	for i := c.From; i < c.Len; i++ {
-		if from := c.slot(c.Body.Kept.Blocks, c.Source(list, i)); from != c.slot(c.before, i) {
+		if from := c.slot(c.Run.Kept.Blocks, c.Source(list, i)); from != c.slot(c.before, i) {
 			ch.moves.Host = append(ch.moves.Host, from, c.slot(c.blocks, i))
 		}
 		if turn := c.turned(list, i); turn != 0 {
@@ -293,7 +301,7 @@ func (ch *changes[B]) free(be backend.Backend[B]) {
 
 // layer enqueues the changes of one layer of the part, in one of its stores.
 func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) error {
-	p := c.Body.Stores
+	p := c.Run.Part
 	if n := len(ch.moves.Host) / 2; n > 0 {
 		err := p.BE.MoveSlots(c.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: ch.moves.Buf.Buf, N: n})
 		if err != nil {
@@ -315,6 +323,6 @@ func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) err
 }
 
 func (c *Compaction[B]) slot(blocks []block.Block, i int) int64 {
-	slots := c.Body.Stores.Config.BlockTokens()
-	return c.Body.Stores.Kept.Slot(blocks[i/slots].ID, i%slots)
+	slots := c.Run.Part.Config.BlockTokens()
+	return c.Run.Part.Kept.Slot(blocks[i/slots].ID, i%slots)
 }

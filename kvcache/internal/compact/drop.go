@@ -30,23 +30,32 @@ var errState = backend.ErrUnsupported{Package: "kvcache", Op: "drop tokens", Why
 
 // Shift are the compactions that drop the tokens [begin, end) of a sequence and turn the keys of those after them to
 // the positions that become free, in layers that the library rotates, or with rotate in all.
-func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, end int, rotate Rotate[B]) ([]Compaction[B], error) {
-	cs := make([]Compaction[B], len(s.Parts))
+func Shift[B backend.Buffer](s *store.Runs[B], stream backend.Stream, begin, end int, rotate Rotate[B]) ([]Compaction[B], error) {
+	cs, err := compactions(s, stream)
 	for i := range cs {
 		c := &cs[i]
-		c.Body, c.Stream, c.Lists, c.Rotate = &s.Parts[i], stream, 1, rotate
+		c.Rotate = rotate
 		if err := c.shift(begin, end); err != nil {
 			return nil, err
 		}
+	}
+	return cs, err
+}
+
+// compactions are those of a sequence's parts, of which none may have states.
+func compactions[B backend.Buffer](s *store.Runs[B], stream backend.Stream) ([]Compaction[B], error) {
+	if s.Stateful() != nil {
+		return nil, errState
+	}
+	cs := make([]Compaction[B], len(s.In))
+	for i := range cs {
+		cs[i].Run, cs[i].Stream, cs[i].Lists = &s.In[i], stream, 1
 	}
 	return cs, nil
 }
 
 func (c *Compaction[B]) shift(begin, end int) error {
-	b, gap := c.Body, end-begin
-	if b.Stores.States != nil {
-		return errState
-	}
+	b, gap := c.Run, end-begin
 	n := b.Total() - gap
 	at, from := begin, end // token at becomes what from was, in the part
 	if c.Gone = b.Gone; b.Gone > 0 {
@@ -58,22 +67,22 @@ func (c *Compaction[B]) shift(begin, end int) error {
 			at, from = begin-gone, end-gone
 		default:
 			first := max(end, sinks+gone) // the first token after the gap that is there
-			size := b.Stores.Rule.Block
+			size := b.Part.Rule.Block
 			c.Gone = (first - gap - sinks + size - 1) / size
 			at, from = sinks, sinks+c.Gone*size+gap-gone
 		}
-		if !b.Stores.Rule.Reaches(c.Gone, n) {
+		if !b.Part.Rule.Reaches(c.Gone, n) {
 			return c.gone()
 		}
 	}
-	c.Len = n - c.Gone*b.Stores.Config.BlockTokens()
+	c.Len = n - c.Gone*b.Part.Config.BlockTokens()
 	c.Source = func(_, i int) int {
 		if i < at {
 			return i
 		}
 		return i - at + from
 	}
-	if b.Stores.RoPE.Table.Set || c.Rotate != nil {
+	if b.Part.RoPE.Table.Set || c.Rotate != nil {
 		c.Turn = func(_, i int) int {
 			if i < at {
 				return 0
@@ -85,28 +94,27 @@ func (c *Compaction[B]) shift(begin, end int) error {
 }
 
 func (c *Compaction[B]) gone() error {
-	_, gone := c.Body.Cut()
-	return ErrGone{Group: c.Body.Stores.Rule.Kind, Tokens: gone, Block: c.Body.Stores.Rule.Block}
+	_, gone := c.Run.Cut()
+	return ErrGone{Group: c.Run.Part.Rule.Kind, Tokens: gone, Block: c.Run.Part.Rule.Block}
 }
 
 // Retain are the compactions that drop all tokens of a sequence but those in kept: one list, or one for each layer of the
 // model. turn is by how many positions the key of a list's token i turns; nil: none does.
-func Retain[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, kept [][]int, turn func(list, i int) int) ([]Compaction[B], error) {
-	cs := make([]Compaction[B], len(s.Parts))
+func Retain[B backend.Buffer](s *store.Runs[B], stream backend.Stream, kept [][]int, turn func(list, i int) int) ([]Compaction[B], error) {
+	cs, err := compactions(s, stream)
 	for i := range cs {
 		c := &cs[i]
-		c.Body, c.Stream, c.Lists = &s.Parts[i], stream, 1
 		list := func(int) int { return 0 }
 		if len(kept) > 1 {
-			layers := s.Parts[i].Stores.Model
+			layers := s.In[i].Part.Model
 			c.Lists, list = len(layers), func(l int) int { return layers[l] }
 		}
 		if err := c.retain(kept, list); err != nil {
 			return nil, err
 		}
-		if turn != nil && c.Body.Stores.RoPE.Table.Set {
+		if turn != nil && c.Run.Part.RoPE.Table.Set {
 			cut := c.Len - len(kept[0]) // tokens that are cut out, below zero
-			sinks, _ := c.Body.Cut()
+			sinks, _ := c.Run.Cut()
 			c.Turn = func(l, i int) int {
 				if i >= sinks {
 					i -= cut
@@ -115,16 +123,13 @@ func Retain[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, kept []
 			}
 		}
 	}
-	return cs, nil
+	return cs, err
 }
 
 // retain lays out the lists of a part.
 func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
-	b := c.Body
-	if b.Stores.States != nil {
-		return errState
-	}
-	n, size := len(kept[0]), b.Stores.Config.BlockTokens()
+	b := c.Run
+	n, size := len(kept[0]), b.Part.Config.BlockTokens()
 	sinks, gone := b.Cut()
 	lost := 0
 	for l := 0; l < c.Lists && gone > 0; l++ {
@@ -142,7 +147,7 @@ func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
 		lost = max(lost, not)
 	}
 	c.Gone = (lost + size - 1) / size
-	if c.Gone*size > n-min(sinks, n) || c.Gone > 0 && !b.Stores.Rule.Reaches(c.Gone, n) {
+	if c.Gone*size > n-min(sinks, n) || c.Gone > 0 && !b.Part.Rule.Reaches(c.Gone, n) {
 		return c.gone()
 	}
 	c.Len = n - c.Gone*size

@@ -12,20 +12,20 @@ import (
 
 // rewriting is a compaction where tokens lie in two stores, and slots of a quantized block may share
 // scales, so that none moves alone. Blocks that move whole, with no key turned, are the same blocks in
-// other places. Every other block is put together in the fresh store, from tokens that are there and
+// other places. Every other block is put together in the written store, from tokens that are there and
 // from quantized ones that are brought back, turned there, and quantized again where it lies before the
 // window. All of it is written to new blocks, so that a failure changes nothing.
 type rewriting[B backend.Buffer] struct {
 	*Compaction[B]
 	gone, full int   // of the sequence before: blocks that are in the kept store alone, and those that are whole there
 	whole      []int // the old block that becomes a new one, or −1
-	first, end int   // afterwards: the first block in the fresh store, and the end of those in the kept one
+	first, end int   // afterwards: the first block in the written store, and the end of those in the kept one
 	groups     []bunch
-	scratch    int // blocks of the fresh store that a group needs besides
+	scratch    int // blocks of the written store that a group needs besides
 
-	copies                store.Vector[B, uint32] // quantized blocks that are copied as they are
-	kept, fresh           []block.Block           // afterwards
-	takenKept, takenFresh store.Owned
+	copies                  store.Vector[B, uint32] // quantized blocks that are copied as they are
+	kept, written           []block.Block           // afterwards
+	takenKept, takenWritten store.Owned
 }
 
 // bunch is new blocks that are put together at once, and the quantized ones that their tokens come from.
@@ -36,46 +36,46 @@ const groupBlocks = 8
 
 // prepare lays the tokens out, and takes the new blocks.
 func (r *rewriting[B]) prepare() error {
-	r.gone, r.full = r.Body.Recent.Gone, r.Body.Full()
+	r.gone, r.full = r.Run.Written.From, r.Run.Full()
 	r.lay()
 	return r.take()
 }
 
-func (r *rewriting[B]) taken() (kept, fresh []block.Block) {
-	return r.takenKept.Blocks, r.takenFresh.Blocks
+func (r *rewriting[B]) taken() [store.MostStores][]block.Block {
+	return [...][]block.Block{r.takenKept.Blocks, r.takenWritten.Blocks}
 }
 
 // finish gives the sequence its blocks.
 func (r *rewriting[B]) finish() error {
-	s, p := r.Body, r.Body.Stores
-	err := p.Fresh.Retire(s.Fence, r.besides())
-	err = cmp.Or(err, p.Kept.Exchange(&s.Kept, 0, r.kept, s.Fence))
+	s, p := r.Run, r.Run.Part
+	err := p.Written.Retire(s.Fence, r.besides())
+	err = cmp.Or(err, p.Kept.Exchange(s.Kept, 0, r.kept, s.Fence))
 	s.Len = r.Len
-	return cmp.Or(err, p.Fresh.Exchange(&s.Recent, r.first, r.fresh, s.Fence))
+	return cmp.Or(err, p.Written.Exchange(s.Written, r.first, r.written, s.Fence))
 }
 
 // undo gives back what a failed rewriting took.
 func (r *rewriting[B]) undo(err error) error {
-	s, p := r.Body, r.Body.Stores
+	s, p := r.Run, r.Run.Part
 	r.Moved = false // only in new blocks
-	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
-		p.Fresh.GiveBack(&s.Recent, &r.takenFresh, r.takenFresh.Blocks, nil))
+	return errors.Join(err, p.Kept.GiveBack(s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
+		p.Written.GiveBack(s.Written, &r.takenWritten, r.takenWritten.Blocks, nil))
 }
 
-// besides is the blocks of the fresh store that a group needs besides.
+// besides is the blocks of the written store that a group needs besides.
 func (r *rewriting[B]) besides() []block.Block {
-	return r.takenFresh.Blocks[len(r.takenFresh.Blocks)-r.scratch:]
+	return r.takenWritten.Blocks[len(r.takenWritten.Blocks)-r.scratch:]
 }
 
 // tokens are those of a new block.
 func (r *rewriting[B]) tokens(j int) (from, to int) {
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	return j * slots, min((j+1)*slots, r.Len)
 }
 
 // lay decides where new blocks are, which of them are old ones, and in what groups the others are made.
 func (r *rewriting[B]) lay() {
-	c, slots := &r.Body.Stores.Config, r.Body.Stores.Config.BlockTokens()
+	c, slots := &r.Run.Part.Config, r.Run.Part.Config.BlockTokens()
 	blocks := c.BlocksOf(r.Len)
 	r.From, r.first = r.Len, blocks
 	for j := range blocks {
@@ -118,7 +118,7 @@ func (r *rewriting[B]) lowest(j int) int {
 
 // oldOf is the old block that a new one is, token by token in every list, or −1.
 func (r *rewriting[B]) oldOf(j int) int {
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	from, to := r.tokens(j)
 	at := r.Source(0, from)
 	if at%slots != 0 {
@@ -134,7 +134,7 @@ func (r *rewriting[B]) oldOf(j int) int {
 	return at / slots
 }
 
-// keeps and stays report whether a new block is an old one of the kept store, and of the fresh one.
+// keeps and stays report whether a new block is an old one of the kept store, and of the written one.
 func (r *rewriting[B]) keeps(j int) bool { return r.whole[j] >= 0 && r.whole[j] < r.full }
 func (r *rewriting[B]) stays(j int) bool { return r.whole[j] >= r.gone }
 
@@ -146,11 +146,11 @@ func (r *rewriting[B]) makes(j int) bool {
 // fixed reports whether a quantized block that moves whole has to stay for others, where it is: it is
 // on a path of the prefix tree, which would have a gap in front of it here.
 func (r *rewriting[B]) fixed(j int) (published, shared bool, err error) {
-	b := r.Body.Kept.Blocks[r.whole[j]]
-	if j == r.whole[j] || !r.Body.Stores.Kept.Published(b) {
+	b := r.Run.Kept.Blocks[r.whole[j]]
+	if j == r.whole[j] || !r.Run.Part.Kept.Published(b) {
 		return false, false, nil
 	}
-	owners, err := r.Body.Stores.Kept.Owners(b)
+	owners, err := r.Run.Part.Kept.Owners(b)
 	return true, owners > 1, err
 }
 
@@ -159,7 +159,7 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 	if r.stays(j) {
 		return all
 	}
-	slots := r.Body.Stores.Config.BlockTokens()
+	slots := r.Run.Part.Config.BlockTokens()
 	all = slices.Clone(all)
 	from, to := r.tokens(j)
 	for list := range r.Lists {
@@ -173,9 +173,9 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 	return all
 }
 
-// take takes the new blocks of both stores; those of the fresh one end with what a group needs besides.
+// take takes the new blocks of both stores; those of the written one end with what a group needs besides.
 func (r *rewriting[B]) take() error {
-	s, p := r.Body, r.Body.Stores
+	s, p := r.Run, r.Run.Part
 	kept, fresh := 0, 0
 	var leaves []block.Block // of the prefix tree, where nobody else's path goes through them
 	copied := make([]bool, len(r.whole))
@@ -206,10 +206,10 @@ func (r *rewriting[B]) take() error {
 		r.scratch = max(r.scratch, n)
 	}
 	var err error
-	if r.takenFresh, err = p.Fresh.Own(&s.Recent, s.Root, fresh+r.scratch); err != nil {
+	if r.takenWritten, err = p.Written.Own(s.Written, s.Root, fresh+r.scratch); err != nil {
 		return err
 	}
-	if r.takenKept, err = p.Kept.Own(&s.Kept, s.Root, kept); err != nil {
+	if r.takenKept, err = p.Kept.Own(s.Kept, s.Root, kept); err != nil {
 		return err
 	}
 	for _, b := range leaves {
@@ -230,9 +230,9 @@ func (r *rewriting[B]) take() error {
 		}
 		if j >= r.first {
 			if r.stays(j) {
-				r.fresh = append(r.fresh, s.Recent.Blocks[r.whole[j]-r.gone])
+				r.written = append(r.written, s.Written.Blocks[r.whole[j]-r.gone])
 			} else {
-				r.fresh = append(r.fresh, r.takenFresh.Blocks[fresh])
+				r.written = append(r.written, r.takenWritten.Blocks[fresh])
 				fresh++
 			}
 		}
@@ -242,10 +242,10 @@ func (r *rewriting[B]) take() error {
 
 // enqueue makes the groups, one after another: they use the same blocks besides.
 func (r *rewriting[B]) enqueue() error {
-	p := r.Body.Stores
+	p := r.Run.Part
 	defer r.copies.Free(p.BE)
 	if p.Config.Attention.Scores {
-		if err := r.Body.BringScores(r.Stream); err != nil { // which takes its turn
+		if err := r.Run.BringScores(r.Stream); err != nil { // which takes its turn
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func (r *rewriting[B]) enqueue() error {
 
 // make brings back what a group's tokens come from, moves and turns them, and quantizes.
 func (r *rewriting[B]) make(g *bunch) error {
-	p, slots := r.Body.Stores, int64(r.Body.Stores.Config.BlockTokens())
+	p, slots := r.Run.Part, int64(r.Run.Part.Config.BlockTokens())
 	besides := r.besides()
 	var back, sealed store.Vector[B, uint32]
 	lists := make([]changes[B], r.Lists)
@@ -277,9 +277,9 @@ func (r *rewriting[B]) make(g *bunch) error {
 			lists[i].free(p.BE)
 		}
 	}()
-	place := map[int]block.Block{} // of the old blocks, in the fresh store
+	place := map[int]block.Block{} // of the old blocks, in the written store
 	for i, at := range g.sources {
-		back.Host = append(back.Host, r.Body.Kept.Blocks[at].ID, besides[i].ID)
+		back.Host = append(back.Host, r.Run.Kept.Blocks[at].ID, besides[i].ID)
 		place[at] = besides[i]
 	}
 	besides = besides[len(g.sources):]
@@ -287,9 +287,9 @@ func (r *rewriting[B]) make(g *bunch) error {
 		var to block.Block // where the block is put together
 		switch {
 		case j >= r.first:
-			to = r.fresh[j-r.first]
+			to = r.written[j-r.first]
 		case r.stays(j):
-			to = r.Body.Recent.Blocks[r.whole[j]-r.gone]
+			to = r.Run.Written.Blocks[r.whole[j]-r.gone]
 		default:
 			to, besides = besides[0], besides[1:]
 		}
@@ -305,7 +305,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 				token := int64(r.Source(list, i))
 				old, there := place[int(token/slots)]
 				if !there {
-					old = r.Body.Recent.Blocks[int(token/slots)-r.gone]
+					old = r.Run.Written.Blocks[int(token/slots)-r.gone]
 				}
 				slot := int64(to.ID)*slots + int64(i-from)
 				lists[list].moves.Host = append(lists[list].moves.Host, int64(old.ID)*slots+token%slots, slot)
@@ -320,15 +320,15 @@ func (r *rewriting[B]) make(g *bunch) error {
 		err = cmp.Or(err, lists[i].upload(p.BE, r.Stream))
 	}
 	for l := 0; l < p.Config.Model.Layers && err == nil; l++ {
-		kept, fresh := &p.Kept.Layers[l], &p.Fresh.Layers[l]
+		kept, written := &p.Kept.Layers[l], &p.Written.Layers[l]
 		if len(back.Host) > 0 {
-			err = p.Convert(r.Stream, kept, fresh, &back)
+			err = p.Convert(r.Stream, kept, written, &back)
 		}
 		if err == nil {
-			err = r.layer(l, fresh, &lists[min(l, r.Lists-1)])
+			err = r.layer(l, written, &lists[min(l, r.Lists-1)])
 		}
 		if err == nil && len(sealed.Host) > 0 {
-			err = p.Convert(r.Stream, fresh, kept, &sealed)
+			err = p.Convert(r.Stream, written, kept, &sealed)
 		}
 	}
 	return err

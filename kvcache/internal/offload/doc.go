@@ -12,8 +12,8 @@
 // is filled, blocks are taken as for a step, filled, and put into the prefix tree. Who asked for them goes on behind
 // them, and others find them as if they had been computed.
 //
-// In a pool with groups an entry of the tree is not a block but has some, of several parts. Each goes under a key of its own, by Shape; the
-// pool without groups is the one part whose block has the entry's key. Up comes what every part reads behind the longest
+// An entry of the tree has blocks, of one or several parts. Each goes under a key of its own, by Shape, which in a pool without Model.Groups
+// is the entry's. Up comes what every part reads after the longest
 // beginning that all of them have, on the device or in a tier (parts.go).
 //
 // Keys are those of the prefix tree (docs/keys.md), which say all that the content depends on. Only full blocks of exact content go

@@ -169,17 +169,14 @@ func (o *Offload[B]) payloads(run []going, entry block.Block, a prefix.Address) 
 	return run
 }
 
-// hold makes the storer an owner of blocks. Where an entry is one, who owns it owns those before it.
+// hold makes the storer an owner of blocks.
 func (o *Offload[B]) hold(run []going) (*hold, error) {
-	if o.groups == nil {
-		path, err := o.blocks.Tree().Hold(nil, run[len(run)-1].block)
-		return &hold{blocks: path}, err
-	}
-	h := &hold{blocks: make([]block.Block, len(run))}
+	blocks := make([]block.Block, len(run))
 	for i, g := range run {
-		h.blocks[i] = g.block
+		blocks[i] = g.block
 	}
-	return h, o.groups.Lend(h.blocks)
+	held, err := o.cache.Hold(blocks)
+	return &hold{blocks: held}, err
 }
 
 // missing is the keys of blocks that no tier has, as far as tiers answer in time. After one did not, they are not asked for a

@@ -9,7 +9,7 @@ import (
 
 // enter takes blocks for the first units that came, fills them from memory and puts them into the tree behind what the load has. It
 // returns how many units are there then.
-func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, memory *part) int {
+func (o *Offload[B]) enter(l *Transfer, w *Request, first int, units []unit, came int, memory *part) int {
 	if came == 0 {
 		return 0
 	}
@@ -33,12 +33,7 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 		o.ready.begin(b)
 	}
 	from := l.next
-	if o.groups != nil {
-		err = o.publishParts(l, w, units[:n], to, taken)
-	} else {
-		err = o.publish(l, w, to, taken)
-	}
-	if err != nil { // the tree was cleared meanwhile
+	if err = o.publish(l, w, units[:n], to, taken); err != nil { // the tree was cleared meanwhile
 		return 0
 	}
 	in := 0
@@ -49,17 +44,15 @@ func (o *Offload[B]) enter(l *Load, w *Want, first int, units []unit, came int, 
 		}
 	}
 	o.stats.Loaded += int64(in)
-	if o.groups == nil {
-		for i := from; i < len(l.held.blocks); i++ { // others may write the same
-			o.blocks.Settled(l.held.blocks[i])
-		}
+	for i := from; i < min(l.next, len(o.entries(l.held))); i++ { // others may write the same
+		o.blocks.Settled(o.entries(l.held)[i])
 	}
 	return in
 }
 
 // take takes blocks for the first n units, or for as many, of whole entries, as there are; nil: there are none, or nobody
 // wants them any more.
-func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
+func (o *Offload[B]) take(l *Transfer, w *Request, units []unit, n int) (taken *hold) {
 	for {
 		err := o.blocks.Retry(func() (err error) {
 			if l.dropped || l.epoch != o.epoch {
@@ -86,22 +79,13 @@ func (o *Offload[B]) take(l *Load, w *Want, units []unit, n int) (taken *hold) {
 }
 
 // at is the place in the tree behind the entries that a load has, for tokens up to an entry.
-func (l *Load) at(w *Want, path []block.Block, to, size int) (prefix.Path, []uint32) {
+func (l *Transfer) at(w *Request, path []block.Block, to, size int) (prefix.Path, []uint32) {
 	at := w.Path
 	at.Extra = at.Extra[min(l.next, len(at.Extra)):]
 	if l.next > 0 {
 		at.Parent = path[l.next-1]
 	}
 	return at, w.Tokens[l.next*size : to*size]
-}
-
-// publish puts entries that are blocks into the tree.
-func (o *Offload[B]) publish(l *Load, w *Want, to int, taken *hold) error {
-	at, tokens := l.at(w, l.held.blocks, to, o.shape.tokens)
-	in, err := o.blocks.Publish(nil, nil, at, tokens, taken.blocks)
-	l.held.blocks = append(l.held.blocks, taken.blocks[:in]...)
-	l.next, taken.blocks = l.next+in, taken.blocks[in:]
-	return err
 }
 
 // unpack copies units from host memory to blocks of the device, and waits for that. The guard is not held.
@@ -122,4 +106,33 @@ func (o *Offload[B]) unpack(units []unit, blocks []block.Block, memory *part) er
 		return o.shape.parts[part].Set.Unpack(l.stream, l.numbers, memory.HostMemory, offset)
 	})
 	return errors.Join(err, l.stream.Sync()) // part of it may be on its way
+}
+
+// publish puts entries and blocks with them into the tree.
+func (o *Offload[B]) publish(l *Transfer, w *Request, units []unit, to int, taken *hold) error {
+	type where struct{ part, i int }
+	own := map[where]*block.Block{}
+	for i, u := range units {
+		p := o.shape.places[u.at]
+		own[where{p.part, (u.entry-l.next)*o.shape.rules[p.part].Each + p.i}] = &taken.blocks[i]
+	}
+	at, tokens := l.at(w, o.entries(l.held), to, o.shape.tokens)
+	from := min(l.next, len(l.held.path)) // none, where entries are blocks
+	path, was := append([]block.Block(nil), l.held.path[:from]...), l.held.path[from:]
+	n, path, err := o.blocks.Publish(nil, nil, path, at, tokens, func(part, i int) *block.Block { return own[where{part, i}] })
+	again := min(len(path)-from, len(was)) // of those it was an owner
+	if err == nil {
+		err = o.blocks.RetirePath(nil, was[:again])
+	}
+	l.next, l.held.path = l.next+n, append(path, was[again:]...)
+	left := taken.blocks[:0]
+	for i, u := range units {
+		if b := taken.blocks[i]; u.entry < l.next {
+			l.held.blocks = append(l.held.blocks, b)
+		} else {
+			left = append(left, b)
+		}
+	}
+	taken.blocks = left
+	return err
 }

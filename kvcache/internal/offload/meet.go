@@ -12,13 +12,13 @@ import (
 // place for blocks whose parents it does not have.
 
 // Meets reports whether the load brings the last blocks first.
-func (l *Load) Meets() bool { return l.meets }
+func (l *Transfer) Meets() bool { return l.meets }
 
 // Between is how many of the load's blocks come before those that are there. The guard is held.
-func (l *Load) Between() int { return l.wanted - len(l.back.blocks) }
+func (l *Transfer) Between() int { return l.wanted - len(l.back.blocks) }
 
 // loadBack brings blocks from the last one on, until the sequence has come so far.
-func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
+func (o *Offload[B]) loadBack(ctx context.Context, l *Transfer, w *Request) {
 	for ctx.Err() == nil {
 		o.guard.Lock()
 		to, front := l.Between(), l.front
@@ -32,7 +32,7 @@ func (o *Offload[B]) loadBack(ctx context.Context, l *Load, w *Want) {
 }
 
 // bringBack loads blocks from one to another, and reports whether all of them are there.
-func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to int) bool {
+func (o *Offload[B]) bringBack(ctx context.Context, l *Transfer, w *Request, from, to int) bool {
 	r := o.read(ctx, w, w.units[from:to], true)
 	if r == nil {
 		return false
@@ -69,12 +69,12 @@ func (o *Offload[B]) bringBack(ctx context.Context, l *Load, w *Want, from, to i
 
 // Meet tells a load that its sequence has computed the first so many of its blocks, and returns the others if they are all there:
 // they are the caller's then, and the load is over. The guard is held.
-func (o *Offload[B]) Meet(l *Load, computed int) []block.Block {
+func (o *Offload[B]) Meet(l *Transfer, computed int) []block.Block {
 	if o.Forgotten(l) {
 		o.Drop(l)
 		return nil
 	}
-	l.front = computed
+	l.front = max(computed, 0)
 	skip := computed - l.Between()
 	if skip < 0 || computed >= l.wanted {
 		return nil
@@ -91,9 +91,9 @@ func (o *Offload[B]) Meet(l *Load, computed int) []block.Block {
 	return rest
 }
 
-// GiveWay gives up what loads brought for sequences that have not come so far, and reports whether that was anything: others lack
+// ReclaimPrefetched gives up what loads brought for sequences that have not come so far, and reports whether that was anything: others lack
 // blocks. The guard is held.
-func (o *Offload[B]) GiveWay() (any bool) {
+func (o *Offload[B]) ReclaimPrefetched() (any bool) {
 	for l := range o.meeting {
 		if len(l.back.blocks) > 0 {
 			any = true

@@ -33,7 +33,7 @@ var Patience = struct {
 type Offload[B backend.Buffer] struct {
 	guard  sync.Locker
 	blocks *residency.Blocks
-	groups *group.Cache // nil: an entry of the tree is a block
+	cache  *group.Cache // of the blocks
 	shape  *Shape[B]
 
 	mover   *tier.Mover
@@ -61,14 +61,17 @@ type Offload[B backend.Buffer] struct {
 	wake    chan struct{}
 	calm    *sync.Cond // nothing is left to be stored
 	owned   map[*hold]struct{}
-	meeting map[*Load]struct{} // loads that meet, and may have blocks that no sequence has yet
-	queued  []int64            // bytes that each tier has to deliver to loads
-	there   atomic.Int64       // Stats.There, counted without the guard
+	meeting map[*Transfer]struct{} // loads that meet, and may have blocks that no sequence has yet
+	queued  []int64                // bytes that each tier has to deliver to loads
+	there   atomic.Int64           // Stats.There, counted without the guard
 	stats   Stats
 }
 
-// hold is what a copy or a load is an owner of: blocks and, of a load in a pool with groups, entries of the tree.
+// hold is what a copy or a load is an owner of: blocks and, besides them, entries of the tree.
 type hold struct{ blocks, path []block.Block }
+
+// entries are those of a load's hold.
+func (o *Offload[B]) entries(h *hold) []block.Block { return o.cache.PathOf(h.path, h.blocks) }
 
 // Stats are what an Offload has done. Blocks are those of the pool.
 type Stats struct {
@@ -88,7 +91,7 @@ type Stats struct {
 // New connects the blocks of a pool with tiers, which stay the caller's; the first checked of them compare payloads with
 // their sums as they copy them. log receives what tiers do. The shape is that of the pool, and no longer the caller's.
 func New[B backend.Buffer](be backend.Backend[B], guard sync.Locker, blocks *residency.Blocks, shape *Shape[B], tiers []tier.Tier, checked int, log *slog.Logger) (_ *Offload[B], err error) {
-	o := &Offload[B]{guard: guard, blocks: blocks, groups: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Load]struct{}{}, wake: make(chan struct{}, 1)}
+	o := &Offload[B]{guard: guard, blocks: blocks, cache: blocks.Groups(), shape: shape, owned: map[*hold]struct{}{}, meeting: map[*Transfer]struct{}{}, wake: make(chan struct{}, 1)}
 	o.calm, o.ready = sync.NewCond(guard), newReady(blocks.Total())
 	o.stats.Tokens, o.queued = make([]int64, len(tiers)), make([]int64, len(tiers))
 	defer func() {
@@ -148,7 +151,7 @@ func (o *Offload[B]) Forget(root tier.Key) {
 }
 
 // Forgotten reports whether the tree was cleared since a load began. The guard is held.
-func (o *Offload[B]) Forgotten(l *Load) bool { return l.epoch != o.epoch }
+func (o *Offload[B]) Forgotten(l *Transfer) bool { return l.epoch != o.epoch }
 
 // Clear has the tiers forget all blocks of a root; of the zero key, all blocks. What is on its way does not arrive. The caller
 // has cleared the tree and called Forget, and does not hold the guard.

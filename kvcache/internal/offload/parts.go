@@ -5,41 +5,55 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// In a pool with groups a sequence can go on after so many entries of a prompt where every part has what it reads: full parts all
+// A sequence can go on after n entries of a prompt where every part has what it reads: full parts all
 // of it, windows and chunks the last of it and sinks, states a checkpoint there. Each of that may be with the tree or in a tier.
 
 // finder finds the most entries after which a sequence can go on.
 type finder[B backend.Buffer] struct {
 	o    *Offload[B]
 	ctx  context.Context
-	w    *Want
-	have []bool      // by entry and place: with the tree
-	tier map[int]int // by entry and place: the tier; −1: it is nowhere
+	w    *Request
+	have []bool   // by entry and place: with the tree
+	tier []source // by entry and place
 }
 
-// findParts sets what of a query tiers have: nothing where that is no more than the device has.
-func (o *Offload[B]) findParts(ctx context.Context, w *Want, q prefix.Query) {
-	size := o.shape.tokens
-	o.guard.Lock()
-	if o.closed {
+// source is the tier, from 1 on, that has a payload; 0: it is not known; nowhere: none has it.
+type source int
+
+const nowhere source = -1
+
+// find sets what of a query tiers have: nothing where that is no more than the device has. found is what the tree has of it, if all
+// parts keep everything.
+func (o *Offload[B]) find(ctx context.Context, w *Request, q prefix.Query, found prefix.Match) {
+	size, width := o.shape.tokens, len(o.shape.places)
+	f := &finder[B]{o: o, ctx: ctx, w: w, tier: make([]source, len(w.keys)*width)}
+	known, goes := found.Blocks, found.Blocks*size // entries of the tree, and tokens after which the device can go on
+	if o.shape.full == width {
+		f.have = make([]bool, len(w.keys)*width)
+		for i := range known * width {
+			f.have[i] = true
+		}
+	} else {
+		o.guard.Lock()
+		if o.closed {
+			o.guard.Unlock()
+			w.cut(0, 0, size)
+			return
+		}
+		path := o.path(w.Path.Root, prefix.Query{Tokens: q.Tokens, Extra: q.Extra})
+		m, _ := o.cache.Match(w.Path.Root, q)
+		f.have, known, goes = o.with(path, len(w.keys)), len(path), m.Tokens
 		o.guard.Unlock()
-		w.cut(0, 0, size)
-		return
 	}
-	path := o.path(w.Path.Root, prefix.Query{Tokens: q.Tokens, Extra: q.Extra})
-	f := &finder[B]{o, ctx, w, o.with(path, len(w.keys)), map[int]int{}}
-	m, _ := o.groups.Match(w.Path.Root, q)
-	o.guard.Unlock()
-	n := f.full(len(path), len(w.keys))
-	for n*size > m.Tokens {
+	n := f.full(known, len(w.keys))
+	for n*size > goes {
 		fits := n
 		for part := range o.shape.rules {
-			fits = f.fits(part, fits)
+			fits = f.fits(part, fits, goes/size)
 		}
 		if fits == n {
 			break
@@ -47,15 +61,15 @@ func (o *Offload[B]) findParts(ctx context.Context, w *Want, q prefix.Query) {
 		n = fits
 	}
 	w.from = f.tier
-	w.lack(o.shape.lacking(f.have, n), len(o.shape.places))
-	if n*size <= m.Tokens || len(w.units) == 0 { // or nothing is read there
+	w.lack(o.shape.lacking(f.have, n), width)
+	if n*size <= goes || len(w.units) == 0 { // or nothing is read there
 		w.cut(0, 0, size)
 		return
 	}
-	w.cut(n, n*size-m.Tokens, size)
+	w.cut(n, n*size-goes, size)
 }
 
-// lacking is what who goes on after so many entries needs, and is not among what there is, by entry and place.
+// lacking is what a sequence that goes on after n entries needs, and is not among what there is, by entry and place.
 func (s *Shape[B]) lacking(have []bool, entries int) (list []int) {
 	for i, is := range have[:entries*len(s.places)] {
 		if !is && s.needs(i/len(s.places), i%len(s.places), entries) {
@@ -66,10 +80,10 @@ func (s *Shape[B]) lacking(have []bool, entries int) (list []int) {
 }
 
 // lack sets what is to be loaded.
-func (w *Want) lack(list []int, width int) {
+func (w *Request) lack(list []int, width int) {
 	w.units = w.units[:0]
 	for _, i := range list {
-		w.units = append(w.units, unit{i / width, i % width, max(w.from[i], 0)})
+		w.units = append(w.units, unit{i / width, i % width, max(int(w.from[i])-1, 0)})
 	}
 }
 
@@ -84,7 +98,7 @@ func (o *Offload[B]) with(path []block.Block, entries int) []bool {
 	have := make([]bool, entries*len(o.shape.places))
 	for e, entry := range path[:min(len(path), entries)] {
 		for at, p := range o.shape.places {
-			have[e*len(o.shape.places)+at] = o.groups.At(entry, p.part)[p.i] != block.Block{}
+			have[e*len(o.shape.places)+at] = o.cache.Block(entry, p.part, p.i) != block.Block{}
 		}
 	}
 	return have
@@ -96,22 +110,22 @@ func (f *finder[B]) there(list []int) int {
 	var ask []int
 	var keys []tier.Key
 	for _, i := range list {
-		if _, known := f.tier[i]; !f.have[i] && !known {
+		if !f.have[i] && f.tier[i] == 0 {
 			ask, keys = append(ask, i), append(keys, f.o.shape.key(f.w.keys[i/width], i%width))
 		}
 	}
 	places, n := f.o.ask(f.ctx, keys)
 	for _, p := range places {
 		for range p.Blocks {
-			f.tier[ask[0]] = p.Tier
+			f.tier[ask[0]] = source(p.Tier + 1)
 			ask = ask[1:]
 		}
 	}
 	if len(ask) > 0 && n < len(keys) {
-		f.tier[ask[0]] = -1
+		f.tier[ask[0]] = nowhere
 	}
 	for i, at := range list {
-		if t, known := f.tier[at]; !f.have[at] && (!known || t < 0) {
+		if !f.have[at] && f.tier[at] <= 0 {
 			return i
 		}
 	}
@@ -132,32 +146,19 @@ func (f *finder[B]) full(known, entries int) int {
 	return min(known, entries) + f.there(list)/f.o.shape.full
 }
 
-// fits is the most entries, at most n, after which a part that gives something up has what is read.
-func (f *finder[B]) fits(part, n int) int {
+// fits is the most entries, at most n, after which a part that gives something up has what is read; or fewer than that, where it is
+// no more than least.
+func (f *finder[B]) fits(part, n, least int) int {
 	r, size := &f.o.shape.rules[part], f.o.shape.tokens
-	switch r.Kind {
-	case group.Window, group.Chunked:
-		var last, sinks []int
-		end := n * size / r.Block
-		for i := end - 1; i >= r.First(n*size); i-- {
-			last = append(last, i)
+	for n > least {
+		var list []int
+		r.Fits(n*size, size, func(i int) bool { list = append(list, f.place(part, i)); return true })
+		there := f.there(list) // asked for together
+		fits := r.Fits(n*size, size, func(int) bool { there--; return there >= 0 }) / size
+		if fits == n {
+			break
 		}
-		for i := range min(r.SinkBlocks(), end) {
-			sinks = append(sinks, i)
-		}
-		for _, list := range [...][]int{last, sinks} {
-			at := make([]int, len(list))
-			for i, b := range list {
-				at[i] = f.place(part, b)
-			}
-			if there := f.there(at); there < len(list) {
-				return list[there] / r.Each
-			}
-		}
-	case group.State:
-		for n > 0 && f.there([]int{f.place(part, n-1)}) == 0 {
-			n--
-		}
+		n = fits
 	}
 	return n
 }
@@ -171,80 +172,4 @@ func (f *finder[B]) place(part, i int) int {
 		}
 	}
 	return 0 // no such: every part has places for its blocks
-}
-
-// holdParts makes a load the owner of what the tree has of what it wants, and says what it lacks; nil: others were promised
-// some. next is the first entry that the tree does not have, or that lacks something. The guard is held.
-func (o *Offload[B]) holdParts(w *Want) (h *hold, next int) {
-	entries := len(w.keys)
-	path := o.path(w.Path.Root, prefix.Query{Tokens: w.Tokens, Extra: w.Path.Extra})
-	have := o.with(path, entries)
-	h, next = &hold{}, len(path)
-	if len(path) > 0 {
-		held, err := o.blocks.Tree().Hold(nil, path[len(path)-1])
-		if err != nil {
-			return nil, 0
-		}
-		h.path = held
-	}
-	kept, err := o.groups.Keep(path, entries)
-	if err != nil {
-		o.give(h)
-		return nil, 0
-	}
-	for _, of := range kept {
-		h.blocks = append(h.blocks, of...)
-	}
-	w.lack(o.shape.lacking(have, entries), len(o.shape.places))
-	if len(w.units) == 0 { // it came meanwhile
-		o.give(h)
-		return nil, 0
-	}
-	return h, min(next, w.units[0].entry)
-}
-
-// publishParts puts entries and blocks with them into the tree.
-func (o *Offload[B]) publishParts(l *Load, w *Want, units []unit, to int, taken *hold) error {
-	type where struct{ part, i int }
-	from, own := l.next, map[where]*block.Block{}
-	for i, u := range units {
-		p := o.shape.places[u.at]
-		own[where{p.part, (u.entry-from)*o.shape.rules[p.part].Each + p.i}] = &taken.blocks[i]
-	}
-	at, tokens := l.at(w, l.held.path, to, o.shape.tokens)
-	in, err := o.blocks.PublishPath(nil, nil, nil, at, tokens, func(part, i int) *block.Block { return own[where{part, i}] })
-	was := l.held.path[from:]
-	l.held.path = append(append([]block.Block(nil), l.held.path[:from]...), in...)
-	l.next = from + len(in)
-	again := min(len(in), len(was)) // of those it was an owner
-	if err == nil {
-		err = o.blocks.RetirePath(nil, was[:again])
-	}
-	l.held.path = append(l.held.path, was[again:]...)
-	left := taken.blocks[:0]
-	for i, u := range units {
-		if b := taken.blocks[i]; u.entry < l.next {
-			l.held.blocks = append(l.held.blocks, b)
-		} else {
-			left = append(left, b)
-		}
-	}
-	taken.blocks = left
-	return err
-}
-
-// Hand gives a sequence what a load brought and what was there before, as far as every part can go on: it owns that now. The
-// guard is held, and the load has ended. from is how many tokens of those behind have came from each tier.
-func (o *Offload[B]) Hand(l *Load, have int) (f group.Found, from []int, err error) {
-	defer func() { o.done(l) }()
-	f, err = o.groups.Hand(l.held.path[:o.sound(l.held.path, 0)])
-	if err != nil || f.Tokens <= have {
-		for _, r := range f.Runs {
-			_ = o.blocks.Retire(nil, r.Blocks)
-		}
-		return group.Found{}, nil, err
-	}
-	f.Path = append([]block.Block(nil), f.Path...)
-	l.held.path = l.held.path[f.Blocks:]
-	return f, o.credit(l, have/o.shape.tokens, f.Blocks), nil
 }

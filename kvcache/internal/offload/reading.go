@@ -42,7 +42,7 @@ func (r *reading) wait(ctx context.Context) int {
 }
 
 // read has the tiers fill a part of host memory with units; nil: there will be none, or, unless wait is set, no part is free.
-func (o *Offload[B]) read(ctx context.Context, w *Want, units []unit, wait bool) *reading {
+func (o *Offload[B]) read(ctx context.Context, w *Request, units []unit, wait bool) *reading {
 	r := &reading{units: units, result: make(chan tier.Result, 1), released: make(chan struct{})}
 	if wait {
 		soon, cancel := context.WithTimeout(ctx, Patience.Call)
@@ -94,7 +94,7 @@ func (o *Offload[B]) giveBack(r *reading) {
 }
 
 // probe reads units for nobody, so that the planner knows how fast their tier is.
-func (o *Offload[B]) probe(w *Want, n int) {
+func (o *Offload[B]) probe(w *Request, n int) {
 	defer o.going.Done()
 	defer o.probing.Store(false)
 	ctx, cancel := context.WithTimeout(o.end, probeWait)

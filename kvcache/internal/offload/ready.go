@@ -68,11 +68,8 @@ func (o *Offload[B]) written(entry block.Block) {
 
 // at is the block that an entry has at a place of the shape; zero: none.
 func (o *Offload[B]) at(entry block.Block, at int) block.Block {
-	if o.groups == nil {
-		return entry
-	}
 	p := &o.shape.places[at]
-	return o.groups.At(entry, p.part)[p.i]
+	return o.cache.Block(entry, p.part, p.i)
 }
 
 // sweep counts and drops entries that have left the device. The guard is held.

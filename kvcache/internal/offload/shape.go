@@ -7,35 +7,35 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
 // Shape is what an entry of the prefix tree is to tiers: the blocks that it may have, each a payload under a key of its own. In
-// a pool without groups that is one, the entry itself, under the entry's key.
+// a pool without Model.Groups that is one, under the entry's key.
 type Shape[B backend.Buffer] struct {
 	// Name is the sum of all that payloads depend on besides tokens, adapter and salt.
 	Name tier.Key
 
-	tokens  int // of an entry
-	bytes   int64
-	grouped bool
-	parts   []*store.Pieces
-	rules   []group.Part // of the parts, with groups
-	places  []place
-	full    int // how many of the first places are of parts that keep everything
+	tokens int // of an entry
+	bytes  int64
+	parts  []*store.Pieces
+	rules  []group.Part // of the parts
+	places []place
+	full   int // how many of the first places are of parts that keep everything
 }
 
 // place is a block of an entry: the i-th of a part's.
 type place struct {
 	part, i int
-	id      tier.Key // with groups
+	id      tier.Key // zero: the key is the entry's
 }
 
 // NewShape returns the shape of a pool with a fingerprint. Its parts outlive it; New takes it over.
 func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ *Shape[B], err error) {
-	s := &Shape[B]{Name: fingerprint, tokens: parts.Config.EntryTokens(), grouped: parts.Grouped()}
+	s := &Shape[B]{Name: fingerprint, tokens: parts.Config.EntryTokens(), rules: parts.Blocks.Groups().Parts()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -48,32 +48,29 @@ func NewShape[B backend.Buffer](parts *store.Parts[B], fingerprint tier.Key) (_ 
 		}
 		s.parts = append(s.parts, p)
 	}
-	if !s.grouped {
-		s.places, s.full, s.bytes = []place{{}}, 1, s.parts[0].BlockBytes()
-		return s, nil
-	}
-	s.rules = parts.Blocks.Groups().Parts()
-	of := keytext.New("parts")
+	of, keyed := keytext.New("parts"), parts.Config.Grouped()
 	for _, full := range []bool{true, false} { // what is of use without the others first
 		for part := range s.rules {
 			r := &s.rules[part]
-			for i := 0; i < r.Each && full == (r.Kind == group.Full); i++ {
-				begin, end := i*r.Block, (i+1)*r.Block
-				if r.Kind == group.State {
-					begin, end = 0, s.tokens
+			for i := 0; i < r.Each && full == (kind.Of(r.Kind).Keeps == kind.All); i++ {
+				s.places = append(s.places, place{part: part, i: i})
+				s.bytes += s.parts[part].BlockBytes()
+				if !keyed {
+					continue
 				}
-				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: begin, End: end,
+				id := prefix.Part{Blocks: fingerprint, Kind: r.Kind.String(), Layers: parts.All[part].Model, Begin: i * r.Block, End: (i + 1) * r.Block,
 					Pieces: s.parts[part].Each}.Key()
 				of.Line("part", keytext.Bytes(id[:]))
-				s.places = append(s.places, place{part, i, id})
-				s.bytes += s.parts[part].BlockBytes()
+				s.places[len(s.places)-1].id = id
 			}
 		}
 		if full {
 			s.full = len(s.places)
 		}
 	}
-	s.Name = of.Sum()
+	if keyed {
+		s.Name = of.Sum()
+	}
 	return s, nil
 }
 
@@ -96,10 +93,10 @@ func (s *Shape[B]) Close() (err error) {
 
 // key is that of an entry's block.
 func (s *Shape[B]) key(entry tier.Key, at int) tier.Key {
-	if !s.grouped {
-		return entry
+	if id := s.places[at].id; id != (tier.Key{}) {
+		return entry.Part(id)
 	}
-	return entry.Part(s.places[at].id)
+	return entry
 }
 
 // before is the key of the payload without which one is of no use: that of the last part with everything which comes before it,
@@ -117,9 +114,6 @@ func (s *Shape[B]) before(entry, parent tier.Key, at int) tier.Key {
 
 // needs reports whether who goes on after so many entries needs what is at a place of one of them.
 func (s *Shape[B]) needs(entry, at, entries int) bool {
-	if !s.grouped {
-		return true
-	}
 	p := &s.places[at]
 	r := &s.rules[p.part]
 	return r.Needs(entry*r.Each+p.i, entries, s.tokens)

@@ -20,17 +20,15 @@ import (
 type Blocks struct {
 	*Fences // of the pool
 	alloc   *block.BlockAllocator
-	tree    *prefix.Tree // of blocks, or with groups of entries; nil: nothing is found again
-	cache   cache        // of blocks: the tree, or groups; nil: nothing is
-	groups  *group.Cache // nil: an entry of the tree is a block
+	cache   *group.Cache // nil: nothing is found again
+	tree    *prefix.Tree // the cache's
 	retired []retired
 	lists   [][]block.Block // of what was retired, to be used again
 
 	writers      []*Fence // by entry of the tree: the step that writes what is there
 	publications []publication
 	published    int           // ever
-	offered      []block.Block // scratch
-	known        []block.Block
+	known        []block.Block // scratch
 	replaced     []block.Block
 
 	// undefined is told of entries of the tree whose content a device failed to write.
@@ -42,57 +40,28 @@ type Blocks struct {
 	OnWriting func()
 }
 
-// cache is what has blocks that nobody owns.
-type cache interface {
-	Has(b block.Block) (known, end bool)
-	Release(blocks []block.Block) error
-	Evictable(root prefix.Root) int
-	Evict(n int, root prefix.Root) bool
-	EvictAny(n int) bool
-	Forget(b block.Block) bool
-	Expire()
-	Leased(visit func(block.Block))
-	Check() error
-	Close()
-}
-
 // New returns the residency of n blocks, all of them free, on the device of fences, which stores of
-// a pool have in common. Without a tree's configuration nothing is found again. undefined is told,
-// under the caller's lock, of each block in the tree that a device failed to write.
-func New(fences *Fences, n int, tree *prefix.Config, undefined func(b block.Block, err error)) (*Blocks, error) {
+// a pool have in common. Without a cache's configuration nothing is found again. undefined is called,
+// under the caller's lock, with each entry of the tree that a device failed to write.
+func New(fences *Fences, n int, cfg *group.Config, undefined func(entry block.Block, err error)) (*Blocks, error) {
 	alloc, err := block.New(n)
 	if err != nil {
 		return nil, err
 	}
 	r := &Blocks{Fences: fences, alloc: alloc, undefined: undefined}
-	if tree != nil {
-		r.writers = make([]*Fence, n)
-		if r.tree, err = prefix.New(alloc, *tree); err == nil {
-			r.cache = r.tree
-		}
-		fences.trees = append(fences.trees, r.tree)
+	if cfg == nil {
+		return r, nil
 	}
-	return r, err
-}
-
-// NewGrouped is New for blocks of several parts: the tree has entries, and each part blocks with them. undefined is told
-// of entries.
-func NewGrouped(fences *Fences, n int, cfg group.Config, undefined func(entry block.Block, err error)) (*Blocks, error) {
-	alloc, err := block.New(n)
-	if err != nil {
+	if r.cache, err = group.New(alloc, *cfg); err != nil {
 		return nil, err
 	}
-	r := &Blocks{Fences: fences, alloc: alloc, undefined: undefined, writers: make([]*Fence, cfg.Entries)}
-	if r.groups, err = group.New(alloc, cfg); err != nil {
-		return nil, err
-	}
-	r.tree, r.cache = r.groups.Tree(), r.groups
+	r.tree, r.writers = r.cache.Tree(), make([]*Fence, max(n, cfg.Entries))
 	fences.trees = append(fences.trees, r.tree)
 	return r, nil
 }
 
-// Groups is what the tree has of several parts; nil: an entry of it is a block.
-func (r *Blocks) Groups() *group.Cache { return r.groups }
+// Groups is what the tree has of each part; nil: nothing is found again.
+func (r *Blocks) Groups() *group.Cache { return r.cache }
 
 // Tree is where blocks are found by the tokens that they hold; nil: nowhere. Blocks enter and
 // leave it by Publish, Forget and Release.

@@ -77,10 +77,8 @@ func (r *Blocks) Check(b *Books) error {
 			return err
 		}
 		r.cache.Leased(func(leased block.Block) { b.Own([]block.Block{leased}) })
-	}
-	if r.groups != nil {
-		r.tree.Leased(func(leased block.Block) { b.OwnPath([]block.Block{leased}) })
-		if err := owned(r.groups.Entries(), b.Entries); err != nil {
+		r.cache.LeasedEntries(func(leased block.Block) { b.OwnPath([]block.Block{leased}) })
+		if err := owned(r.cache.Entries(), b.Entries); err != nil {
 			return fmt.Errorf("entries: %w", err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // work is a step on the device: what it reads and writes until it is done.
@@ -132,4 +134,15 @@ func (e *events) NewEvent() (backend.Event, error) {
 		return nil, errNoEvents
 	}
 	return &mark{of: e}, nil
+}
+
+// ofBlocks configures a cache whose entries are blocks.
+func ofBlocks(tree prefix.Config) *group.Config {
+	return &group.Config{Tree: tree, Parts: []group.Part{{Rule: group.Rule{Block: tree.BlockSize}, Each: 1}}}
+}
+
+// publish is Publish of blocks that are entries.
+func publish(r *Blocks, f *Fence, past *Writers, at prefix.Path, tokens []uint32, blocks []block.Block) (int, error) {
+	n, _, err := r.Publish(f, past, nil, at, tokens, func(_, i int) *block.Block { return &blocks[i] })
+	return n, err
 }

@@ -89,7 +89,7 @@ type Fences struct {
 	away    int         // who gave up the guard for a while
 	back    *sync.Cond  // somebody has it again
 	loans   []*loan     // those of them who give back some of what they hold
-	awaited *Fence      // held: behind it blocks come back that something lacked
+	awaited *Fence      // held: after it blocks come back that something lacked
 	waits   []*Fence    // what Retry waits for
 	lacking int         // who waits for what others borrowed
 }
@@ -192,7 +192,7 @@ func (fs *Fences) Yield() {
 	}
 }
 
-// expect notes the fence behind which blocks come back that something lacked; nil: none. It is held: what
+// expect notes the fence after which blocks come back that something lacked; nil: none. It is held: what
 // else is given back before Retry waits for it may be what held it until then.
 func (fs *Fences) expect(f *Fence) { fs.Replace(&fs.awaited, f) }
 

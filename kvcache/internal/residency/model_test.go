@@ -23,7 +23,7 @@ type path struct {
 	tokens []uint32
 	blocks []block.Block
 	fence  *Fence
-	past   Past
+	past   Writers
 	claim  block.Claim
 	stored int // leading blocks that are in the tree
 	silent bool
@@ -53,10 +53,10 @@ func newModel(t *rapid.T, blocks int) *model {
 	m.queues = [2]*queue{{}, {}}
 	m.fences.Guarded(m.lock)
 	var err error
-	m.r, err = New(m.fences, blocks, &prefix.Config{
+	m.r, err = New(m.fences, blocks, ofBlocks(prefix.Config{
 		BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) },
 		MaxOffloaded: rapid.IntRange(0, 6).Draw(t, "offloaded"), Demote: m.demote,
-	}, m.undefined)
+	}), m.undefined)
 	require.NoError(t, err)
 	m.root = prefix.Fingerprint{}.Root(prefix.Scope{})
 	return m
@@ -288,7 +288,7 @@ func (m *model) extend(p *path) {
 		return
 	}
 	offered := p.blocks[p.stored : length/blockTokens]
-	n, err := m.r.Publish(f, &p.past, at, full, offered)
+	n, err := publish(m.r, f, &p.past, at, full, offered)
 	if errors.Is(err, prefix.ErrDetached) {
 		p.silent = true
 		return

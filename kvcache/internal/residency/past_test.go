@@ -20,7 +20,7 @@ type history struct {
 	q      queue
 	root   prefix.Root
 	fence  *Fence
-	past   Past
+	past   Writers
 	lost   []block.Block // of which undefined was told
 }
 
@@ -28,7 +28,7 @@ func newHistory(t *testing.T, blocks int) *history {
 	h := &history{t: t, fences: &Fences{}, ev: events{limit: 1 << 30}}
 	h.fences.Guarded(&guard{})
 	var err error
-	h.r, err = New(h.fences, blocks, &prefix.Config{BlockSize: blockTokens}, func(b block.Block, err error) {
+	h.r, err = New(h.fences, blocks, ofBlocks(prefix.Config{BlockSize: blockTokens}), func(b block.Block, err error) {
 		require.ErrorIs(t, err, errFault)
 		h.lost = append(h.lost, b)
 	})
@@ -55,7 +55,7 @@ func (h *history) step(err error, from int, blocks ...block.Block) *work {
 }
 
 func (h *history) publish(tokens []uint32, blocks ...block.Block) int {
-	n, err := h.r.Publish(h.fence, &h.past, prefix.Path{Root: h.root}, tokens, blocks)
+	n, err := publish(h.r, h.fence, &h.past, prefix.Path{Root: h.root}, tokens, blocks)
 	require.NoError(h.t, err)
 	return n
 }
@@ -113,7 +113,7 @@ func TestEndIsGivenUpNoLaterThanBeginning(t *testing.T) {
 		h.step(nil, 4, b[2])
 		require.NoError(t, h.r.Retire(h.fence, b[1:2]))
 		w := h.step(nil, 5, b[2])
-		h.r.Writes(h.fence, &Past{}, b[0])
+		h.r.Writes(h.fence, &Writers{}, b[0])
 		require.NoError(t, h.r.Retire(h.fence, b[:1]))
 		n := 0
 		h.ev.asked = func() {
@@ -204,7 +204,7 @@ func TestCopyOfWhatIsNotWritten(t *testing.T) {
 		h.step(nil, 1, b...)
 		require.Equal(t, 1, h.publish([]uint32{1, 2}, b...))
 		others := h.past
-		h.past = Past{}
+		h.past = Writers{}
 		h.r.Inherit(&h.past, b[0], 0)
 		h.step(nil, 0, own...)
 		require.Equal(t, 1, h.publish([]uint32{1, 3}, own...))
@@ -240,9 +240,9 @@ func TestPastIsBounded(t *testing.T) {
 			if n := len(h.q.steps); n > 3 {
 				h.q.steps[n-3].finish()
 			}
-			require.LessOrEqual(t, len(h.past.steps), pastSteps)
+			require.LessOrEqual(t, len(h.past.steps), mostWriters)
 		}
-		require.LessOrEqual(t, len(h.fences.all), 2*pastSteps)
+		require.LessOrEqual(t, len(h.fences.all), 2*mostWriters)
 		require.Equal(t, 1, h.publish([]uint32{1, 2}, b...))
 		require.Equal(t, []bool{fault == nil}, h.settle(b...))
 		h.close(b...)

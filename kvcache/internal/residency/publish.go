@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// publication is an entry of the tree, a block but with groups, whose content a step on the device is still writing.
+// publication is an entry of the tree whose content a step on the device is still writing.
 type publication struct {
 	fence  *Fence
 	block  block.Block
@@ -67,41 +67,25 @@ func (r *Blocks) Defined(e block.Block) bool {
 	return true
 }
 
-// Publish puts blocks that a step writes, whose fence is f, into the tree: n of them, from the
-// first on. The steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's in blocks.
-// prefix.ErrDetached where the tree was cleared under their owner.
-func (r *Blocks) Publish(f *Fence, past *Past, at prefix.Path, tokens []uint32, blocks []block.Block) (n int, err error) {
-	r.offered = append(r.offered[:0], blocks...)
-	n, old, err := r.tree.Insert(r.replaced[:0], at, tokens, blocks)
+// Publish puts entries for tokens into the tree, with the blocks that held has of each part, which a step writes, whose fence is f. The
+// steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
+// are the owner's then, and path with those that it owns besides blocks: see group.Cache.Insert. prefix.ErrDetached where the tree was
+// cleared under their owner.
+func (r *Blocks) Publish(f *Fence, past *Writers, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {
+	n, path, old, err := r.cache.Insert(path, r.replaced[:0], at, tokens, held)
 	r.replaced = old[:0]
 	if err != nil {
-		return 0, err
+		return n, path, err
 	}
-	for i, b := range blocks[:n] {
-		if b == r.offered[i] { // not one that others write
-			r.Writes(f, past, b)
-		}
-	}
-	return n, r.Retire(f, old)
-}
-
-// PublishPath is Publish where an entry of the tree is not a block: it puts entries for so many tokens behind a path, with
-// the blocks that held has of each part (see group.Cache.Insert), and appends those that are in the tree then to path.
-func (r *Blocks) PublishPath(f *Fence, past *Past, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) ([]block.Block, error) {
-	path, old, err := r.groups.Insert(path, r.replaced[:0], at, tokens, held)
-	r.replaced = old[:0]
-	if err != nil {
-		return path, err
-	}
-	for _, e := range r.groups.Wrote() {
+	for _, e := range r.cache.Wrote() { // not those that others write
 		r.Writes(f, past, e)
 	}
-	return path, r.Retire(f, old)
+	return n, path, r.Retire(f, old)
 }
 
 // Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree, as the steps of
 // past did before.
-func (r *Blocks) Writes(f *Fence, past *Past, e block.Block) {
+func (r *Blocks) Writes(f *Fence, past *Writers, e block.Block) {
 	if f == nil {
 		r.tell(e)
 		return
@@ -129,7 +113,7 @@ func (r *Blocks) publish(f *Fence, e block.Block) {
 }
 
 // settle forgets the fences of published blocks whose content is written, those that were asked. What a
-// device failed to write is taken out of the tree, and undefined is told: also behind a step of another
+// device failed to write is taken out of the tree, and undefined is told: also after a step of another
 // stream that is not done, for a block that nobody owns any more may be evicted, and kept elsewhere.
 func (r *Blocks) settle() (err error) {
 	pending := r.publications[:0]

@@ -14,31 +14,31 @@ import (
 type In[B backend.Buffer] struct {
 	Head *snapshot.Head
 
-	parts   *store.Parts[B]
-	r       *snapshot.Reader
-	strips  []*strip[B]
-	homes   []home[B]
-	planes  [][]pair // by strip of the stream: those of the pool that have something of it
-	order   []int    // of sequences: see Order
-	bodies  [][]body // by sequence and part
-	targets []*target
-	needs   map[*residency.Blocks]int // blocks, of each allocator
-	marks   map[*residency.Blocks]int // besides, for states before the last token
-	roomy   bool                      // there is room for those, too
-	keyed   int                       // see keys
-	shared  sharing
-	found   [][]src // see planner.find
-	laid    int     // blocks that sequences have: see lays
-	uses    [][]use // by chunk
-	taken   bool
-	stream  backend.Stream
-	fills   []*fill[B]   // by strip of the pool: what is filled next
-	full    []*fill[B]   // what waits: for more rows, or for blocks
-	spare   [][]*fill[B] // by strip: what was unpacked
-	slots   map[slotOf]*slot[B]
-	rooms   []int // by strip: pieces of a fill
-	sources []int // by strip: how many of the stream's have something of it
-	all     []backend.HostMemory
+	parts       *store.Parts[B]
+	r           *snapshot.Reader
+	strips      []*strip[B]
+	homes       []home[B]
+	planes      [][]pair // by strip of the stream: those of the pool that have something of it
+	order       []int    // of sequences: see Order
+	runs        [][]run  // by sequence and part
+	targets     []*target
+	needs       map[*residency.Blocks]int // blocks, of each allocator
+	checkpoints map[*residency.Blocks]int // besides, for states before the last token
+	roomy       bool                      // there is room for those, too
+	keyed       int                       // see keys
+	shared      sharing
+	found       [][]src // see planner.find
+	laid        int     // blocks that sequences have: see lays
+	uses        [][]use // by chunk
+	taken       bool
+	stream      backend.Stream
+	fills       []*fill[B]   // by strip of the pool: what is filled next
+	full        []*fill[B]   // what waits: for more rows, or for blocks
+	spare       [][]*fill[B] // by strip: what was unpacked
+	slots       map[slotOf]*slot[B]
+	rooms       []int // by strip: pieces of a fill
+	sources     []int // by strip: how many of the stream's have something of it
+	all         []backend.HostMemory
 }
 
 // home is a store of a part.
@@ -55,11 +55,17 @@ type pair struct {
 	whole  bool // they are all that a piece has
 }
 
-// body is what a sequence gets in a part.
-type body struct {
-	len, gone, recentGone int
-	kept, recent          []*target
-	marks                 []*target // states before the last token
+// run is what a sequence gets in a part.
+type run struct {
+	len, gone   int
+	segments    [store.MostStores]segment
+	checkpoints []*target // states before the last token
+}
+
+// segment is blocks of a store, from one of the run on.
+type segment struct {
+	from    int
+	targets []*target
 }
 
 // use is who gets tokens of a chunk.
@@ -90,8 +96,8 @@ func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.
 		return nil, err
 	}
 	in.sort()
-	in.bodies, in.shared = make([][]body, len(in.order)), newSharing()
-	in.needs, in.marks = map[*residency.Blocks]int{}, map[*residency.Blocks]int{}
+	in.runs, in.shared = make([][]run, len(in.order)), newSharing()
+	in.needs, in.checkpoints = map[*residency.Blocks]int{}, map[*residency.Blocks]int{}
 	for _, i := range in.longest() {
 		if err := in.plan(i); err != nil {
 			return nil, err
@@ -107,9 +113,9 @@ func NewIn[B backend.Buffer](parts *store.Parts[B], content string, r *snapshot.
 // own gives targets their owners, which arrive before others that have them.
 func (in *In[B]) own() {
 	for _, i := range in.order {
-		for p := range in.bodies[i] {
-			b := &in.bodies[i][p]
-			for _, list := range [...][]*target{b.kept, b.recent, b.marks} {
+		for p := range in.runs[i] {
+			b := &in.runs[i][p]
+			for _, list := range [...][]*target{b.segments[0].targets, b.segments[1].targets, b.checkpoints} {
 				for _, t := range list {
 					if t.owner == nobody {
 						t.owner = i
@@ -147,20 +153,20 @@ func (in *In[B]) Fits() (bool, error) {
 			in.roomy = false
 			return false, nil
 		}
-		in.roomy = in.roomy && in.marks[of] <= (st.Free-st.Reserved-n)/spared
+		in.roomy = in.roomy && in.checkpoints[of] <= (st.Free-st.Reserved-n)/spared
 	}
 	return true, nil
 }
 
 // wanted reports whether a target gets a block.
-func (in *In[B]) wanted(t *target) bool { return t.mark == 0 || in.roomy }
+func (in *In[B]) wanted(t *target) bool { return t.checkpoint == 0 || in.roomy }
 
 // Take takes the blocks for new sequences, which are as many as the head has: for all or, with block.ErrOutOfBlocks, for none. The
 // pool's lock is held.
-func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
+func (in *In[B]) Take(seqs []*store.Runs[B]) (err error) {
 	for of, n := range in.needs {
 		if in.roomy {
-			n += in.marks[of]
+			n += in.checkpoints[of]
 		}
 		if _, err := of.Fits(func() (int, int, error) { return n, 0, nil }); err != nil {
 			return err
@@ -200,7 +206,7 @@ func (in *In[B]) Take(seqs []*store.Bodies[B]) (err error) {
 }
 
 // Forgo gives up what was taken. The pool's lock is held.
-func (in *In[B]) Forgo(seqs []*store.Bodies[B]) (err error) {
+func (in *In[B]) Forgo(seqs []*store.Runs[B]) (err error) {
 	in.taken = false
 	for _, s := range seqs {
 		err = errors.Join(err, s.ForgoArriving())
@@ -210,20 +216,23 @@ func (in *In[B]) Forgo(seqs []*store.Bodies[B]) (err error) {
 
 // Arrive gives the i-th sequence its blocks, whose content is there: those that were taken for it, and shares of those of sequences before it
 // in Order, which have arrived and were published. The pool's lock is held.
-func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
+func (in *In[B]) Arrive(i int, s *store.Runs[B]) error {
 	filled := func(list []*target) (all []store.Filled) {
 		for _, t := range list {
 			all = append(all, store.Filled{Block: t.block, Shared: t.owner != i})
 		}
 		return all
 	}
-	places := make([]store.Arrived, len(in.bodies[i]))
-	for p := range in.bodies[i] {
-		b := &in.bodies[i][p]
-		places[p] = store.Arrived{Len: b.len, Gone: b.gone, RecentGone: b.recentGone, Kept: filled(b.kept), Recent: filled(b.recent)}
-		for _, t := range b.marks {
+	places := make([]store.Arrived, len(in.runs[i]))
+	for p := range in.runs[i] {
+		b := &in.runs[i][p]
+		places[p] = store.Arrived{Len: b.len, Gone: b.gone}
+		for j, g := range b.segments {
+			places[p].Segments[j] = store.ArrivedSegment{From: g.from, Blocks: filled(g.targets)}
+		}
+		for _, t := range b.checkpoints {
 			if in.roomy && t.owner == i {
-				places[p].Marks = append(places[p].Marks, t.block)
+				places[p].Checkpoints = append(places[p].Checkpoints, t.block)
 			}
 		}
 	}
@@ -232,15 +241,15 @@ func (in *In[B]) Arrive(i int, s *store.Bodies[B]) error {
 
 // Published notes the blocks that the i-th sequence has in the place of its own: others had the same. States that others may go
 // on from are with the prefix tree then; who took them owns them until ForgoArriving. The pool's lock is held.
-func (in *In[B]) Published(i int, s *store.Bodies[B]) {
-	for p := range in.bodies[i] {
-		for _, t := range in.bodies[i][p].marks {
+func (in *In[B]) Published(i int, s *store.Runs[B]) {
+	for p := range in.runs[i] {
+		for _, t := range in.runs[i][p].checkpoints {
 			if in.roomy {
-				s.KeepMark(p, store.Mark{Tokens: t.mark, Block: t.block})
+				s.KeepCheckpoint(p, store.Checkpoint{Tokens: t.checkpoint, Block: t.block})
 			}
 		}
-		for j, t := range in.bodies[i][p].kept {
-			t.block = s.Parts[p].Kept.Blocks[j]
+		for j, t := range in.runs[i][p].segments[0].targets {
+			t.block = s.In[p].Kept.Blocks[j]
 		}
 	}
 }

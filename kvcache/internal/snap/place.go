@@ -13,7 +13,7 @@ import (
 )
 
 // place is where the tokens of a block are in a text that others may find. A block has one: a stream whose sequences have the rows of
-// a chunk behind different texts, as no pool writes it, gets a block for each of them.
+// a chunk after different texts, as no pool writes it, gets a block for each of them.
 type place struct {
 	before [sha256.Size]byte // the text in front of it
 	tokens []uint32

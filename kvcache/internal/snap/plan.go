@@ -31,17 +31,17 @@ func (in *In[B]) plan(i int) error {
 	for s := range lines {
 		lines[s] = newLine(q.Strips[s])
 	}
-	in.bodies[i] = make([]body, len(in.parts.All))
+	in.runs[i] = make([]run, len(in.parts.All))
 	for p, st := range in.parts.All {
 		if st.RoPE.Table.Set && q.Next > c.Memory.Capacity {
 			return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint("position ", q.Next), Want: fmt.Sprint(c.Memory.Capacity)}
 		}
-		pl := planner[B]{in: in, i: i, tokens: q.Len, st: st, lines: lines, kept: in.homeOf(st.Kept), fresh: -1}
-		if st.Windowed() {
-			pl.fresh = in.homeOf(st.Fresh)
+		pl := planner[B]{in: in, i: i, tokens: q.Len, st: st, lines: lines}
+		for j, of := range st.Stores {
+			pl.homes[j] = in.homeOf(of)
 		}
 		var err error
-		if in.bodies[i][p], err = pl.body(); err != nil {
+		if in.runs[i][p], err = pl.run(); err != nil {
 			return err
 		}
 	}
@@ -60,15 +60,15 @@ func (in *In[B]) homeOf(of *store.Store[B]) int {
 // planner finds what a sequence gets in a part. Tokens lie where blocks of the pool have them, whichever blocks they came from:
 // what a part gave up must be outside of those.
 type planner[B backend.Buffer] struct {
-	in          *In[B]
-	i           int // the sequence
-	tokens      int
-	st          *store.Stores[B]
-	lines       []line
-	kept, fresh int // homes; −1: there is none
+	in     *In[B]
+	i      int // the sequence
+	tokens int
+	st     *store.Part[B]
+	lines  []line
+	homes  [store.MostStores]int // of its stores
 }
 
-func (p *planner[B]) body() (b body, err error) {
+func (p *planner[B]) run() (b run, err error) {
 	n := p.tokens
 	if n == 0 {
 		return b, nil
@@ -79,18 +79,20 @@ func (p *planner[B]) body() (b body, err error) {
 			return b, p.missing()
 		}
 		said := newText(p.in.Head, p.i)
-		last := p.join(0, &target{home: p.kept, owner: nobody, from: from, at: said.place(0, n)}, p.in.needs)
-		return body{len: n, kept: []*target{last}, marks: p.marks()}, nil
+		last := p.join(0, &target{home: p.homes[0], owner: nobody, from: from, at: said.place(0, n)}, p.in.needs)
+		b = run{len: n, checkpoints: p.checkpoints()}
+		b.segments[0].targets = []*target{last}
+		return b, nil
 	}
 	rule, size := &p.st.Rule, p.st.Config.BlockTokens()
-	start, stop := p.extent(p.kept)
+	start, stop := p.extent(p.homes[0])
 	if start == stop { // it has nothing, as where a chunk begins
 		start = n
 	}
 	end := ceilDiv(n, size)
 	kept, exact := end, 0 // blocks before which there are rows as stored, and from which on there are computed ones
-	if p.fresh >= 0 {
-		at, to := p.extent(p.fresh)
+	for i := range p.st.Sealed() {
+		at, to := p.extent(p.homes[i+1])
 		if to != n {
 			at = n
 		}
@@ -121,9 +123,9 @@ func (p *planner[B]) extent(home int) (start, end int) {
 	return start, end
 }
 
-// lay finds the blocks of a body that has given up so many behind its sinks: those before kept as they are stored, and those
+// lay finds the blocks of a run that has given up so many after its sinks: those before kept as they are stored, and those
 // from exact on as they were computed. It reports whether they can be had.
-func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error) {
+func (p *planner[B]) lay(gone, end, kept, exact int) (b run, ok bool, err error) {
 	rule, size, n := &p.st.Rule, p.st.Config.BlockTokens(), p.tokens
 	sinks := rule.SinkBlocks()
 	if gone > 0 && !rule.Reaches(gone, n) {
@@ -145,28 +147,30 @@ func (p *planner[B]) lay(gone, end, kept, exact int) (b body, ok bool, err error
 	if err := p.in.lays(len(all)); err != nil {
 		return b, false, err
 	}
-	b = body{len: n - gone*size, gone: gone}
-	if p.fresh < 0 {
-		stored, b.recentGone = len(all), len(all)
-	} else {
-		b.recentGone = exact
+	b = run{len: n - gone*size, gone: gone}
+	blocks := [store.MostStores][]int{all} // of each segment
+	for i := range p.st.Sealed() {
+		from := exact
 		if exact > sinks {
-			b.recentGone = max(exact-gone, min(sinks, len(all)))
+			from = max(exact-gone, min(sinks, len(all)))
 		}
-		if stored < b.recentGone {
+		if stored < from {
 			return b, false, nil
 		}
-		if ok, err := p.has(p.fresh, all[b.recentGone:]); !ok || err != nil {
+		b.segments[i+1].from = from
+		blocks[i], blocks[i+1] = all[:stored], all[from:]
+	}
+	for i := range p.st.Stores {
+		if ok, err := p.has(p.homes[i], blocks[i]); !ok || err != nil {
 			return b, false, err
 		}
 	}
-	if ok, err := p.has(p.kept, all[:stored]); !ok || err != nil {
-		return b, false, err
+	for i := range p.st.Stores {
+		if b.segments[i].targets, err = p.targets(p.homes[i], blocks[i]); err != nil {
+			return b, false, err
+		}
 	}
-	if b.kept, err = p.targets(p.kept, all[:stored]); err == nil && p.fresh >= 0 {
-		b.recent, err = p.targets(p.fresh, all[b.recentGone:])
-	}
-	return b, err == nil, err
+	return b, true, nil
 }
 
 // missing is that tokens which a block would have were given up before they were saved.
@@ -174,7 +178,7 @@ func (p *planner[B]) missing() error {
 	c := &p.st.Config
 	e := snapshot.ErrMismatch{Field: "Memory.BlockSize", Layer: p.st.Model[0], Want: fmt.Sprint(c.BlockTokens()),
 		Why: "blocks would have tokens that the layers had given up before they were saved; take the block size that they were saved from"}
-	for _, f := range p.in.homes[p.kept].from {
+	for _, f := range p.in.homes[p.homes[0]].from {
 		e.Have = fmt.Sprint(p.in.Head.Strips[f].Tokens)
 	}
 	if c.Memory.Layout == config.Contiguous {

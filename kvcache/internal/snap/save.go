@@ -60,28 +60,28 @@ func (o *Out[B]) Strips() (all []snapshot.Strip) {
 	return all
 }
 
-// Order puts the copies behind the steps that write what a sequence has: it must not change before Write is done. The pool's lock is held.
-func (o *Out[B]) Order(s *store.Bodies[B]) error {
-	if s.Away != nil {
+// Order puts the copies after the steps that write what a sequence has: it must not change before Write is done. The pool's lock is held.
+func (o *Out[B]) Order(s *store.Runs[B]) error {
+	if s.Suspended != nil {
 		return nil
 	}
-	return cmp.Or(s.Order(o.stream), s.OrderMarks(o.stream))
+	return cmp.Or(s.Order(o.stream), s.OrderCheckpoints(o.stream))
 }
 
 // Add notes what a sequence has, all of which is written: see Order and Wait. It owns what others may evict, until ForgoArriving. The pool's
 // lock is held.
-func (o *Out[B]) Add(s *store.Bodies[B]) [][]snapshot.Run {
+func (o *Out[B]) Add(s *store.Runs[B]) [][]snapshot.Run {
 	away := 0
-	if s.Away != nil {
+	if s.Suspended != nil {
 		o.away++
 		away = o.away
 	}
 	var all [][]snapshot.Run
 	had := len(o.chunks)
-	lent, marks := s.LendMarks(o.spare)
+	lent, marks := s.LendCheckpoints(o.spare)
 	o.spare -= lent
 	for i, st := range o.strips {
-		h := s.Held(st.part, st.Kind == snapshot.Computed)
+		h := s.Held(st.part, st.store)
 		if st.Kind == snapshot.State {
 			all = append(all, o.states(i, away, &h, marks[st.part]))
 		} else {
@@ -93,7 +93,7 @@ func (o *Out[B]) Add(s *store.Bodies[B]) [][]snapshot.Run {
 }
 
 // states are the runs of a segment of states: those that others may go on from, and the last one.
-func (o *Out[B]) states(i, away int, h *store.Held, marks []store.Mark) (runs []snapshot.Run) {
+func (o *Out[B]) states(i, away int, h *store.Held, marks []store.Checkpoint) (runs []snapshot.Run) {
 	for _, m := range marks {
 		ref := o.ref(&store.Held{}, source{i, 0, m.ID, m.Tokens}, m.Tokens, m.Tokens)
 		runs = append(runs, snapshot.Run{Refs: []snapshot.Ref{ref}})

@@ -16,11 +16,11 @@ type sharing struct {
 
 // start is what two targets have in common if the shorter one ends in a chunk that the longer one has at the same place.
 type start struct {
-	home, block, mark int
-	behind            *target
-	path              int // to the chunk
-	chunk, from       int
-	text              [sha256.Size]byte // before the block; zero: any
+	home, block, checkpoint int
+	behind                  *target
+	path                    int // to the chunk
+	chunk, from             int
+	text                    [sha256.Size]byte // before the block; zero: any
 }
 
 // link is tokens of a chunk after a path.
@@ -39,7 +39,7 @@ func (s *sharing) join(block int, t *target) (o *target, there bool) {
 		if i > 0 {
 			path = s.path(link{path, t.from[0][i-1]})
 		}
-		s.starts = append(s.starts, start{home: t.home, block: block, mark: t.mark, behind: t.behind, path: path, chunk: from.chunk, from: from.from})
+		s.starts = append(s.starts, start{home: t.home, block: block, checkpoint: t.checkpoint, behind: t.behind, path: path, chunk: from.chunk, from: from.from})
 	}
 	var text, anyText [sha256.Size]byte
 	if t.at != nil {

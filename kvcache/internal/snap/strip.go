@@ -22,7 +22,8 @@ const (
 type strip[B backend.Buffer] struct {
 	snapshot.Strip
 	part, layer int // of the pool, and the first that it has of the part
-	stores      *store.Stores[B]
+	store       int // of the part
+	stores      *store.Part[B]
 	of          *store.Store[B]
 	pieces      *store.Pieces
 }
@@ -36,9 +37,7 @@ func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error
 	}()
 	for i, st := range parts.All {
 		s := strip[B]{part: i, stores: st, of: st.Kept}
-		if parts.Config.Grouped() {
-			s.Group = parts.Config.Parts()[i].Of + 1
-		}
+		s.Group = parts.Config.Parts()[i].Of + 1
 		if st.States != nil { // one for each layer: states are long
 			s.Kind = snapshot.State
 			for s.layer = range st.Model {
@@ -50,15 +49,13 @@ func strips[B backend.Buffer](parts *store.Parts[B]) (all []*strip[B], err error
 			}
 			continue
 		}
-		for {
+		for s.store, s.of = range st.Stores {
 			pieces, err := st.Pieces(s.of)
 			if err != nil {
 				return all, err
 			}
-			if all = append(all, s.with(pieces)); s.of == st.Fresh {
-				break
-			}
-			s.Kind, s.of = snapshot.Computed, st.Fresh
+			all = append(all, s.with(pieces))
+			s.Kind = snapshot.Computed
 		}
 	}
 	return all, nil
@@ -99,7 +96,7 @@ func (s *strip[B]) bytes(p *plane) int {
 		return p.bytes * s.pieces.Heads * s.pieces.Tokens
 	case snapshot.PerChunk:
 		return p.bytes * s.pieces.Heads
-	default: // the last piece of a state may have room behind it
+	default: // the last piece of a state may have room after it
 		return 0
 	}
 }

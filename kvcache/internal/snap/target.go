@@ -11,13 +11,13 @@ import (
 
 // target is a block that is filled: each strip of its home has the same tokens for it.
 type target struct {
-	home   int
-	owner  int     // the sequence that takes it: the first in Order that has it
-	from   [][]src // by strip of the home's
-	mark   int     // of a state that others may go on from: the tokens that it is after; else 0
-	behind *target // of a tree without groups: the block before it
-	at     *place  // in the text of who may publish it; nil: nobody
-	block  block.Block
+	home       int
+	owner      int     // the sequence that takes it: the first in Order that has it
+	from       [][]src // by strip of the home's
+	checkpoint int     // of a state that others may go on from: the tokens that it is after; else 0
+	behind     *target // the block before it, where a block is of one path
+	at         *place  // in the text of who may publish it; nil: nobody
+	block      block.Block
 }
 
 // nobody is the owner of a target before all sequences are planned.
@@ -62,7 +62,7 @@ func (p *planner[B]) size() int { return p.st.Config.BlockTokens() }
 func (p *planner[B]) tokensOf(block int) int { return min(p.size(), p.tokens-block*p.size()) }
 
 // targets are the blocks of these numbers, whose content is in the stream; the sequence gets all of them. Where another sequence has the
-// same tokens of the same chunks, or more of them, they share one block. A block of a tree without groups comes after the same blocks.
+// same tokens of the same chunks, or more of them, they share one block. One that is of one path comes after the same blocks.
 func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) {
 	all = make([]*target, 0, len(blocks))
 	said := newText(p.in.Head, p.i)
@@ -72,7 +72,7 @@ func (p *planner[B]) targets(home int, blocks []int) (all []*target, err error) 
 			return nil, err
 		}
 		t := target{home: home, owner: nobody, from: from, at: said.place(i*p.size(), p.tokensOf(i))}
-		if len(all) > 0 && home == p.kept && !p.in.parts.Config.Grouped() {
+		if len(all) > 0 && home == p.homes[0] && p.in.parts.Plain() {
 			t.behind = all[len(all)-1]
 		}
 		all = append(all, p.join(i, &t, p.in.needs))

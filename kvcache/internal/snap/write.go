@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/snapshot"
 )
 
-// packing is chunks in host memory: those that follow each other, as many as there is room for, of a strip behind each other.
+// packing is chunks in host memory: those that follow each other, as many as there is room for, of a strip one after another.
 type packing[B backend.Buffer] struct {
 	memory  backend.HostMemory
 	numbers [][]uint32 // by strip, of the pieces

@@ -19,15 +19,15 @@ func (b *Step[B]) Append(layer int, k, v, q *backend.Rows[B], rotate bool) error
 			return err
 		}
 	}
-	ix, c := &b.Index, &b.Stores.Config
-	queryHeads, rotary, positions := c.Model.QHeads, &b.Stores.RoPE, &ix.Positions.Buf
+	ix, c := &b.Index, &b.Part.Config
+	queryHeads, rotary, positions := c.Model.QHeads, &b.Part.RoPE, &ix.Positions.Buf
 	if q == nil {
 		q, queryHeads = &b.none.rows, 0
 	}
 	if !rotate {
 		rotary, positions = &b.none.rotary, &b.none.positions
 	}
-	err := b.Stores.BE.Append(b.Stream, backend.AppendParams[B]{
+	err := b.Part.BE.Append(b.Stream, backend.AppendParams[B]{
 		Cache: b.exact(layer).View, Tokens: ix.tokens(), K: *k, V: *v, Slots: ix.Slots.Buf.Buf,
 		Rotary: *rotary, Positions: *positions, QHeads: queryHeads, Q: *q, Saturate: c.Storage.Saturate,
 	})
@@ -39,7 +39,7 @@ func (b *Step[B]) Append(layer int, k, v, q *backend.Rows[B], rotate bool) error
 
 // Attend computes a layer's attention for the queries q, into out.
 func (b *Step[B]) Attend(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
-	if b.Stores.Windowed() {
+	if b.Part.Residual() {
 		if b.staging.on && !b.writes && b.staging.layer != layer { // no Append has come before
 			if err := b.enter(layer); err != nil {
 				return err
@@ -47,15 +47,15 @@ func (b *Step[B]) Attend(layer int, q *backend.Rows[B], out *backend.Outputs[B])
 		}
 		return b.attendBoth(layer, q, out)
 	}
-	l := &b.Stores.Fresh.Layers[layer]
+	l := &b.Part.Written.Layers[layer]
 	if out.Scores.Set || !b.scored(layer) {
-		return b.attendTo(l, &b.Index.Fresh, q, out)
+		return b.attendTo(l, b.Index.Written(), q, out)
 	}
 	scored := *out
 	scored.Scores = l.Scores
-	b.Stores.LockScores()
-	defer b.Stores.UnlockScores()
-	return b.attendTo(l, &b.Index.Fresh, q, &scored)
+	b.Part.LockScores()
+	defer b.Part.UnlockScores()
+	return b.attendTo(l, b.Index.Written(), q, &scored)
 }
 
 // exact is where a layer's new rows are written.
@@ -63,7 +63,7 @@ func (b *Step[B]) exact(layer int) *store.Layer[B] {
 	if b.staging.on {
 		return b.stagingOf(layer)
 	}
-	return &b.Stores.Fresh.Layers[layer]
+	return &b.Part.Written.Layers[layer]
 }
 
 // attendTo attends to what lies in a layer of a store.
@@ -71,8 +71,8 @@ func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], q *backend.Rows[
 	if b.sees && l.Mask.NonCausal {
 		return b.attendByEnds(l, part, q, out)
 	}
-	c, d := &b.Stores.Config, &part.divisions[l.Format]
-	return b.Stores.BE.Attend(b.Stream, backend.AttendParams[B]{
+	c, d := &b.Part.Config, &part.divisions[l.Format]
+	return b.Part.BE.Attend(b.Stream, backend.AttendParams[B]{
 		Cache: l.View, Batch: b.Index.ragged(part), Q: *q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask, Out: *out,
 		Plan: d.plan, Work: d.work.Buf, Workspace: b.Index.workspace.Buf,
 		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),

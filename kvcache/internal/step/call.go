@@ -100,7 +100,7 @@ func (b *Set[B]) Grow(parents []int) {
 	c := b.last()
 	c.tree = len(b.parents) + 1
 	b.parents = append(b.parents, parents...)
-	root := b.body(c.Entry).Len() + c.At
+	root := b.runs(c.Entry).Len() + c.At
 	for _, parent := range parents {
 		at := root
 		if parent >= 0 {

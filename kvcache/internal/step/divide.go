@@ -14,16 +14,17 @@ type division[B backend.Buffer] struct {
 
 // Divide asks the device how it divides the step.
 func (b *Step[B]) Divide() error {
-	p := b.Stores
-	if err := b.divide(p.Fresh, &b.Index.Fresh); err != nil || !p.Windowed() {
-		return err
+	for i, st := range b.Part.Stores {
+		if err := b.divide(st, &b.Index.At[i]); err != nil {
+			return err
+		}
 	}
-	return b.divide(p.Kept, &b.Index.Older)
+	return nil
 }
 
 // divide asks how attention to what lies in a store is divided.
 func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
-	p, c, m, ix := b.Stores, &b.Stores.Config, b.widest(), &b.Index
+	p, c, m, ix := b.Part, &b.Part.Config, b.widest(), &b.Index
 	fixed := b.Size.Seqs > 0
 	var table []uint32 // where common prefixes are to be looked for
 	if c.Attention.MinShared > 0 || c.Attention.MinShared == 0 && !fixed {
@@ -45,7 +46,7 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 			ContextLens: ix.Lens.Host, QueryLens: ix.queries,
 			NonCausal: split.NonCausal && !b.sees, Window: m.Window, SinkTokens: m.SinkTokens, Chunk: m.Chunk,
 			Views: views, TreeWords: b.words, Part: split.Part, Residual: split.Residual,
-			Scores: b.Mass && (!p.Windowed() || c.Attention.Scores), Work: d.work.Host[:0],
+			Scores: b.Mass && (!p.Residual() || c.Attention.Scores), Work: d.work.Host[:0],
 			Table: table, TableStride: t.Stride, MinShared: max(c.Attention.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {
@@ -58,8 +59,8 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 
 // widest is the mask that the plan is made for: the widest of the layers'.
 func (b *Step[B]) widest() config.Mask {
-	widest := b.Stores.Config.Model.MaskOf(0)
-	for _, m := range b.Stores.Config.Model.Masks {
+	widest := b.Part.Config.Model.MaskOf(0)
+	for _, m := range b.Part.Config.Model.Masks {
 		if m.Window == 0 || widest.Window != 0 && m.Window > widest.Window {
 			widest.Window = m.Window
 		}

@@ -11,22 +11,22 @@ import (
 // context is the entry's tokens in the cache, those of the step included.
 func (e *Entry[B]) context() int {
 	if e.Write {
-		return e.Body.Len + e.Tokens
+		return e.Run.Len + e.Tokens
 	}
-	return e.Body.Len
+	return e.Run.Len
 }
 
 // first is the lowest position of the entry's queries.
 func (e *Entry[B]) first() int {
 	if e.Write {
-		return e.Body.Len
+		return e.Run.Len
 	}
 	return e.lowest
 }
 
 // gone is the tokens that are cut out of the sequence in the entry's part.
 func (e *Entry[B]) gone() int {
-	_, gone := e.Body.Cut()
+	_, gone := e.Run.Cut()
 	return gone
 }
 
@@ -38,47 +38,47 @@ func (e *Entry[B]) grows() int {
 	return e.Tokens - e.left
 }
 
-// needs is the number of blocks the entry has to take of the fresh store.
+// needs is the number of blocks the entry has to take of the written store.
 func (e *Entry[B]) needs() int {
 	if e.staged.long {
 		return e.takes()
 	}
-	n := e.Body.Stores.Config.BlocksOf(e.context()) - e.Body.Fresh().End() + e.restored
+	n := e.Run.Part.BlocksOf(e.context()) - e.Run.Written.End() + e.restored
 	if e.copies {
 		n++
 	}
 	return n
 }
 
-// block is the number of the entry's block at place i of its table of the fresh store, as it will be
+// block is the number of the entry's block at place i of its table of the written store, as it will be
 // once the step is committed.
 func (e *Entry[B]) block(i int) uint32 {
 	if e.staged.long {
 		return e.stagedBlock(i)
 	}
-	g, fresh := e.Body.Fresh(), e.fresh.Blocks
-	if i < g.Gone-e.restored {
+	g, fresh := e.Run.Written, e.fresh.Blocks
+	if i < g.From-e.restored {
 		return 0
 	}
-	if i < g.Gone {
-		return fresh[i-g.Gone+e.restored].ID
+	if i < g.From {
+		return fresh[i-g.From+e.restored].ID
 	}
 	fresh = fresh[e.restored:]
 	if e.copies {
-		if i == e.Body.Len/e.Body.Stores.Config.BlockTokens() {
+		if i == e.Run.Len/e.Run.Part.Config.BlockTokens() {
 			return fresh[0].ID
 		}
 		fresh = fresh[1:]
 	}
 	if i < g.End() {
-		return g.Blocks[i-g.Gone].ID
+		return g.Blocks[i-g.From].ID
 	}
 	return fresh[i-g.End()].ID
 }
 
 // places writes the numbers of len(row) blocks of a kernel from the entry's block first on.
 func (e *Entry[B]) places(row []uint32, first int) {
-	each, stride := e.Body.Stores.Config.Each(), e.Body.Stores.Config.Stride()
+	each, stride := e.Run.Part.Config.Each(), e.Run.Part.Config.Stride()
 	for i := 0; i < len(row); first++ {
 		number := e.block(first) * uint32(stride)
 		for j := 0; j < each && i < len(row); i, j = i+1, j+1 {
@@ -89,7 +89,7 @@ func (e *Entry[B]) places(row []uint32, first int) {
 
 // table writes the entry's table, with its gap, into a row that ends where it does.
 func (e *Entry[B]) table(row []uint32) {
-	e.numbers(row[e.gap/e.Body.Stores.Config.KernelTokens():])
+	e.numbers(row[e.gap/e.Run.Part.Config.KernelTokens():])
 	e.part(row)
 }
 
@@ -100,21 +100,21 @@ func (e *Entry[B]) numbers(row []uint32) {
 		e.stagedTable(row)
 		return
 	}
-	if e.Body.Stores.Config.Stride() > 1 {
+	if e.Run.Part.Config.Stride() > 1 {
 		e.places(row, 0)
 		return
 	}
-	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	g, fresh := e.Run.Written, e.fresh.Blocks
 	at := 0
-	if g.Gone > 0 {
-		at = min(g.Gone-e.restored, len(row))
+	if g.From > 0 {
+		at = min(g.From-e.restored, len(row))
 		clear(row[:at])
 		at += ids(row[at:], fresh[:e.restored])
 		fresh = fresh[e.restored:]
 	}
 	n := at + ids(row[at:], g.Blocks)
 	if e.copies {
-		row[e.Body.Len/e.Body.Stores.Config.BlockTokens()], fresh = fresh[0].ID, fresh[1:]
+		row[e.Run.Len/e.Run.Part.Config.BlockTokens()], fresh = fresh[0].ID, fresh[1:]
 	}
 	ids(row[n:], fresh)
 }
@@ -137,49 +137,45 @@ func ids(row []uint32, blocks []block.Block) int {
 
 // Publishes is the number of the sequence's full blocks once the step is committed.
 func (e *Entry[B]) Publishes() int {
-	if e.Body.Stores.Windowed() {
-		return e.full + len(e.kept.Blocks)
+	n := (e.context() - e.left) / e.Run.Part.Rule.Block
+	for range e.Run.Part.Sealed() {
+		n = min(n, e.full+len(e.sealed.Blocks))
 	}
-	return (e.context() - e.left) / e.Body.Stores.Config.BlockTokens()
+	return n
 }
 
-// Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
+// Commit hands the step's blocks to the sequence, after the step's fence. They are the sequence's also
 // with an error.
 func (e *Entry[B]) Commit(f *residency.Fence) error {
-	s, p := e.Body, e.Body.Stores
-	if p.States != nil {
-		return e.commitState(f)
-	}
+	s := e.Run
 	if e.staged.long && !e.Write {
 		return nil
 	}
 	if e.staged.long {
 		err := e.commitStaged(f)
 		s.Len += e.Tokens
-		return cmp.Or(err, e.commitKept(f))
+		return cmp.Or(err, e.commitSealed(f))
 	}
 	var err error
 	if len(e.fresh.Blocks) > 0 {
-		err = e.commitFresh(f)
+		err = e.commitTaken(f)
 	}
 	if !e.Write {
 		return err
 	}
 	s.Len += e.grows()
-	if p.Windowed() {
-		err = cmp.Or(err, e.commitKept(f))
-	}
+	err = cmp.Or(err, e.commitSealed(f))
 	if e.left > 0 {
 		err = cmp.Or(err, e.returnLeft(f))
 	}
 	return err
 }
 
-// returnLeft gives up the blocks that only tokens took which the sequence does not get, behind f. Of them go back to its
+// returnLeft gives up the blocks that only tokens took which the sequence does not get, after f. Of them go back to its
 // claim as many as that had promised.
 func (e *Entry[B]) returnLeft(f *residency.Fence) error {
-	st, g := e.Body.Stores.Fresh, e.Body.Fresh()
-	keep := e.Body.Stores.Config.BlocksOf(e.Body.Len) - g.Gone
+	st, g := e.Run.Part.Written, e.Run.Written
+	keep := e.Run.Part.BlocksOf(e.Run.Len) - g.From
 	gone := g.Blocks[keep:]
 	promised := min(max(e.fresh.Promised-(len(e.fresh.Blocks)-len(gone)), 0), len(gone))
 	g.Blocks = g.Blocks[:keep]
@@ -187,15 +183,15 @@ func (e *Entry[B]) returnLeft(f *residency.Fence) error {
 	return cmp.Or(st.RetireFor(&g.Claim, f, gone[:promised]), st.Retire(f, gone[promised:]))
 }
 
-// commitFresh is Commit of the blocks of the fresh store, of which there are some.
-func (e *Entry[B]) commitFresh(f *residency.Fence) (err error) {
-	s, st, g, fresh := e.Body, e.Body.Stores.Fresh, e.Body.Fresh(), e.fresh.Blocks
+// commitTaken is Commit of the blocks of the written store, of which there are some.
+func (e *Entry[B]) commitTaken(f *residency.Fence) (err error) {
+	s, st, g, fresh := e.Run, e.Run.Part.Written, e.Run.Written, e.fresh.Blocks
 	if e.restored > 0 {
-		g.Blocks, g.Gone = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.Gone-e.restored
+		g.Blocks, g.From = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.From-e.restored
 		fresh = fresh[e.restored:]
 	}
 	if e.copies {
-		at := s.Len/s.Stores.Config.BlockTokens() - g.Gone
+		at := s.Part.Open(s.Len) - g.From
 		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
 		g.Blocks[at], fresh = fresh[0], fresh[1:]
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Rejoin puts the step's stream behind the steps on others that read the same sequences meanwhile: who waits for this
+// Rejoin puts the step's stream after the steps on others that read the same sequences meanwhile: a sequence that waits for this
 // step's end waits for theirs.
 func (b *Set[B]) Rejoin() error {
 	if !b.reads {
@@ -14,7 +14,7 @@ func (b *Set[B]) Rejoin() error {
 	}
 	for i := range b.Steps[0].Entries {
 		if e := &b.Steps[0].Entries[i]; !e.Write {
-			if err := b.body(i).Order(b.Stream); err != nil {
+			if err := b.runs(i).Order(b.Stream); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (b *Set[B]) Abandon() error {
 	err = b.giveBack(f.Hold())
 	b.Used(f)
 	for i := range b.Steps[0].Entries {
-		b.body(i).Used(f) // it may have written behind the tokens of the last block
+		b.runs(i).Used(f) // it may have written after the tokens of the last block
 	}
 	fences.Drop(f)
 	return err
@@ -53,7 +53,7 @@ func (b *Set[B]) giveBack(f *residency.Fence) (err error) {
 	return err
 }
 
-// Commit hands the step's blocks to the sequences, behind the step's fence. They are the sequences' also with an error.
+// Commit hands the step's blocks to the sequences, after the step's fence. They are the sequences' also with an error.
 func (b *Set[B]) Commit(f *residency.Fence) (err error) {
 	for i := range b.Steps {
 		for j := range b.Steps[i].Entries {
@@ -79,7 +79,7 @@ func (b *Set[B]) Leave() error {
 func (b *Set[B]) Used(f *residency.Fence) {
 	for i := range b.Steps {
 		t := &b.Steps[i]
-		t.Stores.Fences.Replace(&t.fence, f)
+		t.Part.Fences.Replace(&t.fence, f)
 	}
 }
 

@@ -12,22 +12,19 @@ import "github.com/ferrumkv/ferrumkv/kvcache/group"
 // cpu.Options.Reproducible.
 const period = 2048
 
-// gapOf is the tokens of the gap of a window that gave blocks back. Keys after the sinks share a period with
+// gapOf is the tokens of the gap of a sequence that gave blocks back. Keys after the sinks share a period with
 // sinks only if they would with nothing given back.
-func gapOf(r *group.Rule, gone int) int {
-	if gone == 0 || r.Kind != group.Window {
+func gapOf(r *group.Rule, sinks, gone int) int {
+	if gone == 0 {
 		return 0
 	}
 	apart, step := periods(r)
 	gone *= r.Block
-	return gone - max(r.SinkBlocks()*r.Block+gone-apart, 0)/step*step
+	return gone - max(sinks*r.Block+gone-apart, 0)/step*step
 }
 
 // mostGap is more than any gap.
 func mostGap(r *group.Rule) int {
-	if r.Kind != group.Window {
-		return 0
-	}
 	apart, step := periods(r)
 	return apart + step
 }
@@ -44,8 +41,8 @@ func (e *Entry[B]) part(row []uint32) {
 	if e.gap == 0 {
 		return
 	}
-	kernel := e.Body.Stores.Config.KernelTokens()
-	sinks, _ := e.Body.Cut()
+	kernel := e.Run.Part.Config.KernelTokens()
+	sinks, _ := e.Run.Cut()
 	sinks, end := sinks/kernel, (sinks+e.gap)/kernel
 	copy(row, row[end-sinks:end])
 	first := uint32(0)

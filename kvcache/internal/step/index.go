@@ -10,8 +10,7 @@ import (
 type Index[B backend.Buffer] struct {
 	Slots     store.Vector[B, int64]  // [tokens]
 	Positions store.Vector[B, uint32] // [tokens]
-	Fresh     partial[B]              // of the store that the step writes to
-	Older     partial[B]              // of the other one, if there is one
+	At        []partial[B]            // of each store
 	Lens      store.Vector[B, uint32] // [seqs]
 	Offsets   store.Vector[B, uint32] // [seqs+1]
 	Views     store.Vector[B, uint32] // [tokens, 2], of a step with views
@@ -32,6 +31,12 @@ type partial[B backend.Buffer] struct {
 	divisions []division[B] // one for each format of the store's layers
 }
 
+// Written is where sequences lie in the store that the step writes to.
+func (ix *Index[B]) Written() *partial[B] { return &ix.At[len(ix.At)-1] }
+
+// sealed are the others.
+func (ix *Index[B]) sealed() []partial[B] { return ix.At[:len(ix.At)-1] }
+
 // Upload brings the host side to the device, in one piece, and makes room for the workspace.
 func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
 	if !ix.arena.Made() {
@@ -41,7 +46,8 @@ func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
 		return err
 	}
 	space := 0 // one layer after another uses it
-	for _, t := range [...]*partial[B]{&ix.Fresh, &ix.Older} {
+	for at := range ix.At {
+		t := &ix.At[at]
 		for i := range t.divisions {
 			d := &t.divisions[i]
 			d.plan.Work = d.work.Host // which may have moved
@@ -54,15 +60,16 @@ func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
 // vectors are those of every step, the largest last.
 func (ix *Index[B]) vectors() []store.Member[B] {
 	members := []store.Member[B]{&ix.Slots, &ix.Positions, &ix.Lens, &ix.Offsets}
-	for _, t := range [...]*partial[B]{&ix.Fresh, &ix.Older} {
+	for at := range ix.At {
+		t := &ix.At[at]
 		for i := range t.divisions {
 			members = append(members, &t.divisions[i].work)
 		}
 	}
-	if len(ix.Older.divisions) > 0 {
-		members = append(members, &ix.Older.Tables)
+	for at := range ix.At {
+		members = append(members, &ix.At[at].Tables)
 	}
-	return append(members, &ix.Fresh.Tables)
+	return members
 }
 
 // Bytes is what a step uploads at least.
@@ -86,11 +93,7 @@ func (ix *Index[B]) free(be backend.Backend[B]) {
 	ix.workspace.Free(be)
 }
 
-// Device is the step's sequences as they lie in the kept store and in the fresh one.
-func (b *Step[B]) Device() (kept, fresh backend.Ragged[B]) {
-	fresh = b.Index.ragged(&b.Index.Fresh)
-	if !b.Stores.Windowed() {
-		return fresh, fresh
-	}
-	return b.Index.ragged(&b.Index.Older), fresh
+// Device is the step's sequences as they lie in the kept store and in the written one.
+func (b *Step[B]) Device() (kept, written backend.Ragged[B]) {
+	return b.Index.ragged(&b.Index.At[0]), b.Index.ragged(b.Index.Written())
 }

@@ -1,27 +1,29 @@
 package step
 
-import (
-	"slices"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
-)
+import "slices"
 
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
-	ix, p := &b.Index, b.Stores
-	slots, kernel, chunked := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Rule.Kind == group.Chunked
+	ix, p := &b.Index, b.Part
+	slots, kernel, piece := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Piece()
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
-	most := p.Config.KernelBlocksOf(min(p.MostTokens(b.Size.Tokens)+mostGap(&p.Rule), p.Config.Memory.Capacity))
+	gapped, most := p.Slides() && piece == 0, p.MostTokens(b.Size.Tokens)
+	if gapped {
+		most += mostGap(&p.Rule)
+	}
+	most = p.Config.KernelBlocksOf(min(most, p.Config.Memory.Capacity))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
 	longest, seqs := 0, len(b.Entries)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.gap = gapOf(&p.Rule, e.Body.Gone)
+		if e.gap = 0; gapped {
+			e.gap = gapOf(&p.Rule, p.SinkBlocks(), e.Run.Gone)
+		}
 		longest = max(longest, e.context()+e.gap)
-		if chunked {
-			seqs += e.pieces() - 1
+		if piece > 0 {
+			seqs += e.pieces(piece) - 1
 		}
 	}
 	if b.spelled {
@@ -31,9 +33,8 @@ func (b *Step[B]) Lay() {
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
 	}
-	ix.Fresh.room(seqs, stride)
-	if p.Windowed() {
-		ix.Older.room(seqs, stride)
+	for i := range ix.At {
+		ix.At[i].room(seqs, stride)
 	}
 	rows := 0
 	if b.spelled {
@@ -43,22 +44,19 @@ func (b *Step[B]) Lay() {
 		e := &b.Entries[i]
 		context := e.context()
 		ix.fillRows(e, context-e.Tokens, context, slots)
-		if chunked {
-			rows = b.layChunks(e, rows)
+		if piece > 0 {
+			rows = b.layPieces(e, piece, rows)
 			continue
 		}
 		ix.piece(context+e.gap, e.Tokens)
-		row, used := ix.Fresh.row(rows), (context+e.gap+kernel-1)/kernel
+		row, used := ix.Written().row(rows), (context+e.gap+kernel-1)/kernel
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
-		if p.Windowed() {
-			e.olderTable(ix.Older.row(rows), 0)
-		}
+		e.sealedTables(ix, rows, 0)
 		rows++
 	}
-	clear(ix.Fresh.Tables.Host[rows*stride:])
-	if p.Windowed() {
-		clear(ix.Older.Tables.Host[rows*stride:])
+	for i := range ix.At {
+		clear(ix.At[i].Tables.Host[rows*stride:])
 	}
 	ix.pad(b.Size)
 	ix.arena.Pinned = b.Pinned
@@ -71,36 +69,33 @@ func (ix *Index[B]) piece(context, tokens int) {
 	ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[len(ix.Offsets.Host)-1]+uint32(tokens))
 }
 
-// pieces is the number of sequences that attention takes an entry for in a part with chunks: one for each that its rows are
-// in.
-func (e *Entry[B]) pieces() int {
-	r := &e.Body.Stores.Rule
-	end := e.context() + e.Body.Gone*r.Block
-	return (end-1)/r.Chunk - (end-e.Tokens)/r.Chunk + 1
+// pieces is the number of sequences that attention takes an entry for in a part that is laid out in pieces: one for each that
+// its rows are in.
+func (e *Entry[B]) pieces(piece int) int {
+	end := e.context() + e.Run.Gone*e.Run.Part.Rule.Block
+	return (end-1)/piece - (end-e.Tokens)/piece + 1
 }
 
-// layChunks lays an entry out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
-func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
-	ix, p := &b.Index, b.Stores
-	r, gone := &p.Rule, e.Body.Gone*p.Rule.Block
+// layPieces lays an entry out in pieces. To its rows in a piece it is a sequence that begins there.
+func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
+	ix, p := &b.Index, b.Part
+	r, gone := &p.Rule, e.Run.Gone*p.Rule.Block
 	end := e.context() + gone
 	for at := end - e.Tokens; at < end; rows++ {
-		begin := at - at%r.Chunk
-		to := min(begin+r.Chunk, end)
+		begin := at - at%piece
+		to := min(begin+piece, end)
 		ix.piece(to-begin, to-at)
-		row := ix.Fresh.row(rows)
+		row := ix.Written().row(rows)
 		used := p.Config.KernelBlocksOf(to - begin)
 		e.places(row[:used], (begin-gone)/r.Block)
 		clear(row[used:])
-		if p.Windowed() {
-			e.olderTable(ix.Older.row(rows), (begin-gone)/r.Block)
-		}
+		e.sealedTables(ix, rows, (begin-gone)/r.Block)
 		at = to
 	}
 	return rows
 }
 
-// room makes room for the tables of so many sequences.
+// room makes room for the tables of seqs sequences.
 func (t *partial[B]) room(seqs, stride int) {
 	t.Stride = stride
 	t.Tables.Host = slices.Grow(t.Tables.Host[:0], seqs*stride)[:seqs*stride]
@@ -112,7 +107,7 @@ func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.
 func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
 	for pos < to { // a block at a time
 		end := min(to, pos-pos%slots+slots)
-		slot := e.Body.Stores.Fresh.Slot(e.block(pos/slots), pos%slots)
+		slot := e.Run.Part.Written.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))

@@ -1,11 +1,29 @@
 package step
 
-// enqueue puts the step's uploads and copies on its stream.
-func (b *Step[B]) enqueue() error {
-	p := b.Stores
-	if p.States != nil {
-		return b.enqueueStates()
-	}
+import "github.com/ferrumkv/ferrumkv/backend"
+
+// work is what a step does in a part, by what the part holds: rows of tokens, or states.
+type work interface {
+	// lay computes the host side, and asks the device how it divides the step.
+	lay() error
+	// enqueue puts the step's uploads and copies on its stream.
+	enqueue() error
+	// spares reports whether a block that several own may be written by one of them while the step copies it for the others.
+	spares() bool
+}
+
+// rows is the work in a part with keys and values.
+type rows[B backend.Buffer] struct{ *Step[B] }
+
+func (rows[B]) spares() bool { return true }
+
+func (b rows[B]) lay() error {
+	b.Lay()
+	return b.Divide()
+}
+
+func (b rows[B]) enqueue() error {
+	p := b.Part
 	if err := b.Index.Upload(p.BE, b.Stream); err != nil {
 		return err
 	}
@@ -15,14 +33,14 @@ func (b *Step[B]) enqueue() error {
 	if err := b.copyShared(); err != nil {
 		return err
 	}
-	if p.Windowed() {
+	if p.Residual() {
 		if err := b.enqueueWindow(); err != nil {
 			return err
 		}
 	}
 	if p.Config.Attention.Scores && b.writes && !b.staging.on {
-		for l := range p.Fresh.Layers {
-			if err := b.clearScores(&p.Fresh.Layers[l]); err != nil {
+		for l := range p.Written.Layers {
+			if err := b.clearScores(&p.Written.Layers[l]); err != nil {
 				return err
 			}
 		}
@@ -36,11 +54,11 @@ func (b *Step[B]) copyShared() error {
 	ix.Pairs.Host = ix.Pairs.Host[:0]
 	for i := range b.Entries {
 		if e := &b.Entries[i]; e.copies {
-			ix.Pairs.Host = b.Stores.Fresh.Pair(ix.Pairs.Host, e.Body.Tail(), e.fresh.Blocks[e.restored])
+			ix.Pairs.Host = b.Part.Written.Pair(ix.Pairs.Host, e.Run.Tail(), e.fresh.Blocks[e.restored])
 		}
 	}
 	if len(ix.Pairs.Host) == 0 {
 		return nil
 	}
-	return b.Stores.CopyBlocks(b.Stream, b.Stores.Fresh, &ix.Pairs)
+	return b.Part.CopyBlocks(b.Stream, b.Part.Written, &ix.Pairs)
 }

@@ -29,17 +29,13 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 		for i := range b.Steps {
 			t := &b.Steps[i]
 			t.writes = b.writes
-			if t.Stores.States != nil {
-				continue
-			}
-			t.Lay()
-			if err := t.Divide(); err != nil {
+			if err := t.work.lay(); err != nil {
 				return err
 			}
 		}
 		enqueued = true
 		for i := range b.Steps {
-			if err := b.Steps[i].enqueue(); err != nil {
+			if err := b.Steps[i].work.enqueue(); err != nil {
 				return err
 			}
 		}
@@ -86,8 +82,10 @@ func (b *Set[B]) fits() error {
 			t := &b.Steps[i]
 			t.stage()
 			n, of, err := t.countBlocks()
-			if err == nil && t.Stores.Windowed() {
-				n, of, err = t.countSeals()
+			for range t.Part.Sealed() { // what is written to is the part's own
+				if err == nil {
+					n, of, err = t.countSeals()
+				}
 			}
 			if err != nil {
 				return 0, 0, err
@@ -102,14 +100,14 @@ func (b *Set[B]) fits() error {
 // tails are the blocks that the step's sequences write next, of those that parts have in common.
 func (b *Set[B]) tails() (blocks []block.Block) {
 	for i := range b.Steps {
-		if t := &b.Steps[i]; !t.Stores.Windowed() {
+		if t := &b.Steps[i]; t.Part.Written == t.Part.Kept {
 			blocks = append(blocks, t.tails()...)
 		}
 	}
 	return blocks
 }
 
-// order puts the step's stream behind the steps that used the same memory on others.
+// order puts the step's stream after the steps that used the same memory on others.
 func (b *Set[B]) order() error {
 	for i := range b.Steps {
 		if err := b.Steps[i].fence.Order(b.Stream); err != nil {
@@ -117,7 +115,7 @@ func (b *Set[B]) order() error {
 		}
 	}
 	for i := range b.Steps[0].Entries {
-		if err := b.body(i).Order(b.Stream); err != nil {
+		if err := b.runs(i).Order(b.Stream); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // With Storage.Residual a block may lie in both stores. Its scores are then those of the kept one: sealing takes
-// them there, and most queries read it there. Some read it in the fresh store: in the step that seals it,
+// them there, and most queries read it there. Some read it in the written store: in the step that seals it,
 // and after Truncate. So attention to a layer first copies the scores of blocks that are read so to the fresh
 // store, adds there what queries give to recent keys, copies them back, and adds in the kept store what queries
 // give to older keys. Sequences that
@@ -32,7 +32,7 @@ func (h *homes[B]) free(be backend.Backend[B]) {
 
 // enqueueHomes says whose scores go elsewhere, and moves those of what is not quantized any more.
 func (b *Step[B]) enqueueHomes() error {
-	p, h := b.Stores, &b.sealing.homes
+	p, h := b.Part, &b.sealing.homes
 	h.moved.Host, h.out.Host, h.back.Host = h.moved.Host[:0], h.out.Host[:0], h.back.Host[:0]
 	for i := range h.ends {
 		if h.ends[i] == nil {
@@ -42,19 +42,19 @@ func (b *Step[B]) enqueueHomes() error {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		had, brought := e.Body.Kept.Blocks, e.Body.Recent.Gone
+		had, brought := e.Run.Kept.Blocks, e.Run.Written.From
 		if e.Write && len(had) > e.full {
 			if e.full >= brought { // else it is brought back with its scores
 				h.moved.Host = append(h.moved.Host, had[e.full].ID, e.block(e.full))
 			}
 			had = had[:e.full]
 		}
-		for j := p.Config.Edge(e.first()); j < len(had)+len(e.kept.Blocks); j++ {
+		for j := p.Config.Edge(e.first()); j < len(had)+len(e.sealed.Blocks); j++ {
 			var kept block.Block
 			if j < len(had) {
 				kept = had[j]
 			} else {
-				kept = e.kept.Blocks[j-len(had)]
+				kept = e.sealed.Blocks[j-len(had)]
 			}
 			h.out.Host = pair(h.out.Host, h.ends[0], kept.ID, e.block(j))
 			h.back.Host = pair(h.back.Host, h.ends[1], e.block(j), kept.ID)
@@ -73,8 +73,8 @@ func (b *Step[B]) enqueueHomes() error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for l := 0; l < len(p.Fresh.Layers) && !b.staging.on; l++ {
-		if err := p.CopyScores(b.Stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &h.moved); err != nil {
+	for l := 0; l < len(p.Written.Layers) && !b.staging.on; l++ {
+		if err := p.CopyScores(b.Stream, &p.Kept.Layers[l], &p.Written.Layers[l], &h.moved); err != nil {
 			return err
 		}
 	}
@@ -100,33 +100,33 @@ func pad(pairs []uint32, n int) []uint32 {
 
 // clearScores lets the step's new tokens in a layer begin with none, whatever lay in their slots.
 func (b *Step[B]) clearScores(l *store.Layer[B]) error {
-	return b.Stores.ClearScores(b.Stream, l, b.Index.Slots.Buf.Buf, b.Index.tokens())
+	return b.Part.ClearScores(b.Stream, l, b.Index.Slots.Buf.Buf, b.Index.tokens())
 }
 
 // scored reports whether attention to a layer adds to the scores of its tokens.
 func (b *Step[B]) scored(layer int) bool {
-	l := &b.Stores.Fresh.Layers[layer]
-	return b.Mass && l.Scores.Set && b.Index.Fresh.divisions[l.Format].plan.Scores
+	l := &b.Part.Written.Layers[layer]
+	return b.Mass && l.Scores.Set && b.Index.Written().divisions[l.Format].plan.Scores
 }
 
 // score adds what the step's queries give to the tokens of a layer, whose log-sum-exps over both stores are
 // given; none: no query reads quantized tokens, and attention itself has added it.
 func (b *Step[B]) score(layer int, q *backend.Rows[B], lse backend.Opt[B], offset int) error {
-	p, fresh, kept := b.Stores, b.exact(layer), &b.Stores.Kept.Layers[layer]
+	p, fresh, kept := b.Part, b.exact(layer), &b.Part.Kept.Layers[layer]
 	b.staging.left = !b.staging.on // what the staging has got is still there alone
 	if !lse.Set {
 		return p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back)
 	}
-	if err := b.weigh(fresh, &b.Index.Fresh, q, lse.Buf, offset); err != nil {
+	if err := b.weigh(fresh, b.Index.Written(), q, lse.Buf, offset); err != nil {
 		return err
 	}
-	return cmp.Or(p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back), b.weigh(kept, &b.Index.Older, q, lse.Buf, offset))
+	return cmp.Or(p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back), b.weigh(kept, &b.Index.At[0], q, lse.Buf, offset))
 }
 
 // weigh adds the mass of what lies in a layer of a store.
 func (b *Step[B]) weigh(l *store.Layer[B], part *partial[B], q *backend.Rows[B], lse B, offset int) error {
-	c, d := &b.Stores.Config, &part.divisions[l.Format]
-	return b.Stores.BE.AttendScores(b.Stream, backend.AttendScoresParams[B]{
+	c, d := &b.Part.Config, &part.divisions[l.Format]
+	return b.Part.BE.AttendScores(b.Stream, backend.AttendScoresParams[B]{
 		Cache: l.View, Batch: b.Index.ragged(part), Q: *q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask,
 		LSE: lse, LSEOffset: offset, Scores: l.Scores.Buf, Plan: d.plan, Work: d.work.Buf,
 		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),

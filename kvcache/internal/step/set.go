@@ -19,17 +19,27 @@ type Set[B backend.Buffer] struct {
 func (b *Set[B]) Make(p *store.Parts[B]) {
 	b.Parts, b.Steps = p, make([]Step[B], len(p.All))
 	for i := range b.Steps {
-		b.Steps[i].Stores, b.Steps[i].Settings = p.All[i], &b.Settings
+		b.Steps[i].Part, b.Steps[i].Settings = p.All[i], &b.Settings
+		b.Steps[i].work = workOf(&b.Steps[i])
+		b.Steps[i].Index.At = make([]partial[B], len(p.All[i].Stores))
 	}
 }
 
-// Add gives a sequence so many rows: new ones or, unless write is set, queries at its last tokens. next is the position of
+// workOf is what a step does in its part.
+func workOf[B backend.Buffer](b *Step[B]) work {
+	if b.Part.States != nil {
+		return states[B]{b}
+	}
+	return rows[B]{b}
+}
+
+// Add gives a sequence rows: new ones or, unless write is set, queries at its last tokens. next is the position of
 // its next token.
-func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
+func (b *Set[B]) Add(s *store.Runs[B], tokens int, write bool, next int) {
 	for i := range b.Steps {
 		e := b.Steps[i].add()
-		e.Body, e.Tokens, e.Write, e.Dropped = &s.Parts[i], tokens, write, next-s.Parts[i].Len
-		e.lowest = s.Parts[i].Len - tokens
+		e.Run, e.Tokens, e.Write, e.Dropped = &s.In[i], tokens, write, next-s.In[i].Len
+		e.lowest = s.In[i].Len - tokens
 	}
 	b.reads = b.reads || !write
 	if b.spelled {
@@ -70,31 +80,23 @@ func (b *Set[B]) Restores(i int) bool {
 	return false
 }
 
-// body is that of entry i's sequence.
-func (b *Set[B]) body(i int) *store.Bodies[B] { return b.Steps[0].Entries[i].Body.Of }
+// run is that of entry i's sequence.
+func (b *Set[B]) runs(i int) *store.Runs[B] { return b.Steps[0].Entries[i].Run.Of }
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
 func (b *Set[B]) Publishes(i int) int {
-	if b.Parts.Grouped() {
-		return b.publishesInGroups(i)
-	}
-	return b.Steps[0].Entries[i].Publishes()
-}
-
-func (b *Set[B]) publishesInGroups(i int) int {
 	size := b.Parts.Config.EntryTokens()
 	n := b.Len(i) / size
 	for j := range b.Steps {
-		if e := &b.Steps[j].Entries[i]; e.Body.Stores.States == nil {
-			n = min(n, (e.Publishes()+e.Body.Gone)*e.Body.Stores.Rule.Block/size)
-		}
+		e := &b.Steps[j].Entries[i]
+		n = min(n, (e.Publishes()+e.Run.Gone)*e.Run.Part.Rule.Block/size)
 	}
 	return n
 }
 
 // Len is the tokens that the sequence of entry i has once the step is committed.
 func (b *Set[B]) Len(i int) int {
-	return b.body(i).Len() + b.New(i)
+	return b.runs(i).Len() + b.New(i)
 }
 
 // Long reports whether the layers of a part of the planned step use one cache in turn.
@@ -110,7 +112,7 @@ func (b *Set[B]) Long() bool {
 // Own enters what the step holds in the books of each part, and what it took, if it is open.
 func (b *Set[B]) Own(books []store.Books, open bool) {
 	for i := range b.Steps {
-		b.Steps[i].own(books[i].Kept, books[i].Fresh, open)
+		b.Steps[i].own(books[i], open)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // end: exact blocks for a long prompt, in all layers, would be more memory than the quantized cache. A step with
 // more than Memory.StepTokens tokens of a sequence has them in a cache of one layer, the staging, that its
 // layers use in turn: into it come the blocks of the windows, and the step's rows; from it blocks are quantized,
-// and the last ones copied to the fresh store. What queries read is the same.
+// and the last ones copied to the written store. What queries read is the same.
 
 // staging is the cache of one layer that a long step's layers use in turn. It is kept for the next one.
 type staging[B backend.Buffer] struct {
@@ -23,14 +23,14 @@ type staging[B backend.Buffer] struct {
 	blocks int  // of the step
 	room   int  // blocks that there is memory for
 	layer  int  // whose rows it has; −1: none
-	left   bool // its last blocks are in the fresh store
+	left   bool // its last blocks are in the written store
 	k, v   backend.Opt[B]
 	cache  store.Layer[B]           // the staging as a layer's
 	scores store.Vector[B, float32] // [blocks, KV heads, block tokens]
 
-	in   store.Vector[B, uint32] // [blocks, 2]: exact ones that come from the fresh store
+	in   store.Vector[B, uint32] // [blocks, 2]: exact ones that come from the written store
 	back store.Vector[B, uint32] // [blocks, 2]: quantized ones that are brought back
-	out  store.Vector[B, uint32] // [blocks, 2]: those that go to the fresh store
+	out  store.Vector[B, uint32] // [blocks, 2]: those that go to the written store
 	seen store.Vector[B, uint32] // [blocks, 2]: those that stay there, of which the scores go
 	ends map[uint32]bool         // blocks that pairs of seen end at
 }
@@ -48,7 +48,11 @@ func (b *Step[B]) stage() {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		e.staged = staged{}
-		t.on = t.on || b.Stores.Windowed() && e.long()
+		e.restored, e.full = 0, 0
+		if b.Part.Residual() {
+			e.window()
+			t.on = t.on || e.long()
+		}
 	}
 	for i := range b.Entries {
 		if !t.on {
@@ -56,46 +60,46 @@ func (b *Step[B]) stage() {
 		}
 		e := &b.Entries[i]
 		// what is read, and what is quantized
-		e.staged = staged{true, min(b.Stores.Config.Edge(e.first()), e.Body.Full()), t.blocks}
-		t.blocks += b.Stores.Config.BlocksOf(e.context()) - e.staged.first
+		e.staged = staged{true, min(b.Part.Config.Edge(e.first()), e.Run.Full()), t.blocks}
+		t.blocks += b.Part.Config.BlocksOf(e.context()) - e.staged.first
 	}
 }
 
 // long reports whether a step with the entry goes through a staging: there are many new tokens, or it only reads
 // and finds tokens quantized that its queries see as they were.
 func (e *Entry[B]) long() bool {
-	c := &e.Body.Stores.Config
+	c := &e.Run.Part.Config
 	if e.Write {
 		return e.Tokens > c.Memory.StepTokens
 	}
-	return e.Body.Recent.Gone > c.Edge(e.first())
+	return e.Run.Written.From > c.Edge(e.first())
 }
 
 // Has reports whether attention to a layer finds the step's rows: those of a long step are there until the next
 // layer's come.
 func (b *Step[B]) Has(layer int) bool { return !b.staging.on || b.staging.layer == layer || !b.writes }
 
-// after is the blocks of the fresh store that an entry of a long step has afterwards, from begin on; those from one to
+// after is the blocks of the written store that an entry of a long step has afterwards, from begin on; those from one to
 // another, which were full, it has already.
 func (e *Entry[B]) after() (begin, from, to int) {
-	c, g := &e.Body.Stores.Config, &e.Body.Recent
-	begin = max(c.Edge(e.context()-1-c.BlockTokens()), min(g.Gone, e.staged.first))
-	from = max(begin, g.Gone)
-	return begin, from, max(e.Body.Len/c.BlockTokens(), from)
+	c, g := &e.Run.Part.Config, e.Run.Written
+	begin = max(c.Edge(e.context()-1-c.BlockTokens()), min(g.From, e.staged.first))
+	from = max(begin, g.From)
+	return begin, from, max(e.Run.Len/c.BlockTokens(), from)
 }
 
-// takes is the number of blocks that an entry of a long step takes of the fresh store.
+// takes is the number of blocks that an entry of a long step takes of the written store.
 func (e *Entry[B]) takes() int {
 	if !e.Write {
 		return 0
 	}
 	begin, from, to := e.after()
-	return e.Body.Stores.Config.BlocksOf(e.context()) - begin - (to - from)
+	return e.Run.Part.Config.BlocksOf(e.context()) - begin - (to - from)
 }
 
 // fitStaging makes room for the step.
 func (b *Step[B]) fitStaging() error {
-	t, p := &b.staging, b.Stores
+	t, p := &b.staging, b.Part
 	if t.blocks <= t.room {
 		return nil
 	}
@@ -135,7 +139,7 @@ func (b *Step[B]) fitStaging() error {
 // stagingOf is the staging as the cache of a layer.
 func (b *Step[B]) stagingOf(layer int) *store.Layer[B] {
 	t := &b.staging
-	t.cache = b.Stores.Fresh.Layers[layer]
+	t.cache = b.Part.Written.Layers[layer]
 	l := &t.cache
 	l.View.Blocks, l.View.K.Data, l.View.V.Data = t.room, t.k.Buf, t.v.Buf
 	if l.Scores.Set {
@@ -146,7 +150,7 @@ func (b *Step[B]) stagingOf(layer int) *store.Layer[B] {
 
 // enqueueStaging says what comes into the staging and goes from it, which is the same in all layers.
 func (b *Step[B]) enqueueStaging() error {
-	p, t := b.Stores, &b.staging
+	p, t := b.Part, &b.staging
 	t.in.Host, t.back.Host, t.out.Host, t.seen.Host = t.in.Host[:0], t.back.Host[:0], t.out.Host[:0], t.seen.Host[:0]
 	if t.ends == nil {
 		t.ends = map[uint32]bool{}
@@ -154,12 +158,12 @@ func (b *Step[B]) enqueueStaging() error {
 	clear(t.ends)
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		g, had := &e.Body.Recent, p.Config.BlocksOf(e.Body.Len)
+		g, had := e.Run.Written, p.Config.BlocksOf(e.Run.Len)
 		for j := e.staged.first; j < had; j++ {
-			if j < g.Gone {
-				t.back.Host = append(t.back.Host, e.Body.Kept.Blocks[j].ID, e.stagedBlock(j))
+			if j < g.From {
+				t.back.Host = append(t.back.Host, e.Run.Kept.Blocks[j].ID, e.stagedBlock(j))
 			} else {
-				t.in.Host = append(t.in.Host, g.Blocks[j-g.Gone].ID, e.stagedBlock(j))
+				t.in.Host = append(t.in.Host, g.Blocks[j-g.From].ID, e.stagedBlock(j))
 			}
 		}
 		begin, from, to := e.after()
@@ -170,10 +174,10 @@ func (b *Step[B]) enqueueStaging() error {
 			}
 		}
 		if !e.Write { // all of them stay
-			from, to = g.Gone, had
+			from, to = g.From, had
 		}
 		for j := max(from, e.staged.first); j < to && p.Config.Attention.Scores; j++ {
-			t.seen.Host = pair(t.seen.Host, t.ends, e.stagedBlock(j), g.Blocks[j-g.Gone].ID)
+			t.seen.Host = pair(t.seen.Host, t.ends, e.stagedBlock(j), g.Blocks[j-g.From].ID)
 		}
 	}
 	err := b.fitStaging()
@@ -188,7 +192,7 @@ func (b *Step[B]) enqueueStaging() error {
 // enter brings what the step's queries read of a layer's earlier tokens into the staging, whose rows
 // before go where they belong.
 func (b *Step[B]) enter(layer int) error {
-	p, t := b.Stores, &b.staging
+	p, t := b.Part, &b.staging
 	if t.layer != layer {
 		if err := b.leave(); err != nil {
 			return err
@@ -199,7 +203,7 @@ func (b *Step[B]) enter(layer int) error {
 	defer p.UnlockScores()
 	l := b.stagingOf(layer)
 	if len(t.in.Host) > 0 {
-		if err := p.Convert(b.Stream, &p.Fresh.Layers[layer], l, &t.in); err != nil {
+		if err := p.Convert(b.Stream, &p.Written.Layers[layer], l, &t.in); err != nil {
 			return err
 		}
 	}
@@ -220,9 +224,9 @@ func (b *Step[B]) enter(layer int) error {
 	return b.clearScores(l)
 }
 
-// leave copies the last blocks of the layer that is in the staging to the fresh store.
+// leave copies the last blocks of the layer that is in the staging to the written store.
 func (b *Step[B]) leave() error {
-	p, t := b.Stores, &b.staging
+	p, t := b.Part, &b.staging
 	if t.left {
 		return nil
 	}
@@ -231,10 +235,10 @@ func (b *Step[B]) leave() error {
 	l := b.stagingOf(t.layer)
 	var err error
 	if len(t.out.Host) > 0 {
-		err = p.Convert(b.Stream, l, &p.Fresh.Layers[t.layer], &t.out)
+		err = p.Convert(b.Stream, l, &p.Written.Layers[t.layer], &t.out)
 	}
 	if err == nil {
-		err = p.CopyScores(b.Stream, l, &p.Fresh.Layers[t.layer], &t.seen)
+		err = p.CopyScores(b.Stream, l, &p.Written.Layers[t.layer], &t.seen)
 	}
 	t.left = err == nil
 	return err
@@ -253,13 +257,13 @@ func (e *Entry[B]) stagedTable(row []uint32) {
 
 // commitStaged gives the sequence the blocks of its window.
 func (e *Entry[B]) commitStaged(f *residency.Fence) error {
-	st, g := e.Body.Stores.Fresh, &e.Body.Recent
+	st, g := e.Run.Part.Written, e.Run.Written
 	begin, from, to := e.after()
 	lead := 0 // new blocks before those that stay
 	if to > from {
 		lead = from - begin
 	}
-	from, to = min(from-g.Gone, len(g.Blocks)), min(to-g.Gone, len(g.Blocks))
+	from, to = min(from-g.From, len(g.Blocks)), min(to-g.From, len(g.Blocks))
 	blocks := slices.Concat(e.fresh.Blocks[:lead], g.Blocks[from:to], e.fresh.Blocks[lead:])
 	var claim *block.Claim
 	if g.Reserved {
@@ -267,7 +271,7 @@ func (e *Entry[B]) commitStaged(f *residency.Fence) error {
 	}
 	err := cmp.Or(st.RetireFor(claim, f, g.Blocks[:from]), st.RetireFor(claim, f, g.Blocks[to:]))
 	st.Logical += len(blocks) - len(g.Blocks)
-	g.Gone, g.Blocks = begin, append(g.Blocks[:0], blocks...)
+	g.From, g.Blocks = begin, append(g.Blocks[:0], blocks...)
 	return err
 }
 

@@ -3,75 +3,57 @@ package step
 import (
 	"errors"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // In a part with states an entry takes a block if its sequence has none, or has it with others.
-
-// takesState is the number of blocks that an entry takes in a part with states.
-func (e *Entry[B]) takesState() (int, error) {
-	if !e.Write {
-		return 0, nil
-	}
-	if e.Body.Len == 0 {
-		return 1, nil
-	}
-	shared, err := e.Body.TailShared()
-	if err != nil || !shared {
-		return 0, err
-	}
-	return 1, nil
-}
 
 // state is the block with the sequence's state during the step.
 func (e *Entry[B]) state() block.Block {
 	if len(e.fresh.Blocks) > 0 {
 		return e.fresh.Blocks[0]
 	}
-	return e.Body.Tail()
+	return e.Run.Tail()
 }
 
-// enqueueStates gives sequences that take a block the state that they had, or none.
-func (b *Step[B]) enqueueStates() error {
-	ix := &b.Index
-	ix.Lens.Host = ix.Lens.Host[:0]
+// states is the work in such a part.
+type states[B backend.Buffer] struct{ *Step[B] }
+
+func (states[B]) lay() error   { return nil }
+func (states[B]) spares() bool { return false } // a step that is abandoned may have written it
+
+// enqueue gives sequences that take a block the state that they had, or none.
+func (b states[B]) enqueue() error {
+	v := &b.Step.states
+	v.Host = v.Host[:0]
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if len(e.fresh.Blocks) > 0 {
-			if err := b.Stores.CopyState(b.Stream, e.Body.Tail(), e.fresh.Blocks[0]); err != nil {
+			if err := b.Part.CopyState(b.Stream, e.Run.Tail(), e.fresh.Blocks[0]); err != nil {
 				return err
 			}
 		}
-		ix.Lens.Host = append(ix.Lens.Host, e.state().ID)
+		v.Host = append(v.Host, e.state().ID)
 	}
-	for len(ix.Lens.Host) < b.Size.Seqs {
-		ix.Lens.Host = append(ix.Lens.Host, noState)
+	for len(v.Host) < b.Size.Seqs {
+		v.Host = append(v.Host, noState)
 	}
-	return ix.Lens.Upload(b.Stores.BE, b.Stream)
+	return v.Upload(b.Part.BE, b.Stream)
 }
 
 // noState is the block of a sequence that fills up a step of a fixed shape.
 const noState = 1<<32 - 1
 
-// commitState gives the sequence the block that its state is in now.
-func (e *Entry[B]) commitState(f *residency.Fence) (err error) {
-	s := e.Body
-	if len(e.fresh.Blocks) > 0 {
-		err = s.Stores.Kept.Exchange(&s.Kept, 0, e.fresh.Blocks, f)
-	}
-	if e.Write {
-		s.Len += e.grows()
-	}
-	return err
-}
+// States is the blocks with the states of the step's sequences, on the device: U32 [seqs].
+func (b *Step[B]) States() B { return b.states.Buf.Buf }
 
 // Offsets is where the states of the step's sequences begin, in bytes. From here on they may be written.
 func (b *Step[B]) Offsets() []int64 {
 	b.handed = true
 	all := make([]int64, len(b.Entries))
 	for i := range b.Entries {
-		all[i] = int64(b.Entries[i].state().ID) * int64(b.Stores.States.Stride)
+		all[i] = int64(b.Entries[i].state().ID) * int64(b.Part.States.Stride)
 	}
 	return all
 }
@@ -79,8 +61,8 @@ func (b *Step[B]) Offsets() []int64 {
 // spoil notes that an abandoned step may have written the states of its sequences in their place.
 func (b *Step[B]) spoil() {
 	for i := range b.Entries {
-		if e := &b.Entries[i]; b.handed && e.Write && e.Body.Len > 0 && len(e.fresh.Blocks) == 0 {
-			e.Body.Of.Failed = errSpoiled
+		if e := &b.Entries[i]; b.handed && e.Write && e.Run.Len > 0 && len(e.fresh.Blocks) == 0 {
+			e.Run.Of.Failed = errSpoiled
 		}
 	}
 	b.handed = false

@@ -1,6 +1,6 @@
 // Package step is one step of a pool's sequences on the device, in each part of the layers: the blocks that it takes,
-// where its rows go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
-// body is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
+// where its rows go, how attention is divided, and what a layer enqueues. It knows sequences by their runs. What changes a
+// run is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
 package step
 
 import (
@@ -13,18 +13,20 @@ import (
 // Step is a step in one part: the sequences that get new tokens, and the plan that serves all layers of the part. It is
 // used again for every step: a warm one allocates nothing.
 type Step[B backend.Buffer] struct {
-	Stores  *store.Stores[B]
+	Part    *store.Part[B]
 	Entries []Entry[B]
 	Index   Index[B]
 	*Settings
 
+	work    work
 	fence   *residency.Fence // of the last step: its index vectors may still be read
-	taken   []block.Block    // of the fresh store, by all entries
+	taken   []block.Block    // of the written store, by all entries
 	writes  bool             // there are new tokens
 	handed  bool             // the runner was told where states are
 	sealing sealing[B]
 	staging staging[B]
-	moves   store.Vector[B, int64] // [tokens, 2]: accepted ones of trees that go elsewhere
+	states  store.Vector[B, uint32] // [seqs]: the blocks with the states of sequences
+	moves   store.Vector[B, int64]  // [tokens, 2]: accepted ones of trees that go elsewhere
 	none    none[B]
 }
 
@@ -49,7 +51,7 @@ type Size struct{ Seqs, Tokens int }
 
 // Entry is one sequence of a step, in a part: tokens are those that are not cut out there.
 type Entry[B backend.Buffer] struct {
-	Body    *store.Body[B]
+	Run     *store.Run[B]
 	Tokens  int  // rows of this sequence in the step
 	Write   bool // the rows are new; else they are queries
 	Dropped int  // positions that the sequence has had more than it has tokens
@@ -64,7 +66,7 @@ type Entry[B backend.Buffer] struct {
 	restored int         // leading blocks that come before the segment's; of a long step, those that are brought back
 	full     int         // leading blocks of the kept segment that stay
 	staged   staged
-	kept     store.Owned // part of sealing.taken: blocks after those
+	sealed   store.Owned // part of sealing.taken: blocks after those
 }
 
 // add is an entry more, which is empty: so clear left them.
@@ -84,22 +86,19 @@ func (b *Step[B]) clear() {
 }
 
 // own enters what the step holds in the books of each store, and what it took, if it is open.
-func (b *Step[B]) own(kept, fresh *residency.Books, open bool) {
-	kept.Hold(b.fence)
+func (b *Step[B]) own(books store.Books, open bool) {
+	books[0].Hold(b.fence)
 	if open {
-		fresh.Own(b.taken)
-		kept.Own(b.sealing.taken)
+		books[0].Own(b.sealing.taken)
+		books[len(books)-1].Own(b.taken)
 	}
 }
 
 // free ends the lives of the step's vectors.
 func (b *Step[B]) free() {
-	if b.Stores.States != nil {
-		b.Index.Lens.Free(b.Stores.BE)
-		return
-	}
-	b.Index.free(b.Stores.BE)
-	b.moves.Free(b.Stores.BE)
-	b.sealing.free(b.Stores.BE)
-	b.staging.free(b.Stores.BE)
+	b.states.Free(b.Part.BE)
+	b.Index.free(b.Part.BE)
+	b.moves.Free(b.Part.BE)
+	b.sealing.free(b.Part.BE)
+	b.staging.free(b.Part.BE)
 }

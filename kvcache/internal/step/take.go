@@ -18,9 +18,10 @@ func (b *Step[B]) take() error {
 		return nil
 	}
 	err = errors.Join(err, b.giveBack(nil))
-	if !b.Stores.Fresh.Unpublish(err, b.tails()) {
+	if !b.Part.Written.Unpublish(err, b.tails()) {
 		return err
 	}
+	b.stage()
 	if err := b.takeBlocks(); err != nil {
 		return errors.Join(err, b.giveBack(nil))
 	}
@@ -31,7 +32,7 @@ func (b *Step[B]) take() error {
 func (b *Step[B]) tails() (blocks []block.Block) {
 	for i := range b.Entries {
 		if e := &b.Entries[i]; e.Write {
-			blocks = append(blocks, e.Body.Tail())
+			blocks = append(blocks, e.Run.Tail())
 		}
 	}
 	return blocks
@@ -39,14 +40,14 @@ func (b *Step[B]) tails() (blocks []block.Block) {
 
 // takeBlocks takes what each entry needs. On failure the caller gives back.
 func (b *Step[B]) takeBlocks() error {
-	p := b.Stores
+	p := b.Part
 	b.taken = b.taken[:0]
-	need, err := p.Fresh.Fits(b.countBlocks) // before anything is evicted
+	need, err := p.Written.Fits(b.countBlocks) // before anything is evicted
 	if err != nil {
 		return err
 	}
-	if p.Windowed() {
-		if err := b.takeKept(); err != nil {
+	for i := range p.Sealed() {
+		if err := b.takeSealed(i); err != nil {
 			return err
 		}
 	}
@@ -59,7 +60,7 @@ func (b *Step[B]) takeBlocks() error {
 		had := len(b.taken)
 		e.fresh.Promised = min(n, e.fresh.Claimed)
 		var err error
-		if b.taken, err = p.Fresh.TakeFit(&e.Body.Fresh().Claim, e.Body.Root, b.taken, n); err != nil {
+		if b.taken, err = p.Written.TakeFit(&e.Run.Written.Claim, e.Run.Root, b.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -86,15 +87,12 @@ func ofStep(err error, need, had int) error {
 func (b *Step[B]) countBlocks() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.fresh, e.copies = store.Owned{Claimed: e.Body.Fresh().Claim.Blocks()}, false
-		if b.Stores.Windowed() {
-			e.window()
-		}
-		if failed := e.Body.Of.Failed; failed != nil { // since it was added
+		e.fresh, e.copies = store.Owned{Claimed: e.Run.Written.Claim.Blocks()}, false
+		if failed := e.Run.Of.Failed; failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("%w", failed)
 		}
-		if e.Write && !e.staged.long && b.Stores.States == nil {
-			if e.copies, err = e.Body.TailShared(); err != nil {
+		if e.Write && !e.staged.long {
+			if e.copies, err = e.Run.TailShared(); err != nil {
 				return 0, 0, err
 			}
 		}
@@ -104,11 +102,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
-		if e.need = e.needs(); b.Stores.States != nil {
-			if e.need, err = e.takesState(); err != nil {
-				return 0, 0, err
-			}
-		}
+		e.need = e.needs()
 		need, promised = need+e.need, promised+min(e.need, e.fresh.Claimed)
 	}
 	return need, promised, nil
@@ -119,17 +113,17 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 // tokens in it, so that it writes after all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
 func (b *Step[B]) keeps(e *Entry[B]) bool {
-	fresh, slots := b.Stores.Fresh, b.Stores.Config.BlockTokens()
-	if fresh.Published(e.Body.Tail()) {
+	fresh, slots := b.Part.Written, b.Part.Config.BlockTokens()
+	if !b.work.spares() || fresh.Published(e.Run.Tail()) {
 		return false
 	}
-	owners, err := fresh.Owners(e.Body.Tail())
+	owners, err := fresh.Owners(e.Run.Tail())
 	for i := range b.Entries {
 		o := &b.Entries[i]
-		if !o.copies || o.Body.Tail() != e.Body.Tail() {
+		if !o.copies || o.Run.Tail() != e.Run.Tail() {
 			continue
 		}
-		if o.Body.Len%slots > e.Body.Len%slots {
+		if o.Run.Len%slots > e.Run.Len%slots {
 			return false
 		}
 		owners--
@@ -137,18 +131,18 @@ func (b *Step[B]) keeps(e *Entry[B]) bool {
 	return err == nil && owners == 0
 }
 
-// giveBack returns the step's blocks behind f, and to the claims what they had promised.
+// giveBack returns the step's blocks after f, and to the claims what they had promised.
 func (b *Step[B]) giveBack(f *residency.Fence) (err error) {
-	p, fresh, kept := b.Stores, b.taken, b.sealing.taken
+	p, fresh, sealed := b.Part, b.taken, b.sealing.taken
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		n := min(e.need, len(fresh)) // of a step that lacked some the last entries have none
-		err = cmp.Or(err, p.Fresh.GiveBack(e.Body.Fresh(), &e.fresh, fresh[:n], f))
+		err = cmp.Or(err, p.Written.GiveBack(e.Run.Written, &e.fresh, fresh[:n], f))
 		e.copies, e.restored, fresh = false, 0, fresh[n:]
-		if p.Windowed() {
-			n = min(e.seals(), len(kept))
-			err = cmp.Or(err, p.Kept.GiveBack(&e.Body.Kept, &e.kept, kept[:n], f))
-			kept = kept[n:]
+		for j, st := range p.Sealed() {
+			n = min(e.seals(), len(sealed))
+			err = cmp.Or(err, st.GiveBack(&e.Run.Segments[j], &e.sealed, sealed[:n], f))
+			sealed = sealed[n:]
 		}
 	}
 	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]

@@ -3,7 +3,7 @@ package step
 import "github.com/ferrumkv/ferrumkv/backend"
 
 // Keep moves the accepted nodes of the step's trees together, in every layer: they are among the step's new tokens, in slots
-// that are its own, so that who resets the step has lost nothing.
+// that are its own, so that a reset of the step loses nothing.
 func (b *Set[B]) Keep() error {
 	for i := range b.Steps {
 		if err := b.Steps[i].keep(); err != nil {
@@ -14,14 +14,14 @@ func (b *Set[B]) Keep() error {
 }
 
 func (b *Step[B]) keep() error {
-	p := b.Stores
+	p := b.Part
 	b.moves.Host = b.moves.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		e := &b.Entries[c.Entry]
 		for i, node := range b.accepted(c) {
 			if i != node {
-				b.moves.Host = append(b.moves.Host, e.slot(e.Body.Len+c.At+node), e.slot(e.Body.Len+c.At+i))
+				b.moves.Host = append(b.moves.Host, e.slot(e.Run.Len+c.At+node), e.slot(e.Run.Len+c.At+i))
 			}
 		}
 	}
@@ -33,8 +33,8 @@ func (b *Step[B]) keep() error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for i := range p.Fresh.Layers {
-		l := &p.Fresh.Layers[i]
+	for i := range p.Written.Layers {
+		l := &p.Written.Layers[i]
 		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{
 			Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
 		if err != nil {
@@ -46,6 +46,6 @@ func (b *Step[B]) keep() error {
 
 // slot is where a token of the entry's part is.
 func (e *Entry[B]) slot(token int) int64 {
-	slots := e.Body.Stores.Config.BlockTokens()
-	return e.Body.Stores.Fresh.Slot(e.block(token/slots), token%slots)
+	slots := e.Run.Part.Config.BlockTokens()
+	return e.Run.Part.Written.Slot(e.block(token/slots), token%slots)
 }

@@ -5,16 +5,15 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
 func argument(format string, args ...any) error {
 	return backend.ErrArgument{Package: "kvcache", What: fmt.Sprintf(format, args...)}
 }
 
-// local is a view as the entry's part has the tokens, of which some may be cut out behind the sinks.
+// local is a view as the entry's part has the tokens, of which some may be cut out after the sinks.
 func (e *Entry[B]) local(v View) View {
-	sinks, gone := e.Body.Cut()
+	sinks, gone := e.Run.Cut()
 	if gone == 0 {
 		return v
 	}
@@ -27,7 +26,7 @@ func (e *Entry[B]) local(v View) View {
 // laid is a view in the places of the entry's table.
 func (e *Entry[B]) laid(v View) View {
 	v = e.local(v)
-	if sinks, _ := e.Body.Cut(); v.End > sinks {
+	if sinks, _ := e.Run.Cut(); v.End > sinks {
 		v.End += e.gap
 	}
 	return View{v.Position + e.gap, v.End}
@@ -38,16 +37,15 @@ func (b *Step[B]) seen(c *Call, e *Entry[B], i int) View {
 	if c.view > 0 {
 		return b.views[c.view-1+i]
 	}
-	at := e.Body.Total() + c.At
-	if b.Stores.Config.Model.NonCausal {
+	at := e.Run.Total() + c.At
+	if b.Part.Config.Model.NonCausal {
 		return View{at + i, at + c.Tokens}
 	}
 	return View{at + i, at + i + 1}
 }
 
-// chunk is the rows of a call from row i on that are in the same chunk, and where that begins.
-func (b *Step[B]) chunk(c *Call, e *Entry[B], i int) (rows, begin int) {
-	size := b.Stores.Rule.Chunk
+// piece is the rows of a call from row i on that are in the same piece, of size tokens, and where that begins.
+func (b *Step[B]) piece(c *Call, e *Entry[B], i, size int) (rows, begin int) {
 	of := b.seen(c, e, i).Position / size
 	for rows = 1; i+rows < c.Tokens && b.seen(c, e, i+rows).Position/size == of; rows++ {
 	}
@@ -56,13 +54,14 @@ func (b *Step[B]) chunk(c *Call, e *Entry[B], i int) (rows, begin int) {
 
 // pieces is how many sequences attention takes the step's calls for.
 func (b *Step[B]) pieces() (n int) {
-	if b.Stores.Rule.Kind != group.Chunked {
+	size := b.Part.Piece()
+	if size == 0 {
 		return len(b.calls.calls)
 	}
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		for i := 0; i < c.Tokens; n++ {
-			rows, _ := b.chunk(c, &b.Entries[c.Entry], i)
+			rows, _ := b.piece(c, &b.Entries[c.Entry], i, size)
 			i += rows
 		}
 	}
@@ -71,17 +70,17 @@ func (b *Step[B]) pieces() (n int) {
 
 // layCalls lays the calls out, and returns how many sequences they are to attention.
 func (b *Step[B]) layCalls() (rows int) {
-	ix, p := &b.Index, b.Stores
+	ix, piece := &b.Index, b.Part.Piece()
 	ix.Views.Host, ix.Tree.Host = ix.Views.Host[:0], ix.Tree.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
 		e := &b.Entries[c.Entry]
 		b.fillCall(c, e)
-		if p.Rule.Kind == group.Chunked {
-			rows = b.layCallChunks(c, e, rows)
+		if piece > 0 {
+			rows = b.layCallPieces(c, e, piece, rows)
 			continue
 		}
-		context := e.Body.Len
+		context := e.Run.Len
 		if e.Write {
 			context += c.At + c.Tokens
 		}
@@ -91,15 +90,15 @@ func (b *Step[B]) layCalls() (rows int) {
 	return rows
 }
 
-// layCallChunks lays a call out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
-func (b *Step[B]) layCallChunks(c *Call, e *Entry[B], rows int) int {
-	total := e.Body.Total()
+// layCallPieces lays a call out in pieces. To its rows in a piece it is a sequence that begins there.
+func (b *Step[B]) layCallPieces(c *Call, e *Entry[B], piece, rows int) int {
+	total := e.Run.Total()
 	if e.Write {
 		total += c.At + c.Tokens
 	}
 	for i := 0; i < c.Tokens; rows++ {
-		n, begin := b.chunk(c, e, i)
-		b.layPiece(c, e, i, n, begin-e.gone(), min(max(total-begin, 0), b.Stores.Rule.Chunk), rows)
+		n, begin := b.piece(c, e, i, piece)
+		b.layPiece(c, e, i, n, begin-e.gone(), min(max(total-begin, 0), piece), rows)
 		i += n
 	}
 	return rows
@@ -108,19 +107,17 @@ func (b *Step[B]) layCallChunks(c *Call, e *Entry[B], rows int) int {
 // layPiece lays out n rows of a call from one on. To them the sequence begins at a token of the part, a block's first, and
 // has so many.
 func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int) {
-	ix, p := &b.Index, b.Stores
+	ix, p := &b.Index, b.Part
 	context += e.gap
 	ix.piece(context, n)
-	row, used := ix.Fresh.row(at), p.Config.KernelBlocksOf(context)
+	row, used := ix.Written().row(at), p.Config.KernelBlocksOf(context)
 	if first := begin / p.Config.BlockTokens(); first > 0 {
 		e.places(row[:used], first)
 	} else {
 		e.table(row[:used])
 	}
 	clear(row[used:]) // never read: the context ends before it
-	if p.Windowed() {
-		e.olderTable(ix.Older.row(at), begin/p.Config.BlockTokens())
-	}
+	e.sealedTables(ix, at, begin/p.Config.BlockTokens())
 	if b.sees {
 		for i := range n {
 			v := e.laid(b.seen(c, e, from+i))
@@ -133,16 +130,16 @@ func (b *Step[B]) layPiece(c *Call, e *Entry[B], from, n, begin, context, at int
 func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 	ix := &b.Index
 	if e.Write {
-		ix.fillRows(e, e.Body.Len+c.At, e.Body.Len+c.At+c.Tokens, b.Stores.Config.BlockTokens())
+		ix.fillRows(e, e.Run.Len+c.At, e.Run.Len+c.At+c.Tokens, b.Part.Config.BlockTokens())
 	} else {
 		for range c.Tokens {
 			ix.Slots.Host, ix.Positions.Host = append(ix.Slots.Host, -1), append(ix.Positions.Host, 0)
 		}
 	}
 	if c.tree > 0 || !e.Write {
-		to := ix.Positions.Host[len(ix.Positions.Host)-c.Tokens:]
+		to, gone := ix.Positions.Host[len(ix.Positions.Host)-c.Tokens:], e.gone()
 		for i := range to {
-			to[i] = uint32(b.seen(c, e, i).Position - e.gone() + e.Dropped)
+			to[i] = uint32(b.seen(c, e, i).Position - gone + e.Dropped)
 		}
 	}
 	if b.words == 0 {
@@ -163,7 +160,7 @@ func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 
 // uploadViews brings what rows see to the device: few steps have views, and the vectors of all steps do without their room.
 func (b *Step[B]) uploadViews() error {
-	ix, p := &b.Index, b.Stores
+	ix, p := &b.Index, b.Part
 	ix.views, ix.tree, ix.words = backend.Opt[B]{}, backend.Opt[B]{}, b.words
 	if b.sees {
 		if err := ix.Views.Upload(p.BE, b.Stream); err != nil {

@@ -12,9 +12,9 @@ import (
 // With Storage.Residual the last tokens of a sequence are read as they were computed and those
 // before as they are stored in few bits (KIVI, arXiv:2402.02750). Which those are is a function of
 // the query's position alone, however a prompt is cut into steps: its edge, below. Steps write to
-// the fresh store. A block that lies before the edge of some query of a step is quantized into the
-// kept store in that step, layer by layer, behind what Append writes and before Attend reads it,
-// and becomes the sequence's with Commit. The fresh store gives a block up one block's tokens later,
+// the written store. A block that lies before the edge of some query of a step is quantized into the
+// kept store in that step, layer by layer, after what Append writes and before Attend reads it,
+// and becomes the sequence's with Commit. The written store gives a block up one block's tokens later,
 // so that a rejected draft finds what its queries saw. Who goes back further, or begins with what
 // others left, has the window's tokens in few bits only: the next step brings those back.
 
@@ -32,8 +32,8 @@ type sealing[B backend.Buffer] struct {
 
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *Entry[B]) window() {
-	s := e.Body
-	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.first()), 0)
+	s := e.Run
+	e.restored = max(s.Written.From-s.Part.Config.Edge(e.first()), 0)
 	e.full = s.Full()
 }
 
@@ -42,14 +42,14 @@ func (e *Entry[B]) seals() int {
 	if !e.Write {
 		return 0
 	}
-	return max(e.Body.Stores.Config.Edge(e.context()-1)-e.full, 0)
+	return max(e.Run.Part.Config.Edge(e.context()-1)-e.full, 0)
 }
 
-// takeKept takes the blocks that the step quantizes into.
-func (b *Step[B]) takeKept() error {
-	p, t := b.Stores, &b.sealing
+// takeSealed takes the blocks of a store that the step quantizes into.
+func (b *Step[B]) takeSealed(at int) error {
+	p, st, t := b.Part, b.Part.Stores[at], &b.sealing
 	t.taken, t.older = t.taken[:0], b.Size.Seqs > 0
-	need, err := p.Kept.Fits(b.countSeals)
+	need, err := st.Fits(b.countSeals)
 	if err != nil {
 		return err
 	}
@@ -61,16 +61,16 @@ func (b *Step[B]) takeKept() error {
 			continue
 		}
 		had := len(t.taken)
-		e.kept.Promised = min(n, e.kept.Claimed)
-		if t.taken, err = p.Kept.TakeFit(&e.Body.Kept.Claim, e.Body.Root, t.taken, n); err != nil {
+		e.sealed.Promised = min(n, e.sealed.Claimed)
+		if t.taken, err = st.TakeFit(&e.Run.Segments[at].Claim, e.Run.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
-	at := 0
+	from := 0
 	for i := range b.Entries {
 		n := b.Entries[i].seals()
-		b.Entries[i].kept.Blocks = t.taken[at : at+n : at+n]
-		at += n
+		b.Entries[i].sealed.Blocks = t.taken[from : from+n : from+n]
+		from += n
 	}
 	return nil
 }
@@ -79,26 +79,29 @@ func (b *Step[B]) takeKept() error {
 func (b *Step[B]) countSeals() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.kept = store.Owned{Claimed: e.Body.Kept.Claim.Blocks()}
-		need, promised = need+e.seals(), promised+min(e.seals(), e.kept.Claimed)
+		e.sealed = store.Owned{Claimed: e.Run.Kept.Claim.Blocks()}
+		need, promised = need+e.seals(), promised+min(e.seals(), e.sealed.Claimed)
 	}
 	return need, promised, nil
 }
 
-// olderTable writes the entry's blocks of the kept store from one on, as they will be once the step is committed, with its gap.
-func (e *Entry[B]) olderTable(row []uint32, first int) {
-	had := e.Body.Kept.Blocks[:e.full]
-	n := e.gap / e.Body.Stores.Config.KernelTokens()
-	n += ids(row[n:], had[min(first, len(had)):])
-	n += ids(row[n:], e.kept.Blocks[min(max(first-len(had), 0), len(e.kept.Blocks)):])
-	clear(row[n:])
-	e.part(row)
+// sealedTables writes row i of the tables of the stores before the last: the entry's blocks from one on, as they will be once the step is
+// committed, with its gap.
+func (e *Entry[B]) sealedTables(ix *Index[B], i, first int) {
+	for at := range ix.sealed() {
+		row, had := ix.At[at].row(i), e.Run.Segments[at].Blocks[:e.full]
+		n := e.gap / e.Run.Part.Config.KernelTokens()
+		n += ids(row[n:], had[min(first, len(had)):])
+		n += ids(row[n:], e.sealed.Blocks[min(max(first-len(had), 0), len(e.sealed.Blocks)):])
+		clear(row[n:])
+		e.part(row)
+	}
 }
 
 // enqueueWindow brings back what the step's queries are to read exactly, and says what Append
 // quantizes.
 func (b *Step[B]) enqueueWindow() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	t.restored.Host, t.sealed.Host = t.restored.Host[:0], t.sealed.Host[:0]
 	if b.staging.on {
 		if err := b.enqueueStaging(); err != nil {
@@ -107,12 +110,12 @@ func (b *Step[B]) enqueueWindow() error {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		first := e.Body.Recent.Gone - e.restored
+		first := e.Run.Written.From - e.restored
 		for j := 0; j < e.restored && !e.staged.long; j++ {
-			t.restored.Host = append(t.restored.Host, e.Body.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
+			t.restored.Host = append(t.restored.Host, e.Run.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
 		}
-		for j := range e.kept.Blocks {
-			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.kept.Blocks[j].ID)
+		for j := range e.sealed.Blocks {
+			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.sealed.Blocks[j].ID)
 		}
 	}
 	t.sealed.Host = pad(t.sealed.Host, 2*b.Size.Seqs*p.Config.BlocksOf(b.Size.Tokens)) // in every step as many
@@ -132,9 +135,9 @@ func (b *Step[B]) enqueueWindow() error {
 	return b.fitBoth()
 }
 
-// bringBack stores the restored blocks in the fresh store, in every layer.
+// bringBack stores the restored blocks in the written store, in every layer.
 func (b *Step[B]) bringBack() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	if len(t.restored.Host) == 0 {
 		return nil
 	}
@@ -143,8 +146,8 @@ func (b *Step[B]) bringBack() error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for l := range p.Fresh.Layers {
-		if err := p.Convert(b.Stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &t.restored); err != nil {
+	for l := range p.Written.Layers {
+		if err := p.Convert(b.Stream, &p.Kept.Layers[l], &p.Written.Layers[l], &t.restored); err != nil {
 			return err
 		}
 	}
@@ -157,25 +160,29 @@ func (b *Step[B]) QuantizeResidual(layer int) error {
 	if len(b.sealing.sealed.Host) == 0 {
 		return nil
 	}
-	b.Stores.LockScores()
-	defer b.Stores.UnlockScores()
+	b.Part.LockScores()
+	defer b.Part.UnlockScores()
 	from := b.exact(layer)
-	return b.Stores.Convert(b.Stream, from, &b.Stores.Kept.Layers[layer], &b.sealing.sealed)
+	return b.Part.Convert(b.Stream, from, &b.Part.Kept.Layers[layer], &b.sealing.sealed)
 }
 
-// commitKept hands what was quantized to the sequence, and gives up what no query will read
+// commitSealed hands what was quantized to the sequence, and gives up what no query will read
 // exactly. The fence is the step's.
-func (e *Entry[B]) commitKept(f *residency.Fence) error {
-	s, p := e.Body, e.Body.Stores
-	err := p.Kept.Cut(&s.Kept, e.full, f) // a last block that is not full was brought back
-	s.Kept.Blocks = append(s.Kept.Blocks, e.kept.Blocks...)
-	p.Kept.Logical += len(e.kept.Blocks)
-	return cmp.Or(err, p.Fresh.Drop(&s.Recent, p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
+func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
+	s, p := e.Run, e.Run.Part
+	for i, st := range p.Sealed() {
+		g := &s.Segments[i]
+		err = cmp.Or(err, st.Cut(g, e.full, f)) // a last block that is not full was brought back
+		g.Blocks = append(g.Blocks, e.sealed.Blocks...)
+		st.Logical += len(e.sealed.Blocks)
+		err = cmp.Or(err, p.Stores[i+1].Drop(&s.Segments[i+1], p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
+	}
+	return err
 }
 
 // attendBoth attends to both stores and merges, and adds to scores.
 func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
-	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
+	p, t, fresh := b.Part, &b.sealing, b.exact(layer)
 	if out.Scores.Set {
 		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each " +
 			"slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
@@ -193,7 +200,7 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 		if scored {
 			own.Scores = fresh.Scores
 		}
-		err := b.attendTo(fresh, &b.Index.Fresh, q, &own)
+		err := b.attendTo(fresh, b.Index.Written(), q, &own)
 		if err == nil && scored {
 			err = b.score(layer, q, backend.Opt[B]{}, 0)
 		}
@@ -201,11 +208,11 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 	}
 	rows, width := b.Index.tokens()*p.Config.Model.QHeads, p.Config.Model.VHeadDim
 	part := backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
-	if err := b.attendTo(fresh, &b.Index.Fresh, q, &part); err != nil {
+	if err := b.attendTo(fresh, b.Index.Written(), q, &part); err != nil {
 		return err
 	}
 	part.Rows.Offset, part.LSEOffset = rows*width, rows
-	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, q, &part); err != nil {
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.At[0], q, &part); err != nil {
 		return err
 	}
 	merge := backend.MergeParams[B]{
@@ -227,7 +234,7 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 
 // fitBoth makes room for two results.
 func (b *Step[B]) fitBoth() error {
-	p, t := b.Stores, &b.sealing
+	p, t := b.Part, &b.sealing
 	rows := b.Index.tokens() * p.Config.Model.QHeads
 	if err := cmp.Or(t.lse.Fit(p.BE, 2*rows), t.merged.Fit(p.BE, rows)); err != nil {
 		return err

@@ -14,12 +14,17 @@ type segmentOf[B backend.Buffer] struct {
 	blocks []block.Block
 }
 
-// Arrived is what a body gets that was filled from elsewhere.
+// Arrived is what a run gets that was filled from elsewhere.
 type Arrived struct {
-	Len, Gone    int // of the body
-	RecentGone   int
-	Kept, Recent []Filled
-	Marks        []block.Block // that were taken for it, for KeepMark of it or others
+	Len, Gone   int // of the run
+	Segments    [MostStores]ArrivedSegment
+	Checkpoints []block.Block // that were taken for it, for KeepCheckpoint of it or others
+}
+
+// ArrivedSegment is blocks that a segment gets, from a block of the run on.
+type ArrivedSegment struct {
+	From   int
+	Blocks []Filled
 }
 
 // Filled is a block whose content is there. Shared: another sequence has it already.
@@ -29,9 +34,9 @@ type Filled struct {
 }
 
 // TakeArriving takes n blocks of a store for an empty sequence, which are filled before it has them. The pool's lock is held.
-func (s *Bodies[B]) TakeArriving(of *Store[B], n int) ([]block.Block, error) {
+func (s *Runs[B]) TakeArriving(of *Store[B], n int) ([]block.Block, error) {
 	var claim block.Claim
-	blocks, err := of.Take(&claim, s.Parts[0].Root, nil, n)
+	blocks, err := of.Take(&claim, s.In[0].Root, nil, n)
 	if err == nil && n > 0 {
 		s.arriving = append(s.arriving, segmentOf[B]{of, blocks})
 	}
@@ -39,7 +44,7 @@ func (s *Bodies[B]) TakeArriving(of *Store[B], n int) ([]block.Block, error) {
 }
 
 // ForgoArriving gives up what was taken. The pool's lock is held.
-func (s *Bodies[B]) ForgoArriving() (err error) {
+func (s *Runs[B]) ForgoArriving() (err error) {
 	for _, g := range s.arriving {
 		err = errors.Join(err, g.of.Forgo(g.blocks))
 	}
@@ -48,37 +53,35 @@ func (s *Bodies[B]) ForgoArriving() (err error) {
 }
 
 // ownArriving notes the blocks that were taken for a sequence and are filled, and its marks.
-func (s *Bodies[B]) ownArriving(of []Books) {
+func (s *Runs[B]) ownArriving(of []Books) {
 	for _, g := range s.arriving {
-		i := slices.IndexFunc(s.all.All, func(st *Stores[B]) bool { return st.Kept == g.of || st.Fresh == g.of })
-		books := of[i].Kept
-		if g.of != s.all.All[i].Kept {
-			books = of[i].Fresh
+		for i, all := range s.all.All {
+			if at := slices.Index(all.Stores, g.of); at >= 0 {
+				of[i][at].Own(g.blocks)
+			}
 		}
-		books.Own(g.blocks)
 	}
 }
 
 // Arrive gives an empty sequence its blocks: those that were taken for it, and shares of others'. Its marks are given up with ForgoArriving.
 // The pool's lock is held.
-func (s *Bodies[B]) Arrive(places []Arrived) (err error) {
+func (s *Runs[B]) Arrive(places []Arrived) (err error) {
 	s.arriving = nil
-	for i := range s.Parts {
-		b, p := &s.Parts[i], &places[i]
+	for i := range s.In {
+		b, p := &s.In[i], &places[i]
 		b.Len, b.Gone = p.Len, p.Gone
-		err = errors.Join(err, b.Stores.Kept.arrive(&b.Kept, 0, p.Kept))
-		if b.Stores.Windowed() {
-			err = errors.Join(err, b.Stores.Fresh.arrive(&b.Recent, p.RecentGone, p.Recent))
+		for j := range b.Segments {
+			err = errors.Join(err, b.Part.Stores[j].arrive(&b.Segments[j], p.Segments[j].From, p.Segments[j].Blocks))
 		}
-		if len(p.Marks) > 0 {
-			s.arriving = append(s.arriving, segmentOf[B]{b.Stores.Kept, p.Marks})
+		if len(p.Checkpoints) > 0 {
+			s.arriving = append(s.arriving, segmentOf[B]{b.Part.Kept, p.Checkpoints})
 		}
 	}
 	return err
 }
 
 func (st *Store[B]) arrive(g *Segment, gone int, blocks []Filled) (err error) {
-	g.Gone, g.Blocks = gone, g.Blocks[:0]
+	g.From, g.Blocks = gone, g.Blocks[:0]
 	for _, b := range blocks {
 		if b.Shared {
 			err = errors.Join(err, st.Share([]block.Block{b.Block})) // somebody has it

@@ -29,10 +29,7 @@ func (p *Parts[B]) carry() (_ *carrier[B], err error) {
 		return nil, err
 	}
 	for _, st := range p.All {
-		for _, of := range []*Store[B]{st.Kept, st.Fresh} {
-			if c.pieces[of] != nil {
-				continue
-			}
+		for _, of := range st.Stores {
 			pieces, err := st.Pieces(of)
 			if err != nil {
 				return nil, err
@@ -62,7 +59,7 @@ type move struct {
 
 func (m *move) bytes() int64 { return int64(len(m.numbers)) * int64(m.of.Bytes) }
 
-// move packs or unpacks one behind another, and waits for it. The pool's lock is not held.
+// move packs or unpacks one after another, and waits for it. The pool's lock is not held.
 func (c *carrier[B]) move(all []move, memory backend.HostMemory, copy func(backend.BlockSet, backend.Stream, []uint32, backend.HostMemory, int64) error) error {
 	c.using.Lock()
 	defer c.using.Unlock()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
@@ -10,58 +11,51 @@ func fault(format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// Books are what is known of the owners of a part's blocks, in the kept store and the fresh one, which are the same where
-// the stores are.
-type Books struct{ Kept, Fresh *residency.Books }
+// Books are what is known of the owners of a part's blocks, in each of its stores.
+type Books []*residency.Books
 
-// Check compares what is counted with what owners says, who enters in the books of each part what sequences and steps
+// Check compares what is counted with what owners enters in the books of each part: what sequences and steps
 // own and hold.
-func (p *Parts[B]) Check(bodies func(yield func(*Bodies[B]) bool), owners func(of []Books)) error {
+func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of []Books)) error {
 	holders := map[*residency.Fence]int{}
 	of := make([]Books, len(p.All))
 	for i, st := range p.All {
-		of[i].Kept = &residency.Books{Holders: holders}
-		if i > 0 && !p.apart {
-			of[i].Kept = of[0].Kept
-		}
-		if of[i].Fresh = of[i].Kept; st.Windowed() {
-			of[i].Fresh = &residency.Books{Holders: holders}
-		}
+		of[i] = make(Books, len(st.Stores))
 	}
-	logical := make([][2]int, len(p.All))
+	p.residencies(func(part, i int, _ *Store[B]) { of[part][i] = &residency.Books{Holders: holders} })
+	for i := range of {
+		of[i][0] = cmp.Or(of[i][0], of[0][0]) // which parts have in common
+	}
+	logical := make([][MostStores]int, len(p.All))
 	for s := range bodies {
-		of[0].Kept.OwnPath(s.Path)
+		of[0][0].OwnPath(s.Path)
 		s.ownArriving(of)
-		for _, f := range s.Behind {
-			of[0].Kept.Hold(f)
+		for _, f := range s.WaitFor {
+			of[0][0].Hold(f)
 		}
-		s.Past.Hold(of[0].Kept)
-		for i := range s.Parts {
-			b := &s.Parts[i]
-			if err := b.Check(of[i].Kept, of[i].Fresh); err != nil {
+		s.Writers.Hold(of[0][0])
+		for i := range s.In {
+			b := &s.In[i]
+			if err := b.Check(of[i]); err != nil {
 				return err
 			}
-			if s.Away == nil && b.Total() != s.Len() {
+			if s.Suspended == nil && b.Total() != s.Len() {
 				return fault("a sequence of %d tokens has %d in part %d", s.Len(), b.Total(), i)
 			}
-			logical[i][0], logical[i][1] = logical[i][0]+len(b.Kept.Blocks), logical[i][1]+len(b.Recent.Blocks)
+			for j := range b.Segments {
+				logical[i][j] += len(b.Segments[j].Blocks)
+			}
 		}
 	}
 	owners(of)
-	for i, st := range p.All {
-		if st.Kept.Logical != logical[i][0] || st.Windowed() && st.Fresh.Logical != logical[i][1] {
-			return fault("sequences have %v blocks of part %d, counted %d and %d", logical[i], i, st.Kept.Logical, st.Fresh.Logical)
-		}
-		if i == 0 || p.apart {
-			if err := st.Kept.Check(of[i].Kept); err != nil {
-				return err
-			}
-		}
-		if st.Windowed() {
-			if err := st.Fresh.Check(of[i].Fresh); err != nil {
-				return err
+	for i, all := range p.All {
+		for j, st := range all.Stores {
+			if st.Logical != logical[i][j] {
+				return fault("sequences have %d blocks of store %d of part %d, counted %d", logical[i][j], j, i, st.Logical)
 			}
 		}
 	}
-	return p.Fences.Check(holders)
+	var err error
+	p.residencies(func(part, i int, st *Store[B]) { err = cmp.Or(err, st.Check(of[part][i])) })
+	return cmp.Or(err, p.Fences.Check(holders))
 }

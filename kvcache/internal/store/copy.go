@@ -3,7 +3,7 @@ package store
 import "github.com/ferrumkv/ferrumkv/backend"
 
 // CopyBlocks copies blocks within a store, in every layer: pairs [n, 2], from and to.
-func (p *Stores[B]) CopyBlocks(s backend.Stream, st *Store[B], pairs *Vector[B, uint32]) error {
+func (p *Part[B]) CopyBlocks(s backend.Stream, st *Store[B], pairs *Vector[B, uint32]) error {
 	if err := pairs.Upload(p.BE, s); err != nil {
 		return err
 	}
@@ -17,13 +17,13 @@ func (p *Stores[B]) CopyBlocks(s backend.Stream, st *Store[B], pairs *Vector[B, 
 	return nil
 }
 
-func (p *Stores[B]) copyBlocks(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
+func (p *Part[B]) copyBlocks(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
 	return p.BE.CopyBlocks(s, backend.CopyBlocksParams[B]{
 		From: from.View, To: to.View, FromScores: from.Scores, ToScores: to.Scores, Pairs: pairs.Buf.Buf, N: len(pairs.Host) / 2})
 }
 
 // Convert stores blocks of a layer in another store: pairs [n, 2], which are on the device.
-func (p *Stores[B]) Convert(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
+func (p *Part[B]) Convert(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
 	if from.View.K.Data.DType() == to.View.K.Data.DType() { // a layer that is not quantized: see Storage.SkipLayers
 		return p.copyBlocks(s, from, to, pairs)
 	}
@@ -33,7 +33,7 @@ func (p *Stores[B]) Convert(s backend.Stream, from, to *Layer[B], pairs *Vector[
 }
 
 // CopyScores copies the scores of blocks of a layer to another store: pairs [n, 2], which are on the device.
-func (p *Stores[B]) CopyScores(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
+func (p *Part[B]) CopyScores(s backend.Stream, from, to *Layer[B], pairs *Vector[B, uint32]) error {
 	if len(pairs.Host) == 0 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (p *Stores[B]) CopyScores(s backend.Stream, from, to *Layer[B], pairs *Vect
 }
 
 // ClearScores sets the scores of n slots of a layer to 0.
-func (p *Stores[B]) ClearScores(s backend.Stream, l *Layer[B], slots B, n int) error {
+func (p *Part[B]) ClearScores(s backend.Stream, l *Layer[B], slots B, n int) error {
 	return p.BE.ClearScores(s, backend.ClearScoresParams[B]{Scores: l.Scores.Buf, Blocks: l.View.Blocks, KVHeads: l.View.KVHeads,
 		BlockSize: l.View.BlockSize, Slots: slots, N: n})
 }

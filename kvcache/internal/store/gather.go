@@ -8,35 +8,30 @@ import (
 
 // Gather materialises what a layer has of the sequence as dense keys [heads, tokens, head dim] and values [heads, tokens,
 // value head dim].
-func (s *Bodies[B]) Gather(stream backend.Stream, layer int, k, v B) error {
+func (s *Runs[B]) Gather(stream backend.Stream, layer int, k, v B) error {
 	b, l := s.Of(layer)
 	return s.work(stream, func() error { return b.gather(stream, l, k, v) })
 }
 
-func (s *Body[B]) gather(stream backend.Stream, layer int, k, v B) error {
-	p := s.Stores
+func (s *Run[B]) gather(stream backend.Stream, layer int, k, v B) error {
+	p := s.Part
 	if err := s.uploadTables(stream); err != nil {
 		return err
 	}
-	if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
+	if older := min(s.Written.From*p.Config.BlockTokens(), s.Len); older > 0 {
 		return s.gatherBoth(stream, layer, older, k, v)
 	}
 	return p.BE.Gather(stream, backend.GatherParams[B]{
-		Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
+		Cache: p.Written.Layers[layer].View, Table: s.table(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
 }
 
-// freshTable is the block table of the store that steps write to, on the device.
-func (s *Body[B]) freshTable() backend.Opt[B] {
-	if s.Stores.Windowed() {
-		return s.Tables.Recent.Buf
-	}
-	return s.Tables.Blocks.Buf
-}
+// table is the block table of the store that steps write to, on the device.
+func (s *Run[B]) table() backend.Opt[B] { return s.Tables.Blocks[len(s.Segments)-1].Buf }
 
-// gatherBoth gathers the first tokens from the kept store and the others from the fresh one, and brings
+// gatherBoth gathers the first tokens from the kept store and the others from the written one, and brings
 // them together head by head.
-func (s *Body[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) error {
-	p, heads := s.Stores, s.Stores.Config.Model.KVHeads
+func (s *Run[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) error {
+	p, heads := s.Part, s.Part.Config.Model.KVHeads
 	planes := [...]struct {
 		to  B
 		dim int
@@ -55,7 +50,7 @@ func (s *Body[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) er
 		st    *Store[B]
 		table backend.Opt[B]
 		at, n int
-	}{{p.Kept, s.Tables.Blocks.Buf, 0, older}, {p.Fresh, s.Tables.Recent.Buf, older, s.Len - older}} {
+	}{{p.Kept, s.Tables.Blocks[0].Buf, 0, older}, {p.Written, s.table(), older, s.Len - older}} {
 		if part.n == 0 {
 			continue
 		}

@@ -70,7 +70,7 @@ func (in *lanes[B]) cache(l int, part *config.Part) (Layer[B], error) {
 		return have, nil
 	}
 	c, f := &part.Config, part.FormatOf(l)
-	// The last block ends with its values, if those lie behind its keys: no block of a kernel begins there.
+	// The last block ends with its values, if those lie after its keys: no block of a kernel begins there.
 	blocks := in.blocks*c.Stride() - (c.Stride() - c.Each())
 	layer := Layer[B]{View: emptyView[B](c, blocks)}
 	at := in.lanes[l]

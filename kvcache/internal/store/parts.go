@@ -2,44 +2,50 @@ package store
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Parts are the stores of a pool: one part of all layers, or with groups the parts that config.Config.Parts lists.
+// Parts are those of a pool, as config.Config.Parts lists them: one of all layers, unless Model.Groups says more.
 type Parts[B backend.Buffer] struct {
 	BE         backend.Backend[B]
 	Config     config.Config
 	Fences     residency.Fences
-	All        []*Stores[B]
+	All        []*Part[B]
 	Blocks     *residency.Blocks // of all parts; in the contiguous layout of the first
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	plain   bool        // there is one part, and an entry of the prefix tree is a block
-	apart   bool        // every part has blocks of its own
-	grouped bool        // an entry of the prefix tree is not a block
-	slides  bool        // some part gives up blocks in front as a sequence grows
-	carrier *carrier[B] // nil: no sequence was suspended
-	owned   []B         // what parts have in common
+	states  []int                          // the parts whose layers have states
+	rows    []int                          // those with keys and values
+	slides  bool                           // some part gives up blocks in front as a sequence grows
+	partly  bool                           // some part does not keep everything
+	seals   bool                           // some part has several stores
+	appends bool                           // blocks that are full stay as they are: there is one part of one store, which keeps everything
+	carrier *carrier[B]                    // nil: no sequence was suspended
+	owned   []B                            // what parts have in common
+	offered offer[B]                       // what is published
+	held    func(part, i int) *block.Block // of it
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
 type Place struct{ Part, Layer int }
 
-// New allocates the parts of a configuration that is filled in. undefined is told of entries of the prefix tree, which
-// are blocks but with groups, whose content a device failed to write. With an error nothing is left allocated.
+// New allocates the parts of a configuration that is filled in. undefined is called with entries of the prefix tree
+// whose content a device failed to write. With an error nothing is left allocated.
 func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Parts[B], error) {
 	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
+	p.held = p.offered.block // made once: to publish allocates nothing
 	err := p.allocate()
-	if err == nil { // not before: the device says whether so many blocks are reasonable
+	if err == nil { // not before: the device says whether that number of blocks is reasonable
 		err = p.settleIn(undefined)
-		p.plain = len(p.All) == 1 && !p.grouped
 	}
 	if err != nil {
 		p.free()
@@ -63,16 +69,19 @@ func (p *Parts[B]) allocate() error {
 	if err != nil {
 		return err
 	}
-	p.apart = in == nil && len(parts) > 1
 	for l := range p.Layers {
 		p.Layers[l].Part = -1
 	}
 	for i := range parts {
-		var st *Stores[B]
+		var st *Part[B]
 		if parts[i].State > 0 {
+			p.states = append(p.states, i)
 			st = newStates(p.BE, &parts[i], &p.Fences, in)
-		} else if st, err = newStores(p.BE, stream, &parts[i], &p.Fences, in); err != nil {
-			return err
+		} else {
+			p.rows = append(p.rows, i)
+			if st, err = newStores(p.BE, stream, &parts[i], &p.Fences, in); err != nil {
+				return err
+			}
 		}
 		st.Number, st.Model = i, parts[i].Layers
 		p.All = append(p.All, st)
@@ -91,54 +100,43 @@ func (p *Parts[B]) lanes(stream backend.Stream) (*lanes[B], error) {
 	return newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
 }
 
+// settleIn makes the residency of the blocks.
 func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
-	c := &p.Config
-	var tree *prefix.Config
-	if c.Memory.Prefix != prefix.Off {
-		tree = &prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}
+	var cfg *group.Config
+	if p.Config.Memory.Prefix != prefix.Off {
+		cfg = p.groups()
 	}
-	if !c.Grouped() || p.apart {
-		for _, st := range p.All {
-			if err := st.settleIn(tree, undefined); err != nil {
+	p.slides = slices.ContainsFunc(p.All, (*Part[B]).Slides)
+	p.partly = slices.ContainsFunc(p.All, func(st *Part[B]) bool { return st.keeps() != kind.All })
+	p.seals = slices.ContainsFunc(p.All, (*Part[B]).Residual)
+	lanes, _, _, _ := p.Config.Lanes()
+	for i, st := range p.All {
+		if st.Kept.Blocks = p.Blocks; i == 0 || lanes == 0 { // what has memory of its own has blocks of its own
+			if st.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, cfg, undefined); err != nil {
 				return err
 			}
+			p.Blocks = p.All[0].Kept.Blocks
 		}
-		p.Blocks = p.All[0].Kept.Blocks
-		return nil
-	}
-	if tree == nil {
-		p.Blocks, err = residency.New(&p.Fences, c.Memory.Blocks, nil, nil)
-	} else {
-		p.Blocks, err = residency.NewGrouped(&p.Fences, c.Memory.Blocks, p.groups(*tree), undefined)
-	}
-	p.grouped = tree != nil
-	for _, st := range p.All {
-		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
-		if err == nil {
-			st.Kept.Blocks = p.Blocks
-			err = st.settleFresh()
+		if err = st.settleLast(); err != nil {
+			return err
 		}
 	}
-	return err
+	p.appends = p.Plain() && !p.seals
+	return nil
 }
 
-// groups is what the tree has of the parts.
-func (p *Parts[B]) groups(tree prefix.Config) group.Config {
+// groups is what a cache has of the parts.
+func (p *Parts[B]) groups() *group.Config {
 	c := &p.Config
-	g := group.Config{Tree: tree}
+	g := &group.Config{Tree: prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}}
 	g.Every, g.Share = c.Memory.Retention()
 	full := 0
 	for _, st := range p.All {
-		each := 1
-		if st.Rule.Kind != group.State {
-			each = tree.BlockSize / st.Rule.Block
-		}
-		if st.Rule.Kind == group.Full {
+		each, told := g.Tree.BlockSize/st.Rule.Block, 0
+		if st.keeps() == kind.All {
 			full += each
-		}
-		told := 0
-		if st.Rule.Kind != group.Full {
-			told = p.Config.Parts()[st.Number].Of + 1
+		} else {
+			told = c.Parts()[st.Number].Of + 1
 		}
 		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})
 	}
@@ -161,15 +159,20 @@ func (p *Parts[B]) Buffers() int {
 
 // Reclaim gives up what the device has finished with.
 func (p *Parts[B]) Reclaim() (err error) {
-	for i, st := range p.All {
-		if i == 0 || p.apart {
-			err = cmp.Or(err, st.Kept.Reclaim())
-		}
-		if st.Windowed() {
-			err = cmp.Or(err, st.Fresh.Reclaim())
+	p.residencies(func(_, _ int, st *Store[B]) { err = cmp.Or(err, st.Reclaim()) })
+	return err
+}
+
+// residencies calls do with a store of each allocator of blocks: that which parts have in common, or each part's own, and those of the stores
+// that come after a part's first.
+func (p *Parts[B]) residencies(do func(part, i int, st *Store[B])) {
+	for part, all := range p.All {
+		for i, st := range all.Stores {
+			if part == 0 || st.Blocks != p.Blocks {
+				do(part, i, st)
+			}
 		}
 	}
-	return err
 }
 
 // Close waits for the device and frees everything.
@@ -192,30 +195,32 @@ func (p *Parts[B]) free() {
 	for i := len(p.owned) - 1; i >= 0; i-- { // views before what they are views of
 		_ = p.BE.Free(p.owned[i]) // the buffer is ours and live: a failure means the device is gone
 	}
-	p.owned = nil // the parts stay: who was told that the pool is closed may still look at them
+	p.owned = nil // the parts stay: a caller that received ErrClosed may still look at them
 }
 
-// Grouped reports whether an entry of the prefix tree is not a block.
-func (p *Parts[B]) Grouped() bool { return p.grouped }
+// Plain reports whether a block is of one path at a time: an entry of the prefix tree is one, or would be, if there was one.
+func (p *Parts[B]) Plain() bool { return len(p.All) == 1 && !p.partly }
+
+// Appends reports whether blocks that were loaded can be appended to what their sequence has computed: they are entries of the
+// prefix tree, and of one store.
+func (p *Parts[B]) Appends() bool { return p.Blocks.Groups().Plain() && p.Config.Storage.Residual == 0 }
 
 // Common reports whether parts have their blocks in common.
-func (p *Parts[B]) Common() bool { return !p.apart }
+func (p *Parts[B]) Common() bool { return p.All[len(p.All)-1].Kept.Blocks == p.Blocks }
 
-// Stats are the numbers of the blocks.
+// Stats are the numbers of the blocks. Where each part has its own, a sequence has one of each, which count as one.
 func (p *Parts[B]) Stats() residency.Stats {
 	all := p.Blocks.Stats()
 	for _, st := range p.All[1:] {
-		if p.apart { // each sequence has one of each part, which count as one
-			all.Retired = max(all.Retired, st.Kept.Stats().Retired)
-		}
+		all.Retired = max(all.Retired, st.Kept.Stats().Retired)
 	}
 	return all
 }
 
 // Logical is the blocks of all sequences, shared ones counted for each owner.
 func (p *Parts[B]) Logical() (n int) {
-	for i, st := range p.All {
-		if i == 0 || !p.apart {
+	for _, st := range p.All {
+		if st.Kept.Blocks == p.Blocks {
 			n += st.Kept.Logical
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Pieces are the blocks of a store as they lie in host memory, wherever they go or come from: tiers, a suspended sequence,
 // a stream. What is below has them on disks: their bytes do not change, or the keys have to (docs/keys.md).
 //
-// A block is one piece behind another, by token and then by head. A piece is one layer behind another, and of a layer its planes, in
+// A block is one piece after another, by token and then by head. A piece is one layer after another, and of a layer its planes, in
 // the order of their roles: the rows of Heads heads and Tokens tokens, by head and then by token, and scales that all
 // tokens of a piece share by head. In the paged layout a piece is a block of a kernel; in the contiguous one, whose blocks have room for whole
 // sequences, it is some tokens of a head. Of states a piece is the next bytes of each layer's.
@@ -74,7 +74,7 @@ func (p *Pieces) Count(tokens int) int {
 	return (tokens + p.Tokens - 1) / p.Tokens * p.heads / p.Heads
 }
 
-// Offset is where a piece begins in blocks that lie one behind another: the first that has a token of a block, which is the first of
+// Offset is where a piece begins in blocks that lie one after another: the first that has a token of a block, which is the first of
 // a piece; of states the first one.
 func (p *Pieces) Offset(block uint32, at int) int {
 	before := 0
@@ -111,7 +111,7 @@ func (p *Pieces) State(piece int) (from, n int) {
 	return piece * each, min(each, p.state-piece*each)
 }
 
-// Wipe clears what lies behind the states in the bytes of a block: what memory had before, of whoever used it.
+// Wipe clears what lies after the states in the bytes of a block: what memory had before, of whoever used it.
 func (p *Pieces) Wipe(bytes []byte) {
 	if p.state == 0 {
 		return

@@ -9,15 +9,11 @@ import (
 const (
 	// headTokens is the most tokens of a piece that has one head.
 	headTokens = 64
-	// mostPieces is the most pieces of a state: so much smaller than a piece is what lies behind it.
+	// mostPieces is the most pieces of a state: so much smaller than a piece is what lies after it.
 	mostPieces = 64
 )
 
-// Pieces returns those of a store of the part: the kept or the fresh one. They are closed before the part is.
-func (p *Stores[B]) Pieces(of *Store[B]) (*Pieces, error) {
-	if p.States != nil {
-		return p.StatePieces(0, len(p.States.Layers))
-	}
+func (p rows[B]) pieces(of *Store[B]) (*Pieces, error) {
 	c := &p.Config
 	b := newPlanes(p.BE, Pieces{heads: c.Model.KVHeads, kernel: c.KernelTokens(), block: c.BlockTokens()})
 	b.Heads, b.Tokens = b.heads, b.kernel
@@ -46,7 +42,7 @@ func (p *Stores[B]) Pieces(of *Store[B]) (*Pieces, error) {
 
 // StatePieces returns those of n of the part's states, from a layer on. States are shorter than the places of blocks, so pieces are a
 // fraction of these.
-func (p *Stores[B]) StatePieces(layer, n int) (*Pieces, error) {
+func (p *Part[B]) StatePieces(layer, n int) (*Pieces, error) {
 	t := p.States
 	piece := t.Stride
 	for piece%8 == 0 && (t.Bytes+piece/2-1)/(piece/2) <= mostPieces {
@@ -88,7 +84,7 @@ func (b *planes[B]) layer(number int) {
 	b.Layers, b.Begins = append(b.Layers, snapshot.Layer{Number: number}), append(b.Begins, nil)
 }
 
-// plane adds one to the layer: so many elements of a buffer for each piece.
+// plane adds one to the layer: each elements of a buffer for a piece.
 func (b *planes[B]) plane(buf B, each int, as snapshot.Plane) {
 	i := len(b.Layers) - 1
 	b.Layers[i].Planes, b.Begins[i] = append(b.Layers[i].Planes, as), append(b.Begins[i], b.Bytes)
@@ -96,7 +92,7 @@ func (b *planes[B]) plane(buf B, each int, as snapshot.Plane) {
 	b.Bytes += each * buf.DType().Bits() / 8
 }
 
-// add is plane of so many elements for each head and, by row, token.
+// add is plane of each elements for each head and, by row, token.
 func (b *planes[B]) add(buf B, each int, role snapshot.Role, per snapshot.Per) {
 	n := b.Heads * each
 	if per == snapshot.PerRow {

@@ -5,13 +5,12 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Reservation is a sequence that is to be able to grow to so many tokens.
+// Reservation is a sequence that is to be able to grow to a number of tokens.
 type Reservation[B backend.Buffer] struct {
-	Body   *Bodies[B]
+	Runs   *Runs[B]
 	Tokens int
 }
 
@@ -48,8 +47,8 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 		}
 	}
 	for _, r := range rs {
-		for i := range r.Body.Parts {
-			if err := r.Body.Parts[i].reserve(r.Tokens, add); err != nil {
+		for i := range r.Runs.In {
+			if err := r.Runs.In[i].reserve(r.Tokens, add); err != nil {
 				return false, err
 			}
 		}
@@ -63,18 +62,15 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 		}
 	}
 	for _, r := range rs {
-		for i := range r.Body.Parts {
-			b := &r.Body.Parts[i]
-			b.Fresh().Reserved = b.Fresh().Reserved || b.Stores.Windowed() || b.slides()
-			b.Kept.Reserved = b.Kept.Reserved || b.slides()
+		for i := range r.Runs.In {
+			b := &r.Runs.In[i]
+			for j := range b.Segments {
+				g := &b.Segments[j]
+				g.Reserved = g.Reserved || j > 0 || b.Part.Slides()
+			}
 		}
 	}
 	return false, nil
-}
-
-// slides reports whether the body gives up blocks in front as it grows.
-func (s *Body[B]) slides() bool {
-	return s.Stores.Rule.Kind == group.Window || s.Stores.Rule.Kind == group.Chunked
 }
 
 // restore makes the claims what they were. There is room for what was promised.
@@ -85,9 +81,9 @@ func (r *reserving) restore() {
 	}
 }
 
-// reserve says what a sequence of so many tokens needs besides the blocks that it has.
-func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
-	p := s.Stores
+// reserve says what a sequence of that many tokens needs besides the blocks that it has.
+func (s *Run[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
+	p := s.Part
 	shared, err := s.TailShared()
 	if err != nil {
 		return err
@@ -98,35 +94,26 @@ func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cl
 			need++
 		}
 	}
-	if p.Windowed() {
+	for i, st := range p.Sealed() {
 		sealed := p.Config.Edge(tokens-s.Gone*p.Config.BlockTokens()-1) - s.Full()
-		if s.slides() { // what is sealed later comes when as much has gone
+		if p.Slides() { // what is sealed later comes when as much has gone
 			sealed = min(sealed, p.Config.BlocksOf(p.MostTokens(1))-s.Full())
 		}
-		add(p.Kept.Blocks, &s.Kept.Claim, sealed, block.Block{})
+		add(st.Blocks, &s.Segments[i].Claim, sealed, block.Block{})
 	}
-	add(p.Fresh.Blocks, &s.Fresh().Claim, need, writing)
+	add(p.Written.Blocks, &s.Written.Claim, need, writing)
 	return nil
 }
 
-// growth is the blocks to write to that a sequence needs to have so many tokens, however many more than it can hold at a time.
-func (s *Body[B]) growth(tokens int) int {
-	p := s.Stores
-	if p.States != nil {
-		return min(tokens, 1) - len(s.Kept.Blocks)
-	}
-	blocks := p.Config.BlocksOf(min(tokens, p.MostTokens(1)))
-	if p.Windowed() {
+// growth is the blocks to write to that a sequence needs to have that many tokens, however many more than it can hold at a time.
+func (s *Run[B]) growth(tokens int) int {
+	p := s.Part
+	blocks := p.BlocksOf(min(tokens, p.MostTokens(1)))
+	if p.Residual() {
 		blocks = min(blocks, p.Config.WindowBlocks())
 	}
-	return blocks - len(s.Fresh().Blocks)
+	return blocks - len(s.Written.Blocks)
 }
 
-// got uses up what was set aside for blocks that the sequence was given, where it had so many before: who grows takes fewer, and
-// more behind fewer blocks, as in a chunk that has just begun. The state of a checkpoint is copied before it is written, so that as
-// many are taken.
-func (s *Body[B]) got(had int) {
-	if n := len(s.Kept.Blocks) - had; n != 0 && s.Stores.States == nil {
-		s.Stores.Kept.Lower(&s.Kept.Claim, n)
-	}
-}
+// got uses up what was set aside for blocks that the sequence was given, where it had n before.
+func (s *Run[B]) got(had int) { s.Part.content.got(s, had) }

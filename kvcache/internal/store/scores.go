@@ -11,30 +11,25 @@ import (
 // both stores, the kept one. What another stream adds meanwhile to a block whose scores are copied may be lost.
 
 // settled is the number of leading tokens that have their scores in the kept store.
-func (s *Body[B]) settled() int {
-	return min(len(s.Kept.Blocks)*s.Stores.Config.BlockTokens(), s.Len)
+func (s *Run[B]) settled() int {
+	return min(len(s.Kept.Blocks)*s.Part.Config.BlockTokens(), s.Len)
 }
 
 // ReadScores brings the scores of layers from first on together, a launch for each layer and store, and waits for
 // them: dst is [KV heads, Len] of each layer. Tokens that are cut out in a part have none.
-func (s *Bodies[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
-	v := &s.Parts[0].Tables.Scores
+func (s *Runs[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
+	v := &s.In[0].Tables.Scores
 	n := 0
 	for l := first; l < first+layers; l++ {
 		b, _ := s.Of(l)
-		n += b.Stores.Config.Model.KVHeads * b.Len
+		n += b.Part.Config.Model.KVHeads * b.Len
 	}
 	err := s.work(stream, func() error {
 		if err := v.Fit(s.all.BE, n); err != nil {
 			return err
 		}
-		for i := range s.Parts {
-			if s.Parts[i].Stores.States != nil {
-				continue
-			}
-			if err := s.Parts[i].uploadTables(stream); err != nil {
-				return err
-			}
+		if err := s.rows(func(b *Run[B]) error { return b.uploadTables(stream) }); err != nil {
+			return err
 		}
 		at := 0
 		for l := first; l < first+layers; l++ {
@@ -42,7 +37,7 @@ func (s *Bodies[B]) ReadScores(stream backend.Stream, first, layers int, dst []f
 			if err := b.gatherLayer(stream, own, v.Buf, at); err != nil {
 				return err
 			}
-			at += b.Stores.Config.Model.KVHeads * b.Len
+			at += b.Part.Config.Model.KVHeads * b.Len
 		}
 		return nil
 	})
@@ -54,8 +49,8 @@ func (s *Bodies[B]) ReadScores(stream backend.Stream, first, layers int, dst []f
 }
 
 // downloadScores waits for n scores that were gathered.
-func (s *Bodies[B]) downloadScores(stream backend.Stream, v *Vector[B, float32], first, layers, n int, dst []float32) error {
-	if older := s.Parts[0].settled(); len(s.Parts) == 1 && s.Parts[0].Gone == 0 && (older == s.Len() || older == 0) {
+func (s *Runs[B]) downloadScores(stream backend.Stream, v *Vector[B, float32], first, layers, n int, dst []float32) error {
+	if older := s.In[0].settled(); len(s.In) == 1 && s.In[0].Gone == 0 && (older == s.Len() || older == 0) {
 		return backend.Download(s.all.BE, stream, dst, v.Buf.Buf, 0)
 	}
 	v.Host = slices.Grow(v.Host[:0], n)[:n]
@@ -63,7 +58,7 @@ func (s *Bodies[B]) downloadScores(stream backend.Stream, v *Vector[B, float32],
 	parts := v.Host
 	for l := first; l < first+layers; l++ {
 		b, _ := s.Of(l)
-		heads := b.Stores.Config.Model.KVHeads
+		heads := b.Part.Config.Model.KVHeads
 		b.spreadScores(dst[:heads*s.Len()], parts[:heads*b.Len])
 		dst, parts = dst[heads*s.Len():], parts[heads*b.Len:]
 	}
@@ -71,13 +66,13 @@ func (s *Bodies[B]) downloadScores(stream backend.Stream, v *Vector[B, float32],
 }
 
 // spreadScores puts what gatherLayer gathered of a layer where its tokens are in the sequence.
-func (s *Body[B]) spreadScores(dst, parts []float32) {
+func (s *Run[B]) spreadScores(dst, parts []float32) {
 	older, n, total := s.settled(), s.Len, s.Total()
-	sinks := min(s.Stores.Rule.SinkBlocks()*s.Stores.Rule.Block, n)
+	sinks := min(s.Part.Rule.SinkBlocks()*s.Part.Rule.Block, n)
 	if s.Gone == 0 {
 		sinks = n
 	}
-	heads := s.Stores.Config.Model.KVHeads
+	heads := s.Part.Config.Model.KVHeads
 	row := make([]float32, n)
 	for h := range heads {
 		copy(row, parts[h*older:][:older])
@@ -90,13 +85,13 @@ func (s *Body[B]) spreadScores(dst, parts []float32) {
 }
 
 // gatherLayer gathers a layer's scores [heads, settled], and those of the other tokens after them.
-func (s *Body[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B], offset int) error {
-	p, older := s.Stores, s.settled()
+func (s *Run[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B], offset int) error {
+	p, older := s.Part, s.settled()
 	p.LockScores()
 	defer p.UnlockScores()
 	if older > 0 {
 		l := &p.Kept.Layers[layer]
-		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks.Buf, Len: older,
+		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks[0].Buf, Len: older,
 			CacheScores: l.Scores, Scores: to, ScoresOffset: offset})
 		if err != nil {
 			return err
@@ -105,68 +100,57 @@ func (s *Body[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B
 	if older == s.Len {
 		return nil
 	}
-	l := &p.Fresh.Layers[layer]
-	return p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.freshTable(), Begin: older, Len: s.Len - older,
+	l := &p.Written.Layers[layer]
+	return p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.table(), Begin: older, Len: s.Len - older,
 		CacheScores: l.Scores, Scores: to, ScoresOffset: offset + p.Config.Model.KVHeads*older})
 }
 
 // ClearScores sets the scores of the sequence's blocks to 0, in all layers.
-func (s *Bodies[B]) ClearScores(stream backend.Stream) error {
+func (s *Runs[B]) ClearScores(stream backend.Stream) error {
 	if s.Len() == 0 {
 		return nil
 	}
 	return s.work(stream, func() error {
-		for i := range s.Parts {
-			if s.Parts[i].Stores.States != nil {
-				continue
-			}
-			if err := s.Parts[i].clearScores(stream); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.rows(func(b *Run[B]) error { return b.clearScores(stream) })
 	})
 }
 
-func (s *Body[B]) clearScores(stream backend.Stream) error {
-	p := s.Stores
+func (s *Run[B]) clearScores(stream backend.Stream) error {
+	p := s.Part
 	p.LockScores()
 	defer p.UnlockScores()
-	if err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks); err != nil {
-		return err
-	}
-	return s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
+	return s.each(func(st *Store[B], g *Segment) error { return s.clearBlocks(stream, st, g.Blocks) })
 }
 
-func (s *Body[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block.Block) error {
+func (s *Run[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	v, slots := &s.Tables.Slots, s.Stores.Config.BlockTokens()
+	v, slots := &s.Tables.Slots, s.Part.Config.BlockTokens()
 	v.Host = v.Host[:0]
 	for _, b := range blocks {
 		for i := range slots {
 			v.Host = append(v.Host, st.Slot(b.ID, i))
 		}
 	}
-	if err := v.Upload(s.Stores.BE, stream); err != nil {
+	if err := v.Upload(s.Part.BE, stream); err != nil {
 		return err
 	}
 	for i := range st.Layers {
-		if err := s.Stores.ClearScores(stream, &st.Layers[i], v.Buf.Buf, len(v.Host)); err != nil {
+		if err := s.Part.ClearScores(stream, &st.Layers[i], v.Buf.Buf, len(v.Host)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// BringScores gives the fresh store the scores of the sequence's blocks that lie in both, before its tokens move.
-func (s *Body[B]) BringScores(stream backend.Stream) error {
-	p := s.Stores
+// BringScores gives the written store the scores of the sequence's blocks that lie in the kept one, too, before its tokens move.
+func (s *Run[B]) BringScores(stream backend.Stream) error {
+	p := s.Part
 	var pairs Vector[B, uint32]
 	defer func() { pairs.Free(p.BE) }()
-	for i := s.Recent.Gone; i < min(len(s.Kept.Blocks), s.Recent.End()); i++ {
-		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Recent.Blocks[i-s.Recent.Gone].ID)
+	for i := s.Written.From; i < min(len(s.Kept.Blocks), s.Written.End()); i++ {
+		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Written.Blocks[i-s.Written.From].ID)
 	}
 	if len(pairs.Host) == 0 {
 		return nil
@@ -176,8 +160,8 @@ func (s *Body[B]) BringScores(stream backend.Stream) error {
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	for l := range p.Fresh.Layers {
-		if err := p.CopyScores(stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &pairs); err != nil {
+	for l := range p.Written.Layers {
+		if err := p.CopyScores(stream, &p.Kept.Layers[l], &p.Written.Layers[l], &pairs); err != nil {
 			return err
 		}
 	}

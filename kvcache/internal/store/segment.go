@@ -12,26 +12,24 @@ import (
 // of the sequence. Segments of a sequence may have blocks in common; which of the two a query reads
 // is a function of its position (see package step).
 type Segment struct {
-	Gone   int           // leading blocks of the sequence that are not in this store any more
+	From   int           // leading blocks of the sequence that are not in this store any more
 	Blocks []block.Block // those from Gone on
 	Claim  block.Claim
-	// Reserved says that what is given up in front comes back to the claim: see Stores.Reserve.
+	Taken  []block.Block // by work that is under way without the pool's lock
+	// Reserved says that what is given up in front comes back to the claim: see Part.Reserve.
 	Reserved bool
 }
 
 // End is the number of the sequence's blocks up to the segment's end.
-func (g *Segment) End() int { return g.Gone + len(g.Blocks) }
+func (g *Segment) End() int { return g.From + len(g.Blocks) }
 
-// Places appends the numbers of the sequence's blocks up to the segment's end, 0 for those that are not in
+// Places appends the numbers that kernels have for the sequence's blocks up to a segment's end, 0 for those that are not in
 // the store.
-func (g *Segment) Places(dst []uint32) []uint32 {
-	for range g.Gone {
+func (st *Store[B]) Places(dst []uint32, g *Segment) []uint32 {
+	for range g.From * st.each {
 		dst = append(dst, 0)
 	}
-	for _, b := range g.Blocks {
-		dst = append(dst, b.ID)
-	}
-	return dst
+	return st.Numbers(dst, g.Blocks)
 }
 
 // share makes child another owner of the blocks of a segment.
@@ -39,15 +37,15 @@ func (st *Store[B]) share(of, child *Segment) error {
 	if err := st.Share(of.Blocks); err != nil {
 		return err
 	}
-	child.Gone, child.Blocks = of.Gone, append(child.Blocks[:0], of.Blocks...)
+	child.From, child.Blocks = of.From, append(child.Blocks[:0], of.Blocks...)
 	st.Logical += len(child.Blocks)
 	return nil
 }
 
-// Cut keeps a segment's blocks before one of the sequence and gives up the others behind f.
+// Cut keeps a segment's blocks before one of the sequence and gives up the others after f.
 func (st *Store[B]) Cut(g *Segment, before int, f *residency.Fence) error {
-	keep := max(before-g.Gone, 0)
-	g.Gone = min(g.Gone, before)
+	keep := max(before-g.From, 0)
+	g.From = min(g.From, before)
 	if keep >= len(g.Blocks) {
 		return nil
 	}
@@ -57,9 +55,9 @@ func (st *Store[B]) Cut(g *Segment, before int, f *residency.Fence) error {
 	return st.Retire(f, gone)
 }
 
-// Drop gives up a segment's blocks before one of the sequence, behind f.
+// Drop gives up a segment's blocks before one of the sequence, after f.
 func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
-	n := min(before-g.Gone, len(g.Blocks))
+	n := min(before-g.From, len(g.Blocks))
 	if n <= 0 {
 		return nil
 	}
@@ -69,15 +67,15 @@ func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	}
 	err := st.RetireFor(claim, f, g.Blocks[:n])
 	st.Logical -= n
-	g.Blocks, g.Gone = append(g.Blocks[:0], g.Blocks[n:]...), g.Gone+n
+	g.Blocks, g.From = append(g.Blocks[:0], g.Blocks[n:]...), g.From+n
 	return err
 }
 
-// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, behind f. Those
+// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, after f. Those
 // after them are as many further in front.
 func (st *Store[B]) Excise(g *Segment, at, n int, f *residency.Fence) error {
-	from, to := min(max(at-g.Gone, 0), len(g.Blocks)), min(max(at+n-g.Gone, 0), len(g.Blocks))
-	g.Gone -= min(max(g.Gone-at, 0), n)
+	from, to := min(max(at-g.From, 0), len(g.Blocks)), min(max(at+n-g.From, 0), len(g.Blocks))
+	g.From -= min(max(g.From-at, 0), n)
 	if from == to {
 		return nil
 	}
@@ -105,7 +103,7 @@ func (st *Store[B]) Exchange(g *Segment, gone int, blocks []block.Block, f *resi
 		}
 	}
 	st.Logical += len(blocks) - len(g.Blocks)
-	g.Gone, g.Blocks = gone, append(g.Blocks[:0], blocks...)
+	g.From, g.Blocks = gone, append(g.Blocks[:0], blocks...)
 	return st.Retire(f, left)
 }
 
@@ -129,7 +127,7 @@ func (st *Store[B]) Own(g *Segment, root prefix.Root, n int) (Owned, error) {
 	return o, nil
 }
 
-// GiveBack retires, behind f, blocks that a step took of a store for a sequence. Those that were promised to it are
+// GiveBack retires, after f, blocks that a step took of a store for a sequence. Those that were promised to it are
 // promised again as they come back.
 func (st *Store[B]) GiveBack(g *Segment, o *Owned, blocks []block.Block, f *residency.Fence) error {
 	promised := min(o.Promised, len(blocks))

@@ -1,5 +1,5 @@
 // Package store is where the tokens of a pool's sequences lie on the device: stores, each the cache of
-// every layer in one storage format and the residency of its blocks, and the body of a sequence, which
+// every layer in one storage format and the residency of its blocks, and the run of a sequence, which
 // is its segments in them. What changes that is done under the pool's lock, and what reads and writes
 // layers without it.
 package store
@@ -13,7 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// Store is where tokens lie in one storage format: the cache of each layer, and who has its
+// Store is where tokens lie in one storage format: the cache of each layer, and the owners of its
 // blocks. Block i of every layer belongs to the same owners.
 type Store[B backend.Buffer] struct {
 	*residency.Blocks

@@ -8,12 +8,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Away is what a suspended sequence has in host memory: its segments, one behind another.
-type Away struct {
+// Suspended is what a suspended sequence has in host memory: its segments, one after another.
+type Suspended struct {
 	Tokens int
 	memory backend.HostMemory
 	sum    uint32 // CRC32C of the memory, made when it was filled
-	parts  []awayPart
+	runs   []suspendedRun
 }
 
 // ErrDamaged is a suspended sequence whose bytes in host memory differ from those that left the device.
@@ -25,27 +25,27 @@ func (e ErrDamaged) Error() string {
 
 // Sound is ErrDamaged if the sequence is suspended and its host memory is not as it was filled. The pool's lock need not be held,
 // as long as no other call resumes or discards it.
-func (s *Bodies[B]) Sound() error {
-	if a := s.Away; a != nil && crc32c.Sum(a.memory.Bytes()) != a.sum {
+func (s *Runs[B]) Sound() error {
+	if a := s.Suspended; a != nil && crc32c.Sum(a.memory.Bytes()) != a.sum {
 		return ErrDamaged{Tokens: a.Tokens}
 	}
 	return nil
 }
 
-// awayPart is a body without its blocks.
-type awayPart struct {
-	len, gone    int
-	kept, recent packed
+// suspendedRun is a run without its blocks.
+type suspendedRun struct {
+	len, gone int
+	segments  [MostStores]packed
 }
 
 // Bytes is the host memory that it takes.
-func (a *Away) Bytes() int64 { return int64(len(a.memory.Bytes())) }
+func (a *Suspended) Bytes() int64 { return int64(len(a.memory.Bytes())) }
 
 // packed is a segment in host memory from a byte on: of its blocks, in their order, the pieces that have tokens.
 type packed struct {
 	*Pieces
 	at           int64
-	gone, tokens int
+	from, tokens int
 }
 
 // blocks is how many there are. All but the last one are full.
@@ -61,28 +61,28 @@ func (p *packed) numbers(blocks []block.Block) (dst []uint32) {
 
 // Suspend copies the sequence's blocks to host memory and gives them up. With an error it is as it was. The pool's lock is
 // held, and given up meanwhile.
-func (s *Bodies[B]) Suspend() error {
+func (s *Runs[B]) Suspend() error {
 	c, err := s.all.carry()
 	if err != nil {
 		return err
 	}
-	a := &Away{Tokens: s.Len()}
+	a := &Suspended{Tokens: s.Len()}
 	var moves []move
 	bytes := int64(0)
-	pack := func(b *Body[B], of *Store[B], g *Segment) packed {
-		p := packed{Pieces: c.pieces[of], at: bytes, gone: g.Gone}
-		p.tokens = min(len(g.Blocks)*p.block, b.Len-g.Gone*p.block)
+	pack := func(b *Run[B], of *Store[B], g *Segment) packed {
+		p := packed{Pieces: c.pieces[of], at: bytes, from: g.From}
+		p.tokens = min(len(g.Blocks)*p.block, b.Len-g.From*p.block)
 		m := move{p.Pieces, p.numbers(g.Blocks)}
 		moves, bytes = append(moves, m), bytes+m.bytes()
 		return p
 	}
-	for i := range s.Parts {
-		b := &s.Parts[i]
-		part := awayPart{len: b.Len, gone: b.Gone, kept: pack(b, b.Stores.Kept, &b.Kept)}
-		if b.Stores.Windowed() {
-			part.recent = pack(b, b.Stores.Fresh, &b.Recent)
+	for i := range s.In {
+		b := &s.In[i]
+		part := suspendedRun{len: b.Len, gone: b.Gone}
+		for j := range b.Segments {
+			part.segments[j] = pack(b, b.Part.Stores[j], &b.Segments[j])
 		}
-		a.parts = append(a.parts, part)
+		a.runs = append(a.runs, part)
 	}
 	if err := s.Order(c.stream); err != nil {
 		return s.all.Fences.Observe(err)
@@ -98,7 +98,7 @@ func (s *Bodies[B]) Suspend() error {
 		return err
 	})
 	if err == nil {
-		err = s.Past.Failed() // what it wrote is undefined
+		err = s.Writers.Failed() // what it wrote is undefined
 	}
 	if err != nil {
 		if a.memory != nil {
@@ -106,14 +106,14 @@ func (s *Bodies[B]) Suspend() error {
 		}
 		return s.all.Fences.Observe(err)
 	}
-	s.Away, s.Tail = a, block.Block{}
-	return s.leave(len(s.Parts), (*Body[B]).leave)
+	s.Suspended, s.Partial = a, block.Block{}
+	return s.leave(len(s.In), (*Run[B]).leave)
 }
 
 // Resume takes new blocks for a suspended sequence and fills them. With an error, such as block.ErrOutOfBlocks, it is
 // suspended as it was. The pool's lock is held, and given up meanwhile.
-func (s *Bodies[B]) Resume() (err error) {
-	a := s.Away
+func (s *Runs[B]) Resume() (err error) {
+	a := s.Suspended
 	c, err := s.all.carry()
 	if err != nil {
 		return err
@@ -132,15 +132,13 @@ func (s *Bodies[B]) Resume() (err error) {
 		moves = append(moves, move{p.Pieces, p.numbers(blocks)})
 		return all, err
 	}
-	places := make([]Arrived, len(a.parts))
-	for i := range a.parts {
-		st, was, to := s.Parts[i].Stores, &a.parts[i], &places[i]
-		to.Len, to.Gone, to.RecentGone = was.len, was.gone, was.recent.gone
-		if to.Kept, err = take(st.Kept, &was.kept); err != nil {
-			return err
-		}
-		if st.Windowed() {
-			if to.Recent, err = take(st.Fresh, &was.recent); err != nil {
+	places := make([]Arrived, len(a.runs))
+	for i := range a.runs {
+		st, was, to := s.In[i].Part, &a.runs[i], &places[i]
+		to.Len, to.Gone = was.len, was.gone
+		for j, of := range st.Stores {
+			to.Segments[j].From = was.segments[j].from
+			if to.Segments[j].Blocks, err = take(of, &was.segments[j]); err != nil {
 				return err
 			}
 		}
@@ -157,13 +155,13 @@ func (s *Bodies[B]) Resume() (err error) {
 	if err = s.Arrive(places); err != nil {
 		return err
 	}
-	s.Away = nil
+	s.Suspended = nil
 	return a.memory.Close()
 }
 
 // Discard ends the life of what a suspended sequence has.
-func (s *Bodies[B]) Discard() error {
-	a := s.Away
-	s.Away = nil
+func (s *Runs[B]) Discard() error {
+	a := s.Suspended
+	s.Suspended = nil
 	return a.memory.Close()
 }

@@ -2,36 +2,36 @@ package residency
 
 import "github.com/ferrumkv/ferrumkv/kvcache/block"
 
-// Past is the steps that wrote what a sequence has and that may have failed. A block takes as many steps as fill it, and is
+// Writers is the steps that wrote what a sequence has and that may have failed. A block takes as many steps as fill it, and is
 // published by the last of them or, where it could not be, by a later one: that one's fence says nothing of the others on a device
 // whose steps fail one by one. Those whose tokens were published before stay until they are known to be done. The zero value is of
 // no steps.
-type Past struct{ steps []pastStep }
+type Writers struct{ steps []writerStep }
 
-type pastStep struct {
+type writerStep struct {
 	fence *Fence // held
 	from  int    // of the sequence's tokens, the first that it may have written
 }
 
 // pastSteps is how many steps a past holds before it asks the device which of them are done.
-const pastSteps = 8
+const mostWriters = 8
 
 // Add notes a step that wrote tokens of the sequence, from one on.
-func (p *Past) Add(fs *Fences, f *Fence, from int) {
+func (p *Writers) Add(fs *Fences, f *Fence, from int) {
 	if f == nil {
 		return
 	}
 	if p.steps == nil {
-		p.steps = make([]pastStep, 0, pastSteps)
+		p.steps = make([]writerStep, 0, mostWriters)
 	}
 	p.sift(fs, len(p.steps) == cap(p.steps))
-	p.steps = append(p.steps, pastStep{f.Hold(), from})
+	p.steps = append(p.steps, writerStep{f.Hold(), from})
 }
 
 // sift forgets the steps that are known to have written what they were to, and those that failed as another one did.
-func (p *Past) sift(fs *Fences, ask bool) {
+func (p *Writers) sift(fs *Fences, ask bool) {
 	failed := -1 // the first token that a step failed to write
-	p.keep(fs, func(s pastStep) bool {
+	p.keep(fs, func(s writerStep) bool {
 		if ask = ask && s.fence.Reached(); !s.fence.done { // else neither are those after it
 			return true
 		}
@@ -44,10 +44,10 @@ func (p *Past) sift(fs *Fences, ask bool) {
 }
 
 // Cut forgets the steps all of whose tokens the sequence gives up: it keeps n.
-func (p *Past) Cut(fs *Fences, n int) { p.keep(fs, func(s pastStep) bool { return s.from < n }) }
+func (p *Writers) Cut(fs *Fences, n int) { p.keep(fs, func(s writerStep) bool { return s.from < n }) }
 
 // Failed is why a step of the past failed, once all of them are done; nil: none did.
-func (p *Past) Failed() error {
+func (p *Writers) Failed() error {
 	for _, s := range p.steps {
 		if s.fence.Reached() && s.fence.err != nil {
 			return s.fence.err
@@ -57,14 +57,14 @@ func (p *Past) Failed() error {
 }
 
 // CopyTo makes an empty past that of a sequence that begins as this one is.
-func (p *Past) CopyTo(c *Past) {
+func (p *Writers) CopyTo(c *Writers) {
 	c.steps = append(c.steps[:0], p.steps...)
 	for _, s := range c.steps {
 		s.fence.Hold()
 	}
 }
 
-func (p *Past) keep(fs *Fences, wanted func(pastStep) bool) {
+func (p *Writers) keep(fs *Fences, wanted func(writerStep) bool) {
 	kept := p.steps[:0]
 	for _, s := range p.steps {
 		if wanted(s) {
@@ -78,7 +78,7 @@ func (p *Past) keep(fs *Fences, wanted func(pastStep) bool) {
 }
 
 // Hold notes in books what the past holds.
-func (p *Past) Hold(b *Books) {
+func (p *Writers) Hold(b *Books) {
 	for _, s := range p.steps {
 		b.Hold(s.fence)
 	}
@@ -86,7 +86,7 @@ func (p *Past) Hold(b *Books) {
 
 // Inherit adds to a past the steps that still write an entry of the tree, of which a sequence that had it keeps a part for
 // itself: its tokens from one on.
-func (r *Blocks) Inherit(p *Past, e block.Block, from int) {
+func (r *Blocks) Inherit(p *Writers, e block.Block, from int) {
 	for _, w := range r.publications {
 		if w.block == e {
 			p.Add(r.Fences, w.fence, from)

@@ -4,25 +4,23 @@ import (
 	"context"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// Want is the beginning of a prompt that the device and tiers have together.
-type Want struct {
+// Request is the beginning of a prompt that the device and tiers have together.
+type Request struct {
 	Path   prefix.Path   // where it begins: Extra is that of its entries
 	Tokens []uint32      // of its entries, full ones
-	Have   []block.Block // without groups: the first of them that are the asker's
-	Both   bool          // without groups: the sequence computes meanwhile, if that is best
+	Both   bool          // the sequence computes meanwhile, if that is best: where entries are blocks
 	Asked  time.Duration // how long tiers took to say what they have
 
-	keys  []tier.Key  // of the entries
-	gain  int         // tokens that the device does not have, or cannot go on behind
-	units []unit      // what tiers have of it
-	bytes int64       // of those
-	from  map[int]int // with groups: by entry and place, the tier
-	epoch int         // of the load
+	keys  []tier.Key // of the entries
+	gain  int        // tokens that the device does not have, or cannot go on after
+	units []unit     // what tiers have of it
+	bytes int64      // of those
+	from  []source   // by entry and place
+	epoch int        // of the load
 }
 
 // unit is a payload to load: of an entry what is at a place, from a tier.
@@ -30,7 +28,7 @@ type unit struct{ entry, at, tier int }
 
 // Find asks tiers for what of a query they have beyond what was found on the device, and returns that and how many tokens it is. The
 // guard is not held.
-func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Want, tokens int) {
+func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query, found prefix.Match) (w Request, tokens int) {
 	n := len(q.Tokens) / o.shape.tokens
 	if quota := o.blocks.Tree().Limits(root).Quota; quota > 0 { // what is above it would come for nothing
 		n = min(n, quota)
@@ -39,25 +37,13 @@ func (o *Offload[B]) Find(ctx context.Context, root prefix.Root, q prefix.Query,
 		return w, 0
 	}
 	q.Tokens, q.Extra = q.Tokens[:n*o.shape.tokens], q.Extra[:min(n, len(q.Extra))]
-	w = Want{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
-	if o.groups != nil {
-		o.findParts(ctx, &w, q)
-		return w, w.gain
-	}
-	places, n := o.ask(ctx, w.keys[found.Blocks:])
-	at := found.Blocks
-	for _, p := range places {
-		for range p.Blocks {
-			w.units = append(w.units, unit{at, 0, p.Tier})
-			at++
-		}
-	}
-	w.cut(at, n*o.shape.tokens, o.shape.tokens)
+	w = Request{Path: prefix.Path{Root: root, Extra: q.Extra}, Tokens: q.Tokens, keys: root.Keys(nil, o.shape.tokens, q)}
+	o.find(ctx, &w, q, found)
 	return w, w.gain
 }
 
 // cut shortens what is wanted to some entries.
-func (w *Want) cut(entries, gain, size int) {
+func (w *Request) cut(entries, gain, size int) {
 	w.keys, w.Tokens, w.Path.Extra = w.keys[:entries], w.Tokens[:entries*size], w.Path.Extra[:min(entries, len(w.Path.Extra))]
 	w.gain = gain
 }

@@ -3,63 +3,9 @@ package config
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
-
-// class is layers of a group that are stored alike.
-type class struct {
-	of         int
-	layers     []int
-	sub        Config
-	keys, vals int64 // bytes of a kernel's block in a layer
-	state      int
-}
-
-// classes divides each group into layers that are stored alike.
-func (c *Config) classes() (all []class, err error) {
-	for i := range c.Model.Groups {
-		g := &c.Model.Groups[i]
-		if g.Kind == group.None {
-			continue
-		}
-		var plain, skipped []int
-		for _, l := range g.Layers {
-			if g.attends() && slices.Contains(c.Storage.SkipLayers, l) {
-				skipped = append(skipped, l)
-			} else {
-				plain = append(plain, l)
-			}
-		}
-		for _, layers := range [...][]int{plain, skipped} {
-			if len(layers) == 0 {
-				continue
-			}
-			k := class{of: i, layers: layers, state: g.StateBytes}
-			if g.attends() {
-				k.sub = c.of(g, layers)
-				if err := c.checkSeen(i, layers); err != nil {
-					return nil, err
-				}
-				if err := k.sub.checkFilled(); err != nil {
-					return nil, fmt.Errorf("Model.Groups[%d]: %w", i, err)
-				}
-				bytes := [...]*int64{&k.keys, &k.vals}
-				for j, p := range k.sub.planes(k.sub.FormatOf(0)) {
-					n, ok := k.sub.kernelBytes(p)
-					if !ok {
-						return nil, c.tooLarge()
-					}
-					*bytes[j] = n
-				}
-			}
-			all = append(all, k)
-		}
-	}
-	return all, nil
-}
 
 // kernelBytes is the bytes of a plane's block, without scales.
 func (c *Config) kernelBytes(p plane) (int64, bool) {
@@ -101,7 +47,7 @@ func (m *memory) size(c *Config, classes []class) error {
 	}
 	for i := range classes {
 		k := &classes[i]
-		if k.state > 0 {
+		if !k.attends() {
 			state = max(state, k.state)
 			continue
 		}
@@ -119,7 +65,7 @@ func (m *memory) size(c *Config, classes []class) error {
 		m.vals = 0
 	}
 	for i := range classes {
-		if k := &classes[i]; k.state == 0 && !latent && m.keys/k.keys != m.vals/k.vals {
+		if k := &classes[i]; k.attends() && !latent && m.keys/k.keys != m.vals/k.vals {
 			return k.unequal("keys and values of a block must be in the same proportion in all groups, for blocks of all groups take " +
 				"the same memory; choose other formats or value dims")
 		}
@@ -145,6 +91,31 @@ func (m *memory) size(c *Config, classes []class) error {
 	return nil
 }
 
+// mostKernelTokens is the tokens of the largest block that a part makes its kernels take.
+const mostKernelTokens = 256
+
+// part is the configuration of some layers of a class.
+func (m *memory) part(c *Config, k class, layers []int) Part {
+	g := &c.Model.Groups[k.of]
+	p := Part{Of: k.of, Layers: layers, State: k.state}
+	if !k.attends() {
+		p.Config = *c
+		p.Rule = g.rule(c.Memory.BlockSize, c.Memory.rollback(), 0)
+		return p
+	}
+	p.Config = c.of(g, layers)
+	p.Config.each = int(m.keys / k.keys)
+	for p.Config.each%2 == 0 && p.Memory.BlockSize < mostKernelTokens { // one larger block of a kernel will do
+		p.Config.each, p.Memory.BlockSize = p.Config.each/2, p.Memory.BlockSize*2
+	}
+	p.Config.stride = p.Config.each
+	if m.interleaved && m.vals > 0 {
+		p.Config.stride *= 2
+	}
+	p.Rule = g.rule(p.BlockTokens(), c.Memory.rollback(), p.Storage.Residual)
+	return p
+}
+
 // unequal is that the blocks of a class do not go with those of others.
 func (k *class) unequal(why string) error {
 	return backend.ErrConfig{
@@ -157,7 +128,7 @@ func allLatent(classes []class) (bool, error) {
 	latent, first := false, true
 	for i := range classes {
 		k := &classes[i]
-		if k.state > 0 {
+		if !k.attends() {
 			continue
 		}
 		if of := k.sub.Model.Latent; first {

@@ -4,7 +4,7 @@ import "github.com/ferrumkv/ferrumkv/kvcache/prefix"
 
 // state is where the states of a part are after so many tokens of the sequence; false: some of them are nowhere.
 func (p *planner[B]) state(after int) (from [][]src, ok bool) {
-	for _, f := range p.in.homes[p.kept].from {
+	for _, f := range p.in.homes[p.homes[0]].from {
 		ref, ok := p.lines[f].after(after)
 		if !ok {
 			return nil, false
@@ -14,20 +14,20 @@ func (p *planner[B]) state(after int) (from [][]src, ok bool) {
 	return from, true
 }
 
-// marks are the states before the sequence's last token, as far as others can find them in this pool: at the ends of entries of its tree.
-func (p *planner[B]) marks() (all []*target) {
+// checkpoints are the states before the sequence's last token, as far as others can find them in this pool: at the ends of entries of its tree.
+func (p *planner[B]) checkpoints() (all []*target) {
 	q := &p.in.Head.Sequences[p.i]
 	size := p.in.parts.Config.EntryTokens()
-	if p.in.parts.Blocks.Groups() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
+	if p.in.parts.Blocks.Tree() == nil || q.Silent || q.Tokens == nil || q.Fidelity != prefix.Exact || q.Draft > 0 {
 		return nil
 	}
-	for _, ref := range p.lines[p.in.homes[p.kept].from[0]] {
+	for _, ref := range p.lines[p.in.homes[p.homes[0]].from[0]] {
 		n := ref.Tokens
 		if n == p.tokens || n%size != 0 {
 			continue
 		}
 		if from, ok := p.state(n); ok {
-			all = append(all, p.join(0, &target{home: p.kept, owner: nobody, from: from, mark: n}, p.in.marks))
+			all = append(all, p.join(0, &target{home: p.homes[0], owner: nobody, from: from, checkpoint: n}, p.in.checkpoints))
 		}
 	}
 	return all

@@ -3,20 +3,17 @@ package offload
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/tier/planner"
 )
 
-// Load is blocks on their way up. It owns those that are there, and those before them, until they are taken over or dropped.
-type Load struct {
+// Transfer is blocks on their way up. It owns those that are there, and those before them, until they are taken over or dropped.
+type Transfer struct {
 	Done chan struct{} // closed when no more will come
 
 	cancel  context.CancelFunc
 	held    *hold // what was there before the load, and what came; guarded
-	base    int   // entries that the asker has
 	next    int   // the entry that is put into the tree next
 	known   int   // entries of which the tree had something
 	by      []int // of each entry the tier that its last payload came from; −1: none did
@@ -32,21 +29,20 @@ type Load struct {
 	computing     time.Duration // what computing all of them was expected to take
 }
 
+// First is the first entry that the load brings something of, before it brings any. The guard is held.
+func (l *Transfer) First() int { return l.next }
+
 // Cancel has no more blocks come.
-func (l *Load) Cancel() { l.cancel() }
+func (l *Transfer) Cancel() { l.cancel() }
 
 // Begin loads what of a prompt is worth it; nil: nothing is. It returns why, too, if that was the planner's decision. The guard is held.
-func (o *Offload[B]) Begin(w Want) (*Load, string) {
+func (o *Offload[B]) Begin(w Request) (*Transfer, string) {
 	if o.closed || o.erasing > 0 || len(w.keys) == 0 {
 		return nil, ""
 	}
 	w.epoch = o.epoch
-	h, next := &hold{blocks: append([]block.Block(nil), w.Have...)}, len(w.Have)
-	if o.groups != nil {
-		if h, next = o.holdParts(&w); h == nil {
-			return nil, ""
-		}
-	} else if err := o.blocks.Share(w.Have); err != nil {
+	h, known, next := o.holdWanted(&w)
+	if h == nil {
 		return nil, ""
 	}
 	for _, u := range w.units {
@@ -61,7 +57,7 @@ func (o *Offload[B]) Begin(w Want) (*Load, string) {
 		}
 		return nil, d.Why
 	}
-	l := &Load{Done: make(chan struct{}), held: h, base: len(w.Have), next: next, known: max(len(h.path), len(w.Have)), by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
+	l := &Transfer{Done: make(chan struct{}), held: h, next: next, known: known, by: make([]int, len(w.keys)), epoch: o.epoch, owes: make([]int64, len(o.queued))}
 	if o.shape.full == 0 {
 		l.known = 0
 	}
@@ -88,7 +84,7 @@ func (o *Offload[B]) bytesOf(u unit) int64 {
 }
 
 // owe notes which units a load still has to bring. The guard is held.
-func (o *Offload[B]) owe(l *Load, units []unit) {
+func (o *Offload[B]) owe(l *Transfer, units []unit) {
 	for t := range o.queued {
 		o.queued[t] -= l.owes[t]
 		l.owes[t] = 0
@@ -103,12 +99,12 @@ func (o *Offload[B]) owe(l *Load, units []unit) {
 
 // decide says what to do next of a load that has brought some of its units, the first ones, and taken a while, and owes none. The blocks of
 // which it speaks are units. The planner is asked about as many entries as would have to be computed. The guard is held.
-func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.Decision {
+func (o *Offload[B]) decide(w *Request, loaded int, waited time.Duration) planner.Decision {
 	size, units := o.shape.tokens, len(w.units)
 	entries := max((w.gain+size-1)/size, 1)
 	q := planner.Prompt{BlockTokens: size, BlockBytes: max(w.bytes/int64(entries), 1), Context: len(w.Tokens) - w.gain,
 		Loaded: loaded * entries / max(units, 1), Waited: waited, Asked: w.Asked, Both: w.Both && loaded == 0, Now: time.Now(), Pieces: w.pieces(entries),
-		Queued: o.queued, Trust: true, Whole: o.groups != nil} // layers that see a part of it need the end
+		Queued: o.queued, Trust: true, Whole: o.shape.full < len(o.shape.places)} // layers that see a part of it need the end
 	d := o.planner.Decide(q)
 	d.Blocks, d.Probe = (d.Blocks*units+entries-1)/entries, (d.Probe*units+entries-1)/entries
 	d.Blocks, d.Probe = min(d.Blocks, units-loaded), min(d.Probe, units-loaded)
@@ -116,7 +112,7 @@ func (o *Offload[B]) decide(w *Want, loaded int, waited time.Duration) planner.D
 }
 
 // pieces is the entries that are wanted, by the tiers that their payloads come from.
-func (w *Want) pieces(entries int) (out []planner.Piece) {
+func (w *Request) pieces(entries int) (out []planner.Piece) {
 	done := 0
 	for i, u := range w.units {
 		if n := (i + 1) * entries / len(w.units); len(out) == 0 || out[len(out)-1].Tier != u.tier {
@@ -131,7 +127,7 @@ func (w *Want) pieces(entries int) (out []planner.Piece) {
 }
 
 // load brings blocks until the planner says that it is enough.
-func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decision) {
+func (o *Offload[B]) load(ctx context.Context, l *Transfer, w Request, d planner.Decision) {
 	defer o.going.Done()
 	begin, loaded, computing := time.Now(), 0, d.Computing
 	if l.meets {
@@ -163,7 +159,7 @@ func (o *Offload[B]) load(ctx context.Context, l *Load, w Want, d planner.Decisi
 }
 
 // part is how many units from one on are loaded together: about n, of whole entries, as many as host memory has room for.
-func (o *Offload[B]) part(w *Want, at, n int) (units int) {
+func (o *Offload[B]) part(w *Request, at, n int) (units int) {
 	var bytes int64
 	for i := at; i < len(w.units); {
 		end, more := i, int64(0)
@@ -179,7 +175,7 @@ func (o *Offload[B]) part(w *Want, at, n int) (units int) {
 }
 
 // bring loads about n units from one on, waits no longer than the planner says, and returns how many are in the tree.
-func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wait time.Duration) int {
+func (o *Offload[B]) bring(ctx context.Context, l *Transfer, w *Request, at, n int, wait time.Duration) int {
 	if wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
@@ -224,50 +220,15 @@ func (o *Offload[B]) bring(ctx context.Context, l *Load, w *Want, at, n int, wai
 	return brought
 }
 
-// TakeOver gives a sequence the blocks that a load brought: it owns them now, and those before it owned already. In a pool without
-// groups; the guard is held, and the load has ended. from is how many of them came from each tier.
-func (o *Offload[B]) TakeOver(l *Load) (blocks []block.Block, from []int) {
-	n := o.sound(l.held.blocks, l.base)
-	blocks = append(blocks, l.held.blocks[l.base:n]...)
-	from = o.credit(l, l.base, n)
-	l.held.blocks = slices.Delete(l.held.blocks, l.base, n)
-	o.done(l)
-	return blocks, from
-}
-
-// sound is how many entries of a path are in the tree, of more than so many: it may have some in place of those that a load brought which
-// others wrote, and what they failed to write is taken out.
-func (o *Offload[B]) sound(path []block.Block, n int) int {
-	_ = o.blocks.Reclaim() // who uses the device next meets its errors
-	for ; n < len(path); n++ {
-		if known, _ := o.blocks.Tree().Has(path[n]); !known {
-			break
-		}
-	}
-	return n
-}
-
-// credit counts entries that a sequence got, and returns how many of them came from each tier.
-func (o *Offload[B]) credit(l *Load, from, to int) []int {
-	n := make([]int, len(o.stats.Tokens))
-	for _, t := range l.by[from:to] {
-		if t >= 0 {
-			n[t]++
-			o.stats.Tokens[t] += int64(o.shape.tokens)
-		}
-	}
-	return n
-}
-
 // Drop gives up what a load brought, and what it will bring. The guard is held.
-func (o *Offload[B]) Drop(l *Load) {
+func (o *Offload[B]) Drop(l *Transfer) {
 	l.cancel()
 	l.dropped = true
 	o.done(l)
 }
 
 // done gives up what a load owns.
-func (o *Offload[B]) done(l *Load) {
+func (o *Offload[B]) done(l *Transfer) {
 	o.give(l.held)
 	o.give(l.back)
 	delete(o.meeting, l)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/offload"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -26,7 +27,7 @@ type Match struct {
 }
 
 // lower finds in tiers what of a prompt follows what was found in the tree: it returns what to load. No lock is held.
-func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Want, tokens int) {
+func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w offload.Request, tokens int) {
 	o := p.below.Offload
 	if o == nil || len(q.Tokens)/p.cfg.EntryTokens() <= found.Blocks {
 		return w, 0
@@ -48,16 +49,10 @@ func (p *Pool[B]) lower(root prefix.Root, q prefix.Query, found prefix.Match) (w
 var findWait, findLeast = 100 * time.Millisecond, 10 * time.Millisecond
 
 // expect begins to load what was found in tiers for a sequence that was just opened, and returns how many tokens will come, and why. The caller holds the lock.
-func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (int, string) {
+func (s *Sequence[B]) expect(w offload.Request, tokens int) (int, string) {
 	o := s.pool.below.Offload
-	if o == nil || tokens == 0 {
+	if o == nil || tokens == 0 || s.text.Fidelity != prefix.Exact { // lossy content, that came meanwhile, is not extended by exact one
 		return 0, ""
-	}
-	if !s.pool.parts.Grouped() {
-		if s.text.Findable() != found.Blocks {
-			return 0, ""
-		}
-		w.Have = s.body.Entries()[:found.Blocks]
 	}
 	w.Path.RetentionHint = s.text.Keep
 	w.Tokens = slices.Clone(w.Tokens) // the prompt is the caller's
@@ -65,7 +60,7 @@ func (s *Sequence[B]) expect(w offload.Want, tokens int, found prefix.Match) (in
 	if l == nil {
 		return 0, why
 	}
-	s.coming = &offload.Arrival{Load: l, Want: tokens, End: len(w.Tokens), Base: s.Len(), First: found.Blocks}
+	s.coming = &offload.Incoming{Transfer: l, End: len(w.Tokens), Base: s.Len(), First: l.First()}
 	return s.coming.Rest(s.Len()), why
 }
 
@@ -82,7 +77,7 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 		p.unlock()
 		return Match{}, err
 	}
-	if c == nil || c.Load.Meets() {
+	if c == nil || c.Transfer.Meets() {
 		m = s.matched()
 		p.unlock()
 		return m, nil
@@ -90,17 +85,17 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 	s.busy = true
 	p.unlock()
 	select {
-	case <-c.Load.Done:
+	case <-c.Transfer.Done:
 	case <-ctx.Done():
-		c.Load.Cancel()
-		<-c.Load.Done // what is under way ends soon
+		c.Transfer.Cancel()
+		<-c.Transfer.Done // what is under way ends soon
 		err = ctx.Err()
 	}
 	defer func() { p.logWaited(m, err) }() // without the lock
 	p.lock()
 	defer p.unlock()
 	s.busy, s.coming = false, nil
-	if shut := p.shut(); shut != nil {
+	if shut := p.closedErr(); shut != nil {
 		return Match{}, shut
 	}
 	from, failed := s.arrive(c)
@@ -113,27 +108,18 @@ func (s *Sequence[B]) Wait(ctx context.Context) (m Match, err error) {
 }
 
 // arrive gives the sequence what has come, and returns how many entries came from each tier. The caller holds the lock.
-func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
+func (s *Sequence[B]) arrive(c *offload.Incoming) (from []int, err error) {
 	o := s.pool.below.Offload
-	if s.Len() != c.Base || o.Forgotten(c.Load) { // it is not what it was opened for
-		o.Drop(c.Load)
+	if s.Len() != c.Base || o.Forgotten(c.Transfer) { // it is not what it was opened for
+		o.Drop(c.Transfer)
 		return nil, nil
 	}
-	if s.pool.parts.Grouped() {
-		found, from, err := o.Hand(c.Load, s.Len())
-		if err != nil || found.Tokens == 0 {
-			return nil, err
-		}
-		err = s.body.ReuseAnew(found)
-		s.text.Reuse(found.Match)
-		return from, err
+	found, from, err := o.Hand(c.Transfer, s.Len())
+	if err != nil || found.Tokens == 0 {
+		return nil, err
 	}
-	blocks, from := o.TakeOver(c.Load)
-	if len(blocks) == 0 {
-		return nil, nil
-	}
-	err = s.body.Extend(blocks)
-	s.text.Extend(len(blocks), s.Len())
+	err = s.runs.ReuseAnew(found)
+	s.text.Reuse(found.Match)
 	return from, err
 }
 
@@ -141,28 +127,27 @@ func (s *Sequence[B]) arrive(c *offload.Arrival) (from []int, err error) {
 // lock, and the sequence's step is committed.
 func (s *Sequence[B]) meet(f *residency.Fence) error {
 	p, c, size := s.pool, s.coming, s.pool.cfg.EntryTokens()
-	first := c.First
-	at := s.Len() / size
-	if at >= first+c.Want/size { // all of it is computed
+	at, end := s.Len()/size, c.End/size
+	if at >= end { // all of it is computed
 		s.forgo()
 		return nil
 	}
 	if s.Len()%size != 0 || s.text.Draft > 0 || s.text.Findable() != at {
 		return nil
 	}
-	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.body.Entries()[at-1]}
+	rest := prefix.Path{Root: s.text.Root, RetentionHint: s.text.Keep, Parent: s.runs.Entries()[at-1]}
 	rest.Extra = s.text.Extra[min(at, len(s.text.Extra)):]
-	tokens := s.text.Tokens()[s.Len() : (first+c.Want/size)*size]
+	tokens := s.text.Tokens()[s.Len() : end*size]
 	if !p.parts.Blocks.KnownWritten(f, rest, tokens) {
 		return nil // others write the same: later
 	}
-	blocks := p.below.Offload.Meet(c.Load, at-first)
+	blocks := p.below.Offload.Meet(c.Transfer, at-c.First)
 	if blocks == nil {
 		return nil
 	}
 	s.coming = nil
-	n, err := p.parts.Blocks.Publish(nil, nil, rest, tokens, blocks)
-	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.body.Extend(blocks[:n]))
+	n, _, err := p.parts.Blocks.Publish(nil, nil, nil, rest, tokens, func(_, i int) *block.Block { return &blocks[i] })
+	err = cmp.Or(err, p.parts.Blocks.Retire(nil, blocks[n:]), s.runs.Extend(blocks[:n]))
 	s.text.Extend(n, s.Len())
 	return err
 }
