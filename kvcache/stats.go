@@ -88,9 +88,7 @@ func (p *Pool[B]) stats() (Stats, error) {
 	if p.tree != nil {
 		stats.Prefix = p.tree.Stats()
 	}
-	if p.cfg.Grouped() {
-		stats.Groups = p.groupStats()
-	}
+	stats.Groups = p.groupStats()
 	if o := p.below.Offload; o != nil {
 		stats.Tiers, stats.Moves = belowStats(p.below.Infos, o.Stats(), o.BlockBytes())
 	}
@@ -100,14 +98,15 @@ func (p *Pool[B]) stats() (Stats, error) {
 func (p *Pool[B]) groupStats() (out []GroupStats) {
 	cached := p.parts.Blocks.Groups()
 	for i, part := range p.cfg.Parts() { // those of a group follow each other
+		if part.Of < 0 { // there are no groups
+			continue
+		}
 		if len(out) == 0 || out[len(out)-1].Group != part.Of {
 			out = append(out, GroupStats{Group: part.Of, Kind: part.Rule.Kind})
 		}
 		g := &out[len(out)-1]
 		g.Logical += p.parts.All[i].Kept.Logical
-		if cached != nil {
-			g.Findable += cached.With(i)
-		}
+		g.Findable += cached.With(i)
 	}
 	return out
 }

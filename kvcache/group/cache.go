@@ -183,12 +183,12 @@ func (c *Cache) placed(b block.Block) bool {
 	return uint(b.ID) < uint(len(c.places)) && c.places[b.ID].at != 0
 }
 
-// With is the number of a part's blocks that are with entries.
+// With is the number of a part's blocks that are with entries; of no cache none are.
 func (c *Cache) With(part int) int {
-	if c.plain && part == 0 {
+	if c.Plain() && part == 0 {
 		return c.tree.Stats().Blocks
 	}
-	if part < 0 || part >= len(c.with) {
+	if c == nil || part < 0 || part >= len(c.with) {
 		return 0
 	}
 	return c.with[part]

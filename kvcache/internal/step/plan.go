@@ -2,8 +2,10 @@ package step
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// work is what a step does in a part, by what the part holds: rows of tokens, or states.
+// work is what a step does in a part, by what the part holds: rows of tokens in one store or in two, or states.
 type work interface {
+	// stage decides what each entry has of the stores before the last, and whether the step is a long one.
+	stage()
 	// lay computes the host side, and asks the device how it divides the step.
 	lay() error
 	// enqueue puts the step's uploads and copies on its stream.
@@ -15,6 +17,7 @@ type work interface {
 // rows is the work in a part with keys and values.
 type rows[B backend.Buffer] struct{ *Step[B] }
 
+func (rows[B]) stage()       {}
 func (rows[B]) spares() bool { return true }
 
 func (b rows[B]) lay() error {
@@ -23,21 +26,26 @@ func (b rows[B]) lay() error {
 }
 
 func (b rows[B]) enqueue() error {
-	p := b.Part
-	if err := b.Index.Upload(p.BE, b.Stream); err != nil {
+	if err := b.upload(); err != nil {
+		return err
+	}
+	return b.clearNew()
+}
+
+// upload brings the step's index to the device, and copies what it writes into for others.
+func (b rows[B]) upload() error {
+	if err := b.Index.Upload(b.Part.BE, b.Stream); err != nil {
 		return err
 	}
 	if err := b.uploadViews(); err != nil {
 		return err
 	}
-	if err := b.copyShared(); err != nil {
-		return err
-	}
-	if p.Residual() {
-		if err := b.enqueueWindow(); err != nil {
-			return err
-		}
-	}
+	return b.copyShared()
+}
+
+// clearNew lets the step's new tokens begin without scores.
+func (b rows[B]) clearNew() error {
+	p := b.Part
 	if p.Config.Attention.Scores && b.writes && !b.staging.on {
 		for l := range p.Written.Layers {
 			if err := b.clearScores(&p.Written.Layers[l]); err != nil {

@@ -27,8 +27,11 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 
 // workOf is what a step does in its part.
 func workOf[B backend.Buffer](b *Step[B]) work {
-	if b.Part.States != nil {
+	switch {
+	case b.Part.States != nil:
 		return states[B]{b}
+	case b.Part.Residual():
+		return both[B]{rows[B]{b}}
 	}
 	return rows[B]{b}
 }

@@ -49,10 +49,16 @@ func (b *Step[B]) stage() {
 		e := &b.Entries[i]
 		e.staged = staged{}
 		e.restored, e.full = 0, 0
-		if b.Part.Residual() {
-			e.window()
-			t.on = t.on || e.long()
-		}
+	}
+	b.work.stage()
+}
+
+func (b both[B]) stage() {
+	t := &b.staging
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		e.window()
+		t.on = t.on || e.long()
 	}
 	for i := range b.Entries {
 		if !t.on {

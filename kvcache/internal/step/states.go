@@ -20,6 +20,7 @@ func (e *Entry[B]) state() block.Block {
 // states is the work in such a part.
 type states[B backend.Buffer] struct{ *Step[B] }
 
+func (states[B]) stage()       {}
 func (states[B]) lay() error   { return nil }
 func (states[B]) spares() bool { return false } // a step that is abandoned may have written it
 

@@ -18,6 +18,19 @@ import (
 // so that a rejected draft finds what its queries saw. Who goes back further, or begins with what
 // others left, has the window's tokens in few bits only: the next step brings those back.
 
+// both is the work in a part with two stores.
+type both[B backend.Buffer] struct{ rows[B] }
+
+func (b both[B]) enqueue() error {
+	if err := b.upload(); err != nil {
+		return err
+	}
+	if err := b.enqueueWindow(); err != nil {
+		return err
+	}
+	return b.clearNew()
+}
+
 // sealing is what a step adds where tokens lie in two stores.
 type sealing[B backend.Buffer] struct {
 	taken    []block.Block            // of the kept store, by all entries

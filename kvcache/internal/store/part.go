@@ -26,6 +26,7 @@ type Part[B backend.Buffer] struct {
 	content content[B]
 	tokens  int // that a block has room for
 	sinks   int // see SinkBlocks
+	most    int // blocks that a sequence has in the store that steps write to while it grows token by token
 	Fences  *residency.Fences
 	RoPE    backend.RotaryTable[B]
 	scoring sync.Mutex // see LockScores
@@ -36,9 +37,11 @@ type Part[B backend.Buffer] struct {
 func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Part[B], error) {
 	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences}
 	p.content, p.tokens, p.sinks = rows[B]{p}, p.Config.BlockTokens(), p.Rule.SinkBlocks()
+	p.most = p.BlocksOf(p.Config.Memory.Capacity)
 	p.have(1)
 	if p.Config.Storage.Residual > 0 {
 		p.have(2)
+		p.most = p.Config.WindowBlocks()
 	}
 	if err := p.allocate(stream, part, in); err != nil {
 		p.free()

@@ -108,11 +108,7 @@ func (s *Run[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Cla
 // growth is the blocks to write to that a sequence needs to have that many tokens, however many more than it can hold at a time.
 func (s *Run[B]) growth(tokens int) int {
 	p := s.Part
-	blocks := p.BlocksOf(min(tokens, p.MostTokens(1)))
-	if p.Residual() {
-		blocks = min(blocks, p.Config.WindowBlocks())
-	}
-	return blocks - len(s.Written.Blocks)
+	return min(p.BlocksOf(min(tokens, p.MostTokens(1))), p.most) - len(s.Written.Blocks)
 }
 
 // got uses up what was set aside for blocks that the sequence was given, where it had n before.

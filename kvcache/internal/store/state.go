@@ -24,7 +24,7 @@ type States[B backend.Buffer] struct {
 func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Part[B] {
 	p := &Part[B]{BE: be, Config: part.Config, Rule: part.Rule, Fences: fences,
 		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
-	p.content, p.tokens = states[B]{p}, math.MaxInt32 // a block is for all of a sequence
+	p.content, p.tokens, p.most = states[B]{p}, math.MaxInt32, 1 // a block is for all of a sequence
 	p.have(1)
 	for l := range part.Layers {
 		p.States.Layers = append(p.States.Layers, in.lanes[l].keys)
