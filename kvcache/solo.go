@@ -102,16 +102,15 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 		return err
 	}
 	body := &seq.runs.In[0]
-	blocks, err := body.Take(body.Kept.Blocks, 1)
+	blocks, err := body.Take(nil, 1)
 	if err != nil {
 		return err
 	}
-	body.Kept.Blocks = blocks
-	body.Part.Kept.Logical++
+	body.Reuse(blocks, 0, from.Len())
 	if err := copyTokens(s, p, from); err != nil {
 		return err
 	}
-	body.Len, seq.text.Positions = from.Len(), from.text.Positions.Clone()
+	seq.text.Positions = from.text.Positions.Clone()
 	return seq.runs.Touched(s)
 }
 

@@ -67,9 +67,8 @@ func Run[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compact
 		return undo(all, errors.Join(fences.Observe(err), residency.Drain(stream))) // nothing uses new blocks any more
 	}
 	var errs []error
-	for i, c := range all {
+	for _, c := range all {
 		errs = append(errs, c.finish())
-		cs[i].Run.Gone = cs[i].Gone
 	}
 	return errors.Join(errs...)
 }
@@ -89,10 +88,7 @@ func work[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compac
 		return err
 	}
 	for i, c := range all {
-		taken := c.taken()
-		for j := range cs[i].Run.Segments {
-			cs[i].Run.Segments[j].Taken = taken[j]
-		}
+		cs[i].Run.Working(c.taken())
 	}
 	err := cs[0].Run.Part.Fences.Lend(func() error {
 		for _, c := range all {
@@ -103,9 +99,7 @@ func work[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compac
 		return nil
 	})
 	for i := range cs {
-		for j := range cs[i].Run.Segments {
-			cs[i].Run.Segments[j].Taken = nil
-		}
+		cs[i].Run.Working([store.MostStores][]block.Block{})
 	}
 	if err != nil {
 		return err
@@ -126,20 +120,7 @@ func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
 
 // finish gives the sequence its blocks. What it no longer refers to goes back after the new fence.
 func (c *Compaction[B]) finish() error {
-	s, p := c.Run, c.Run.Part
-	kept := make(map[block.Block]bool, len(c.blocks))
-	for _, b := range c.blocks {
-		kept[b] = true
-	}
-	var gone []block.Block
-	for _, b := range s.Kept.Blocks {
-		if !kept[b] {
-			gone = append(gone, b)
-		}
-	}
-	p.Kept.Logical += len(c.blocks) - len(s.Kept.Blocks)
-	s.Kept.Blocks, s.Len = append(s.Kept.Blocks[:0], c.blocks...), c.Len
-	return p.Kept.Retire(s.Fence, gone)
+	return c.Run.Exchange(c.Len, c.Gone, store.Segment{Blocks: c.blocks})
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
@@ -248,10 +229,8 @@ type changes[B backend.Buffer] struct {
 func (c *Compaction[B]) enqueue() error {
 	p := c.Run.Part
 	defer c.pairs.Free(p.BE)
-	if len(c.pairs.Host) > 0 {
-		if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
-			return err
-		}
+	if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
+		return err
 	}
 	p.LockScores()
 	defer p.UnlockScores()
@@ -302,9 +281,8 @@ func (ch *changes[B]) free(be backend.Backend[B]) {
 // layer enqueues the changes of one layer of the part, in one of its stores.
 func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) error {
 	p := c.Run.Part
-	if n := len(ch.moves.Host) / 2; n > 0 {
-		err := p.BE.MoveSlots(c.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: ch.moves.Buf.Buf, N: n})
-		if err != nil {
+	if len(ch.moves.Host) > 0 {
+		if err := p.MoveSlots(c.Stream, l, &ch.moves); err != nil {
 			return err
 		}
 		c.Moved = true

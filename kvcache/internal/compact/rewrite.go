@@ -47,11 +47,8 @@ func (r *rewriting[B]) taken() [store.MostStores][]block.Block {
 
 // finish gives the sequence its blocks.
 func (r *rewriting[B]) finish() error {
-	s, p := r.Run, r.Run.Part
-	err := p.Written.Retire(s.Fence, r.besides())
-	err = cmp.Or(err, p.Kept.Exchange(s.Kept, 0, r.kept, s.Fence))
-	s.Len = r.Len
-	return cmp.Or(err, p.Written.Exchange(s.Written, r.first, r.written, s.Fence))
+	err := r.Run.Part.Written.Retire(r.Run.Fence, r.besides())
+	return cmp.Or(err, r.Run.Exchange(r.Len, r.Gone, store.Segment{Blocks: r.kept}, store.Segment{From: r.first, Blocks: r.written}))
 }
 
 // undo gives back what a failed rewriting took.
@@ -249,10 +246,8 @@ func (r *rewriting[B]) enqueue() error {
 			return err
 		}
 	}
-	if len(r.copies.Host) > 0 {
-		if err := p.CopyBlocks(r.Stream, p.Kept, &r.copies); err != nil {
-			return err
-		}
+	if err := p.CopyBlocks(r.Stream, p.Kept, &r.copies); err != nil {
+		return err
 	}
 	p.LockScores()
 	defer p.UnlockScores()
@@ -321,13 +316,11 @@ func (r *rewriting[B]) make(g *bunch) error {
 	}
 	for l := 0; l < p.Config.Model.Layers && err == nil; l++ {
 		kept, written := &p.Kept.Layers[l], &p.Written.Layers[l]
-		if len(back.Host) > 0 {
-			err = p.Convert(r.Stream, kept, written, &back)
-		}
+		err = p.Convert(r.Stream, kept, written, &back)
 		if err == nil {
 			err = r.layer(l, written, &lists[min(l, r.Lists-1)])
 		}
-		if err == nil && len(sealed.Host) > 0 {
+		if err == nil {
 			err = p.Convert(r.Stream, written, kept, &sealed)
 		}
 	}

@@ -2,7 +2,6 @@ package step
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
@@ -153,7 +152,7 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	}
 	if e.staged.long {
 		err := e.commitStaged(f)
-		s.Len += e.Tokens
+		s.Grow(e.Tokens)
 		return cmp.Or(err, e.commitSealed(f))
 	}
 	var err error
@@ -163,42 +162,25 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	if !e.Write {
 		return err
 	}
-	s.Len += e.grows()
+	s.Grow(e.grows())
 	err = cmp.Or(err, e.commitSealed(f))
 	if e.left > 0 {
-		err = cmp.Or(err, e.returnLeft(f))
+		err = cmp.Or(err, s.Part.Written.CutTaken(s.Written, &e.fresh, s.Part.BlocksOf(s.Len), f))
 	}
 	return err
-}
-
-// returnLeft gives up the blocks that only tokens took which the sequence does not get, after f. Of them go back to its
-// claim as many as that had promised.
-func (e *Entry[B]) returnLeft(f *residency.Fence) error {
-	st, g := e.Run.Part.Written, e.Run.Written
-	keep := e.Run.Part.BlocksOf(e.Run.Len) - g.From
-	gone := g.Blocks[keep:]
-	promised := min(max(e.fresh.Promised-(len(e.fresh.Blocks)-len(gone)), 0), len(gone))
-	g.Blocks = g.Blocks[:keep]
-	st.Logical -= len(gone)
-	return cmp.Or(st.RetireFor(&g.Claim, f, gone[:promised]), st.Retire(f, gone[promised:]))
 }
 
 // commitTaken is Commit of the blocks of the written store, of which there are some.
 func (e *Entry[B]) commitTaken(f *residency.Fence) (err error) {
 	s, st, g, fresh := e.Run, e.Run.Part.Written, e.Run.Written, e.fresh.Blocks
 	if e.restored > 0 {
-		g.Blocks, g.From = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.From-e.restored
+		st.Bring(g, fresh[:e.restored])
 		fresh = fresh[e.restored:]
 	}
 	if e.copies {
-		at := s.Part.Open(s.Len) - g.From
-		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
-		g.Blocks[at], fresh = fresh[0], fresh[1:]
+		err = st.Replace(g, s.Part.Open(s.Len), fresh[0], f) // the step copies from the other
+		fresh = fresh[1:]
 	}
-	g.Blocks = append(g.Blocks, fresh...)
-	st.Logical += len(e.fresh.Blocks)
-	if e.copies {
-		st.Logical--
-	}
+	st.Append(g, fresh)
 	return err
 }

@@ -65,8 +65,5 @@ func (b *Step[B]) copyShared() error {
 			ix.Pairs.Host = b.Part.Written.Pair(ix.Pairs.Host, e.Run.Tail(), e.fresh.Blocks[e.restored])
 		}
 	}
-	if len(ix.Pairs.Host) == 0 {
-		return nil
-	}
 	return b.Part.CopyBlocks(b.Stream, b.Part.Written, &ix.Pairs)
 }

@@ -71,14 +71,10 @@ func (b *Step[B]) enqueueHomes() error {
 			}
 		}
 	}
-	p.LockScores()
-	defer p.UnlockScores()
-	for l := 0; l < len(p.Written.Layers) && !b.staging.on; l++ {
-		if err := p.CopyScores(b.Stream, &p.Kept.Layers[l], &p.Written.Layers[l], &h.moved); err != nil {
-			return err
-		}
+	if b.staging.on {
+		return nil
 	}
-	return nil
+	return p.BringScores(b.Stream, &h.moved)
 }
 
 // pair adds a pair unless there is one that ends at the same block.

@@ -1,12 +1,9 @@
 package step
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
@@ -208,15 +205,11 @@ func (b *Step[B]) enter(layer int) error {
 	p.LockScores()
 	defer p.UnlockScores()
 	l := b.stagingOf(layer)
-	if len(t.in.Host) > 0 {
-		if err := p.Convert(b.Stream, &p.Written.Layers[layer], l, &t.in); err != nil {
-			return err
-		}
+	if err := p.Convert(b.Stream, &p.Written.Layers[layer], l, &t.in); err != nil {
+		return err
 	}
-	if len(t.back.Host) > 0 {
-		if err := p.Convert(b.Stream, &p.Kept.Layers[layer], l, &t.back); err != nil {
-			return err
-		}
+	if err := p.Convert(b.Stream, &p.Kept.Layers[layer], l, &t.back); err != nil {
+		return err
 	}
 	if !l.Scores.Set {
 		return nil
@@ -239,10 +232,7 @@ func (b *Step[B]) leave() error {
 	p.LockScores()
 	defer p.UnlockScores()
 	l := b.stagingOf(t.layer)
-	var err error
-	if len(t.out.Host) > 0 {
-		err = p.Convert(b.Stream, l, &p.Written.Layers[t.layer], &t.out)
-	}
+	err := p.Convert(b.Stream, l, &p.Written.Layers[t.layer], &t.out)
 	if err == nil {
 		err = p.CopyScores(b.Stream, l, &p.Written.Layers[t.layer], &t.seen)
 	}
@@ -263,22 +253,8 @@ func (e *Entry[B]) stagedTable(row []uint32) {
 
 // commitStaged gives the sequence the blocks of its window.
 func (e *Entry[B]) commitStaged(f *residency.Fence) error {
-	st, g := e.Run.Part.Written, e.Run.Written
 	begin, from, to := e.after()
-	lead := 0 // new blocks before those that stay
-	if to > from {
-		lead = from - begin
-	}
-	from, to = min(from-g.From, len(g.Blocks)), min(to-g.From, len(g.Blocks))
-	blocks := slices.Concat(e.fresh.Blocks[:lead], g.Blocks[from:to], e.fresh.Blocks[lead:])
-	var claim *block.Claim
-	if g.Reserved {
-		claim = &g.Claim
-	}
-	err := cmp.Or(st.RetireFor(claim, f, g.Blocks[:from]), st.RetireFor(claim, f, g.Blocks[to:]))
-	st.Logical += len(blocks) - len(g.Blocks)
-	g.From, g.Blocks = begin, append(g.Blocks[:0], blocks...)
-	return err
+	return e.Run.Part.Written.Renew(e.Run.Written, begin, from, to, e.fresh.Blocks, f)
 }
 
 func (t *staging[B]) free(be backend.Backend[B]) {

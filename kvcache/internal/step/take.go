@@ -58,9 +58,8 @@ func (b *Step[B]) takeBlocks() error {
 			continue
 		}
 		had := len(b.taken)
-		e.fresh.Promised = min(n, e.fresh.Claimed)
 		var err error
-		if b.taken, err = p.Written.TakeFit(&e.Run.Written.Claim, e.Run.Root, b.taken, n); err != nil {
+		if b.taken, err = p.Written.TakeFor(e.Run.Written, &e.fresh, e.Run.Root, b.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}

@@ -1,7 +1,5 @@
 package step
 
-import "github.com/ferrumkv/ferrumkv/backend"
-
 // Keep moves the accepted nodes of the step's trees together, in every layer: they are among the step's new tokens, in slots
 // that are its own, so that a reset of the step loses nothing.
 func (b *Set[B]) Keep() error {
@@ -34,10 +32,7 @@ func (b *Step[B]) keep() error {
 	p.LockScores()
 	defer p.UnlockScores()
 	for i := range p.Written.Layers {
-		l := &p.Written.Layers[i]
-		err := p.BE.MoveSlots(b.Stream, backend.MoveSlotsParams[B]{
-			Cache: l.View, Scores: l.Scores, Pairs: b.moves.Buf.Buf, N: len(b.moves.Host) / 2})
-		if err != nil {
+		if err := p.MoveSlots(b.Stream, &p.Written.Layers[i], &b.moves); err != nil {
 			return err
 		}
 	}

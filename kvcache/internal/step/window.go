@@ -74,8 +74,7 @@ func (b *Step[B]) takeSealed(at int) error {
 			continue
 		}
 		had := len(t.taken)
-		e.sealed.Promised = min(n, e.sealed.Claimed)
-		if t.taken, err = st.TakeFit(&e.Run.Segments[at].Claim, e.Run.Root, t.taken, n); err != nil {
+		if t.taken, err = st.TakeFor(&e.Run.Segments[at], &e.sealed, e.Run.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -186,8 +185,7 @@ func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
 	for i, st := range p.Sealed() {
 		g := &s.Segments[i]
 		err = cmp.Or(err, st.Cut(g, e.full, f)) // a last block that is not full was brought back
-		g.Blocks = append(g.Blocks, e.sealed.Blocks...)
-		st.Logical += len(e.sealed.Blocks)
+		st.Append(g, e.sealed.Blocks)
 		err = cmp.Or(err, p.Stores[i+1].Drop(&s.Segments[i+1], p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
 	}
 	return err

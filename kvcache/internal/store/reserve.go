@@ -66,7 +66,7 @@ func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
 			b := &r.Runs.In[i]
 			for j := range b.Segments {
 				g := &b.Segments[j]
-				g.Reserved = g.Reserved || j > 0 || b.Part.Slides()
+				g.reserved = g.reserved || j > 0 || b.Part.Slides()
 			}
 		}
 	}

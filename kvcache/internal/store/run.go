@@ -91,9 +91,29 @@ func (s *Run[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
 
 // Reuse gives an empty sequence blocks that were found: it has that many tokens then, of which blocks are gone.
 func (s *Run[B]) Reuse(blocks []block.Block, gone, tokens int) {
-	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Part.Config.BlockTokens()
+	s.Gone, s.Len = gone, tokens-gone*s.Part.Config.BlockTokens()
+	s.Part.Kept.Append(s.Kept, blocks)
 	s.onlyKept()
-	s.Part.Kept.Logical += len(blocks)
+}
+
+// Grow notes that the sequence has n tokens more, in blocks that it has.
+func (s *Run[B]) Grow(n int) { s.Len += n }
+
+// Exchange gives the sequence what to says, of each store: it has that many tokens then, and blocks that are cut out. What it has
+// no more of goes back after its last step.
+func (s *Run[B]) Exchange(tokens, gone int, to ...Segment) (err error) {
+	for i := range to {
+		err = cmp.Or(err, s.Part.Stores[i].exchange(&s.Segments[i], to[i].From, to[i].Blocks, s.Fence))
+	}
+	s.Len, s.Gone = tokens, gone
+	return err
+}
+
+// Working notes what work that is under way without the pool's lock has taken for the sequence, of each store; nothing: it is done.
+func (s *Run[B]) Working(taken [MostStores][]block.Block) {
+	for i := range s.Segments {
+		s.Segments[i].taken = taken[i]
+	}
 }
 
 // Fork makes an empty child another owner of all blocks.
@@ -170,7 +190,7 @@ func (s *Run[B]) Check(of Books) error {
 	of[0].Hold(s.Fence)
 	for i := range s.Segments {
 		of[i].Own(s.Segments[i].Blocks)
-		of[i].Own(s.Segments[i].Taken)
+		of[i].Own(s.Segments[i].taken)
 	}
 	if want := s.Part.BlocksOf(s.Len); s.Written.End() != want {
 		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, s.Written.End(), want)

@@ -158,12 +158,5 @@ func (s *Run[B]) BringScores(stream backend.Stream) error {
 	if err := pairs.Upload(p.BE, stream); err != nil {
 		return err
 	}
-	p.LockScores()
-	defer p.UnlockScores()
-	for l := range p.Written.Layers {
-		if err := p.CopyScores(stream, &p.Kept.Layers[l], &p.Written.Layers[l], &pairs); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.BringScores(stream, &pairs)
 }

@@ -1,27 +1,32 @@
 package store
 
 import (
-	"cmp"
-
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Segment is a run of a sequence's tokens in one store: whole blocks of them, but for the last one
 // of the sequence. Segments of a sequence may have blocks in common; which of the two a query reads
-// is a function of its position (see package step).
+// is a function of its position (see package step). Others read it; what changes it is a method of the store or of the run.
 type Segment struct {
 	From   int           // leading blocks of the sequence that are not in this store any more
 	Blocks []block.Block // those from Gone on
 	Claim  block.Claim
-	Taken  []block.Block // by work that is under way without the pool's lock
-	// Reserved says that what is given up in front comes back to the claim: see Part.Reserve.
-	Reserved bool
+	taken  []block.Block // by work that is under way without the pool's lock
+	// reserved says that what is given up in front comes back to the claim: see Parts.Reserve.
+	reserved bool
 }
 
 // End is the number of the sequence's blocks up to the segment's end.
 func (g *Segment) End() int { return g.From + len(g.Blocks) }
+
+// back is the claim that what is given up in front comes back to; nil: to none.
+func (g *Segment) back() *block.Claim {
+	if g.reserved {
+		return &g.Claim
+	}
+	return nil
+}
 
 // Places appends the numbers that kernels have for the sequence's blocks up to a segment's end, 0 for those that are not in
 // the store.
@@ -61,11 +66,7 @@ func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	if n <= 0 {
 		return nil
 	}
-	var claim *block.Claim
-	if g.Reserved {
-		claim = &g.Claim
-	}
-	err := st.RetireFor(claim, f, g.Blocks[:n])
+	err := st.RetireFor(g.back(), f, g.Blocks[:n])
 	st.Logical -= n
 	g.Blocks, g.From = append(g.Blocks[:0], g.Blocks[n:]...), g.From+n
 	return err
@@ -79,19 +80,15 @@ func (st *Store[B]) Excise(g *Segment, at, n int, f *residency.Fence) error {
 	if from == to {
 		return nil
 	}
-	var claim *block.Claim
-	if g.Reserved {
-		claim = &g.Claim
-	}
-	err := st.RetireFor(claim, f, g.Blocks[from:to])
+	err := st.RetireFor(g.back(), f, g.Blocks[from:to])
 	st.Logical -= to - from
 	g.Blocks = append(g.Blocks[:from], g.Blocks[to:]...)
 	return err
 }
 
-// Exchange gives a segment other blocks, from one of the sequence on, and gives up those that are not
+// exchange gives a segment other blocks, from one of the sequence on, and gives up those that are not
 // among them.
-func (st *Store[B]) Exchange(g *Segment, gone int, blocks []block.Block, f *residency.Fence) error {
+func (st *Store[B]) exchange(g *Segment, gone int, blocks []block.Block, f *residency.Fence) error {
 	stays := make(map[block.Block]bool, len(blocks))
 	for _, b := range blocks {
 		stays[b] = true
@@ -105,32 +102,4 @@ func (st *Store[B]) Exchange(g *Segment, gone int, blocks []block.Block, f *resi
 	st.Logical += len(blocks) - len(g.Blocks)
 	g.From, g.Blocks = gone, append(g.Blocks[:0], blocks...)
 	return st.Retire(f, left)
-}
-
-// Owned is what a step has of a store for a sequence until it is committed.
-type Owned struct {
-	Blocks   []block.Block
-	Claimed  int // size of the sequence's claim before the step
-	Promised int // how many of the blocks that claim had promised
-}
-
-// Own takes n blocks of a store for a sequence, or none.
-func (st *Store[B]) Own(g *Segment, root prefix.Root, n int) (Owned, error) {
-	if err := st.Reclaim(); err != nil {
-		return Owned{}, err
-	}
-	o := Owned{Claimed: g.Claim.Blocks(), Promised: min(n, g.Claim.Blocks())}
-	var err error
-	if o.Blocks, err = st.TakeFit(&g.Claim, root, nil, n); err != nil {
-		return Owned{}, err
-	}
-	return o, nil
-}
-
-// GiveBack retires, after f, blocks that a step took of a store for a sequence. Those that were promised to it are
-// promised again as they come back.
-func (st *Store[B]) GiveBack(g *Segment, o *Owned, blocks []block.Block, f *residency.Fence) error {
-	promised := min(o.Promised, len(blocks))
-	o.Blocks, o.Promised = nil, 0
-	return cmp.Or(st.RetireFor(&g.Claim, f, blocks[:promised]), st.Retire(f, blocks[promised:]))
 }
