@@ -139,7 +139,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 		c := &s.layers[i]
 		s.view(c, i)
 		if b, _ := s.runs.Of(i); p.cfg.Memory.Layout == Paged {
-			c.on(b.Tables.Blocks[0].Buf, b.Tables.Blocks[1].Buf, b.Tables.Length.Buf)
+			c.on(b.Device())
 		}
 	}
 	return s.layers, nil
@@ -147,11 +147,10 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 
 // view brings the fields of a layer's cache up to date, but for what is on the device.
 func (s *Sequence[B]) view(c *KvCache[B], layer int) {
-	stores, l := s.pool.of(layer)
-	b, _ := s.runs.Of(layer)
-	s.fill(c, b, &stores.Kept.Layers[l].View)
-	c.PagedBlockIndices = stores.Kept.Places(c.PagedBlockIndices[:0], b.Kept)
-	for i, st := range stores.Stores[1:] {
+	b, l := s.runs.Of(layer)
+	s.fill(c, b, &b.Part.Kept.Layers[l].View)
+	c.PagedBlockIndices = b.Part.Kept.Places(c.PagedBlockIndices[:0], b.Kept)
+	for i, st := range b.Part.Stores[1:] {
 		if c.Residual == nil {
 			c.Residual = &KvCache[B]{}
 		}

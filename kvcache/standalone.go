@@ -55,8 +55,8 @@ func (c *Standalone[B]) refresh() {
 		// A step of one sequence has its table and length as the step's own.
 		kept, recent := c.solo.step.step.Steps[0].Device()
 		c.on(kept.Table, recent.Table, backend.Some(kept.ContextLens))
-		if t := &c.solo.seq.runs.In[0].Tables; c.Residual != nil { // what the step read is not what it leaves
-			c.on(t.Blocks[0].Buf, t.Blocks[1].Buf, t.Length.Buf)
+		if c.Residual != nil { // what the step read is not what it leaves
+			c.on(c.solo.seq.runs.In[0].Device())
 		}
 	}
 }

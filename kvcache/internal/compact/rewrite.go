@@ -227,7 +227,7 @@ func (r *rewriting[B]) take() error {
 		}
 		if j >= r.first {
 			if r.stays(j) {
-				r.written = append(r.written, s.Written.Blocks[r.whole[j]-r.gone])
+				r.written = append(r.written, s.Written.At(r.whole[j]))
 			} else {
 				r.written = append(r.written, r.takenWritten.Blocks[fresh])
 				fresh++
@@ -284,7 +284,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 		case j >= r.first:
 			to = r.written[j-r.first]
 		case r.stays(j):
-			to = r.Run.Written.Blocks[r.whole[j]-r.gone]
+			to = r.Run.Written.At(r.whole[j])
 		default:
 			to, besides = besides[0], besides[1:]
 		}
@@ -300,7 +300,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 				token := int64(r.Source(list, i))
 				old, there := place[int(token/slots)]
 				if !there {
-					old = r.Run.Written.Blocks[int(token/slots)-r.gone]
+					old = r.Run.Written.At(int(token / slots))
 				}
 				slot := int64(to.ID)*slots + int64(i-from)
 				lists[list].moves.Host = append(lists[list].moves.Host, int64(old.ID)*slots+token%slots, slot)

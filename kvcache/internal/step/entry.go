@@ -70,7 +70,7 @@ func (e *Entry[B]) block(i int) uint32 {
 		fresh = fresh[1:]
 	}
 	if i < g.End() {
-		return g.Blocks[i-g.From].ID
+		return g.At(i).ID
 	}
 	return fresh[i-g.End()].ID
 }

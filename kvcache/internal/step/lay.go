@@ -72,14 +72,14 @@ func (ix *Index[B]) piece(context, tokens int) {
 // pieces is the number of sequences that attention takes an entry for in a part that is laid out in pieces: one for each that
 // its rows are in.
 func (e *Entry[B]) pieces(piece int) int {
-	end := e.context() + e.Run.Gone*e.Run.Part.Rule.Block
+	end := e.context() + e.gone()
 	return (end-1)/piece - (end-e.Tokens)/piece + 1
 }
 
 // layPieces lays an entry out in pieces. To its rows in a piece it is a sequence that begins there.
 func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
 	ix, p := &b.Index, b.Part
-	r, gone := &p.Rule, e.Run.Gone*p.Rule.Block
+	r, gone := &p.Rule, e.gone()
 	end := e.context() + gone
 	for at := end - e.Tokens; at < end; rows++ {
 		begin := at - at%piece

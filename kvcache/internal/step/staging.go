@@ -166,7 +166,7 @@ func (b *Step[B]) enqueueStaging() error {
 			if j < g.From {
 				t.back.Host = append(t.back.Host, e.Run.Kept.Blocks[j].ID, e.stagedBlock(j))
 			} else {
-				t.in.Host = append(t.in.Host, g.Blocks[j-g.From].ID, e.stagedBlock(j))
+				t.in.Host = append(t.in.Host, g.At(j).ID, e.stagedBlock(j))
 			}
 		}
 		begin, from, to := e.after()
@@ -180,7 +180,7 @@ func (b *Step[B]) enqueueStaging() error {
 			from, to = g.From, had
 		}
 		for j := max(from, e.staged.first); j < to && p.Config.Attention.Scores; j++ {
-			t.seen.Host = pair(t.seen.Host, t.ends, e.stagedBlock(j), g.Blocks[j-g.From].ID)
+			t.seen.Host = pair(t.seen.Host, t.ends, e.stagedBlock(j), g.At(j).ID)
 		}
 	}
 	err := b.fitStaging()

@@ -26,7 +26,7 @@ func (s *Run[B]) gather(stream backend.Stream, layer int, k, v B) error {
 }
 
 // table is the block table of the store that steps write to, on the device.
-func (s *Run[B]) table() backend.Opt[B] { return s.Tables.Blocks[len(s.Segments)-1].Buf }
+func (s *Run[B]) table() backend.Opt[B] { return s.tables.blocks[len(s.Segments)-1].Buf }
 
 // gatherBoth gathers the first tokens from the kept store and the others from the written one, and brings
 // them together head by head.
@@ -50,7 +50,7 @@ func (s *Run[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) err
 		st    *Store[B]
 		table backend.Opt[B]
 		at, n int
-	}{{p.Kept, s.Tables.Blocks[0].Buf, 0, older}, {p.Written, s.table(), older, s.Len - older}} {
+	}{{p.Kept, s.tables.blocks[0].Buf, 0, older}, {p.Written, s.table(), older, s.Len - older}} {
 		if part.n == 0 {
 			continue
 		}

@@ -28,7 +28,7 @@ type Run[B backend.Buffer] struct {
 	Root     prefix.Root
 	Fence    *residency.Fence // the last work that used it
 
-	Tables Tables[B]
+	tables tables[B]
 
 	inline [MostStores]Segment
 }
@@ -167,8 +167,8 @@ func (s *Run[B]) keep(keep int) error {
 // Release gives everything back. The sequence is released also with an error.
 func (s *Run[B]) Release() error {
 	p, err := s.Part, s.leave()
-	if s.Tables.made() {
-		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
+	if s.tables.made() {
+		_ = p.Fences.Apart(func() error { s.tables.free(p.BE); return nil }) // the device waits as it must
 	}
 	return err
 }

@@ -251,7 +251,7 @@ func (s *Runs[B]) slide(f *residency.Fence) (err error) {
 // FreeTables ends the lives of what the sequence has on the device besides blocks.
 func (s *Runs[B]) FreeTables() {
 	for i := range s.In {
-		s.In[i].Tables.Free(s.all.BE)
+		s.In[i].tables.free(s.all.BE)
 	}
 }
 

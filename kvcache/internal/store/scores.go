@@ -18,7 +18,7 @@ func (s *Run[B]) settled() int {
 // ReadScores brings the scores of layers from first on together, a launch for each layer and store, and waits for
 // them: dst is [KV heads, Len] of each layer. Tokens that are cut out in a part have none.
 func (s *Runs[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
-	v := &s.In[0].Tables.Scores
+	v := &s.In[0].tables.scores
 	n := 0
 	for l := first; l < first+layers; l++ {
 		b, _ := s.Of(l)
@@ -91,7 +91,7 @@ func (s *Run[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B]
 	defer p.UnlockScores()
 	if older > 0 {
 		l := &p.Kept.Layers[layer]
-		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks[0].Buf, Len: older,
+		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.tables.blocks[0].Buf, Len: older,
 			CacheScores: l.Scores, Scores: to, ScoresOffset: offset})
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Run[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block
 	if len(blocks) == 0 {
 		return nil
 	}
-	v, slots := &s.Tables.Slots, s.Part.Config.BlockTokens()
+	v, slots := &s.tables.slots, s.Part.Config.BlockTokens()
 	v.Host = v.Host[:0]
 	for _, b := range blocks {
 		for i := range slots {
@@ -150,7 +150,7 @@ func (s *Run[B]) BringScores(stream backend.Stream) error {
 	var pairs Vector[B, uint32]
 	defer func() { pairs.Free(p.BE) }()
 	for i := s.Written.From; i < min(len(s.Kept.Blocks), s.Written.End()); i++ {
-		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Written.Blocks[i-s.Written.From].ID)
+		pairs.Host = append(pairs.Host, s.Kept.Blocks[i].ID, s.Written.At(i).ID)
 	}
 	if len(pairs.Host) == 0 {
 		return nil

@@ -20,6 +20,9 @@ type Segment struct {
 // End is the number of the sequence's blocks up to the segment's end.
 func (g *Segment) End() int { return g.From + len(g.Blocks) }
 
+// At is block i of the sequence, which the segment has.
+func (g *Segment) At(i int) block.Block { return g.Blocks[i-g.From] }
+
 // back is the claim that what is given up in front comes back to; nil: to none.
 func (g *Segment) back() *block.Claim {
 	if g.reserved {
