@@ -65,7 +65,7 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 		return err
 	}
 	t, l := b.step.Of(layer)
-	if io.Rotate && !t.Part.RoPE.Table.Set {
+	if io.Rotate && !t.Part.Rotates() {
 		return unsupported("Model.RoPE is not set, so rows cannot be rotated")
 	}
 	var q *backend.Rows[B]

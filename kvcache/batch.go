@@ -348,9 +348,7 @@ func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error
 		if b.Restores(i) {
 			s.text.Requantize()
 		}
-		s.text.Silent = s.text.Silent || m.silent
-		s.text.Positions.Grow(tokens)
-		s.text.Draft = m.draft
+		s.text.Grow(tokens, m.draft, m.silent)
 		s.runs.Wrote(f, tokens)
 		if m.full > 0 {
 			err = s.publish(f, m.full)

@@ -200,7 +200,7 @@ func (l *loading[B]) open(q *snapshot.Sequence) (*Sequence[B], error) {
 	s := p.newSequence(from)
 	s.busy, s.incoming = true, true
 	s.text.Fidelity, s.text.Draft = q.Fidelity, q.Draft
-	s.runs.RestorePoints.End = max(q.Len-1, 0)
+	s.runs.Prompt(q.Len)
 	s.text.Loaded(q.Tokens, q.Prompt, text.Placed(q.Next, q.Positions))
 	return s, nil
 }

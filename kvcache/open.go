@@ -96,7 +96,7 @@ func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q pref
 	more.Both = o.Overlap && !o.NoPublish && p.parts.Appends()
 	m.Loading, plan = s.expect(more, below)
 	s.text.Expect(prompt, s.Len())
-	s.runs.RestorePoints.End = max(len(prompt)-1, 0)
+	s.runs.Prompt(len(prompt))
 	return s, m, plan, nil
 }
 

@@ -347,7 +347,7 @@ func (p *Pool[B]) checkLayer(layer int) error {
 
 // rotates reports whether the pool has a rotary embedding, whose table ends with Memory.Capacity.
 func (p *Pool[B]) rotates() bool {
-	return slices.ContainsFunc(p.parts.All, func(st *store.Part[B]) bool { return st.RoPE.Table.Set })
+	return slices.ContainsFunc(p.parts.All, (*store.Part[B]).Rotates)
 }
 
 // chunked reports whether some layers attend in chunks.

@@ -23,7 +23,7 @@ type Compaction[B backend.Buffer] struct {
 	Turn   func(list, i int) int // positions that its key turns; nil: none
 	Rotate Rotate[B]             // turns keys; nil: the library does
 	Len    int                   // tokens afterwards
-	Gone   int                   // blocks that are cut out afterwards
+	cut    int                   // blocks that are cut out afterwards
 
 	From  int  // first token that changes, known after Run
 	Moved bool // slots have begun to move, so that a failure leaves the content undefined
@@ -120,7 +120,7 @@ func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
 
 // finish gives the sequence its blocks. What it no longer refers to goes back after the new fence.
 func (c *Compaction[B]) finish() error {
-	return c.Run.Exchange(c.Len, c.Gone, store.Segment{Blocks: c.blocks})
+	return c.Run.Exchange(c.Len, c.cut, store.Segment{Blocks: c.blocks})
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,

@@ -58,7 +58,7 @@ func (c *Compaction[B]) shift(begin, end int) error {
 	b, gap := c.Run, end-begin
 	n := b.Total() - gap
 	at, from := begin, end // token at becomes what from was, in the part
-	if c.Gone = b.Gone; b.Gone > 0 {
+	if c.cut = b.Gone; b.Gone > 0 {
 		sinks, gone := b.Cut()
 		switch {
 		case begin < sinks:
@@ -68,21 +68,21 @@ func (c *Compaction[B]) shift(begin, end int) error {
 		default:
 			first := max(end, sinks+gone) // the first token after the gap that is there
 			size := b.Part.Rule.Block
-			c.Gone = (first - gap - sinks + size - 1) / size
-			at, from = sinks, sinks+c.Gone*size+gap-gone
+			c.cut = (first - gap - sinks + size - 1) / size
+			at, from = sinks, sinks+c.cut*size+gap-gone
 		}
-		if !b.Part.Rule.Reaches(c.Gone, n) {
+		if !b.Part.Rule.Reaches(c.cut, n) {
 			return c.gone()
 		}
 	}
-	c.Len = n - c.Gone*b.Part.Config.BlockTokens()
+	c.Len = n - c.cut*b.Part.Config.BlockTokens()
 	c.Source = func(_, i int) int {
 		if i < at {
 			return i
 		}
 		return i - at + from
 	}
-	if b.Part.RoPE.Table.Set || c.Rotate != nil {
+	if b.Part.Rotates() || c.Rotate != nil {
 		c.Turn = func(_, i int) int {
 			if i < at {
 				return 0
@@ -112,7 +112,7 @@ func Retain[B backend.Buffer](s *store.Runs[B], stream backend.Stream, kept [][]
 		if err := c.retain(kept, list); err != nil {
 			return nil, err
 		}
-		if turn != nil && c.Run.Part.RoPE.Table.Set {
+		if turn != nil && c.Run.Part.Rotates() {
 			cut := c.Len - len(kept[0]) // tokens that are cut out, below zero
 			sinks, _ := c.Run.Cut()
 			c.Turn = func(l, i int) int {
@@ -146,14 +146,14 @@ func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
 		}
 		lost = max(lost, not)
 	}
-	c.Gone = (lost + size - 1) / size
-	if c.Gone*size > n-min(sinks, n) || c.Gone > 0 && !b.Part.Rule.Reaches(c.Gone, n) {
+	c.cut = (lost + size - 1) / size
+	if c.cut*size > n-min(sinks, n) || c.cut > 0 && !b.Part.Rule.Reaches(c.cut, n) {
 		return c.gone()
 	}
-	c.Len = n - c.Gone*size
+	c.Len = n - c.cut*size
 	c.Source = func(l, i int) int {
 		if i >= sinks {
-			i += c.Gone * size
+			i += c.cut * size
 		}
 		token := kept[list(l)][i]
 		if token >= sinks {

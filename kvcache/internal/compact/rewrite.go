@@ -48,7 +48,7 @@ func (r *rewriting[B]) taken() [store.MostStores][]block.Block {
 // finish gives the sequence its blocks.
 func (r *rewriting[B]) finish() error {
 	err := r.Run.Part.Written.Retire(r.Run.Fence, r.besides())
-	return cmp.Or(err, r.Run.Exchange(r.Len, r.Gone, store.Segment{Blocks: r.kept}, store.Segment{From: r.first, Blocks: r.written}))
+	return cmp.Or(err, r.Run.Exchange(r.Len, r.cut, store.Segment{Blocks: r.kept}, store.Segment{From: r.first, Blocks: r.written}))
 }
 
 // undo gives back what a failed rewriting took.

@@ -101,9 +101,6 @@ func (m *Memory[E]) Rows(b block.Block, from, to int) Rows[E] {
 	return Rows[E]{m.Codes(b, from, to), words[(first+from)*n : (first+to)*n : (first+to)*n]}
 }
 
-// Tokens is the number of tokens of a block.
-func (m *Memory[E]) Tokens() int { return m.tokens }
-
 // Blocks is the number of blocks, with an owner or not.
 func (m *Memory[E]) Blocks() int {
 	m.mu.Lock()

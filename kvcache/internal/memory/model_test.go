@@ -48,7 +48,7 @@ func (m *machine) held() int {
 
 // append writes n tokens, into a block of the list's own.
 func (m *machine) append(l *list, n int) {
-	size := m.m.Tokens()
+	size := m.m.tokens
 	shared := len(l.tokens) % size
 	more := (len(l.tokens)+n+size-1)/size - len(l.owners)
 	copies := shared > 0 && *l.owners[len(l.owners)-1] > 1
@@ -91,7 +91,7 @@ func (m *machine) fork(l *list) {
 }
 
 func (m *machine) truncate(l *list, n int) {
-	keep := (n + m.m.Tokens() - 1) / m.m.Tokens()
+	keep := (n + m.m.tokens - 1) / m.m.tokens
 	require.NoError(m.t, m.m.Release(l.table[keep:]))
 	for _, o := range l.owners[keep:] {
 		*o--
@@ -105,7 +105,7 @@ func (m *machine) agree() {
 	for _, l := range m.lists {
 		require.Len(m.t, l.table, len(l.owners))
 		for i, token := range l.tokens {
-			b, at := l.table[i/m.m.Tokens()], i%m.m.Tokens()
+			b, at := l.table[i/m.m.tokens], i%m.m.tokens
 			require.Equal(m.t, m.stored(token), m.m.Rows(b, at, at+1))
 			require.Equal(m.t, m.stored(token).Codes, m.m.Codes(b, at, at+1))
 		}

@@ -33,7 +33,7 @@ func (in *In[B]) plan(i int) error {
 	}
 	in.runs[i] = make([]run, len(in.parts.All))
 	for p, st := range in.parts.All {
-		if st.RoPE.Table.Set && q.Next > c.Memory.Capacity {
+		if st.Rotates() && q.Next > c.Memory.Capacity {
 			return snapshot.ErrMismatch{Field: "Memory.Capacity", Layer: -1, Have: fmt.Sprint("position ", q.Next), Want: fmt.Sprint(c.Memory.Capacity)}
 		}
 		pl := planner[B]{in: in, i: i, tokens: q.Len, st: st, lines: lines}

@@ -17,9 +17,9 @@ type Index[B backend.Buffer] struct {
 	Tree      store.Vector[B, uint32] // [tokens, words], of a step with trees
 	Pairs     store.Vector[B, uint32] // [copies, 2]
 	workspace store.Vector[B, float32]
-	views     backend.Opt[B] // Views of a step that has some
-	tree      backend.Opt[B] // Tree of a step that has some
-	words     int            // of a row of tree
+	seen      backend.Opt[B] // Views of a step that has some
+	grown     backend.Opt[B] // Tree of a step that has some
+	words     int            // of a row of Tree
 	queries   []uint32       // [seqs], host only
 	arena     store.Arena[B] // where those are that every step uploads
 }
@@ -81,7 +81,7 @@ func (ix *Index[B]) tokens() int { return len(ix.Slots.Host) }
 func (ix *Index[B]) ragged(t *partial[B]) backend.Ragged[B] {
 	return backend.Ragged[B]{
 		Seqs: len(ix.Lens.Host), Tokens: ix.tokens(), Table: t.Tables.Buf, TableStride: t.Stride,
-		ContextLens: ix.Lens.Buf.Buf, QueryOffsets: ix.Offsets.Buf, Views: ix.views, Tree: ix.tree, TreeWords: ix.words,
+		ContextLens: ix.Lens.Buf.Buf, QueryOffsets: ix.Offsets.Buf, Views: ix.seen, Tree: ix.grown, TreeWords: ix.words,
 	}
 }
 

@@ -161,18 +161,18 @@ func (b *Step[B]) fillCall(c *Call, e *Entry[B]) {
 // uploadViews brings what rows see to the device: few steps have views, and the vectors of all steps do without their room.
 func (b *Step[B]) uploadViews() error {
 	ix, p := &b.Index, b.Part
-	ix.views, ix.tree, ix.words = backend.Opt[B]{}, backend.Opt[B]{}, b.words
+	ix.seen, ix.grown, ix.words = backend.Opt[B]{}, backend.Opt[B]{}, b.words
 	if b.sees {
 		if err := ix.Views.Upload(p.BE, b.Stream); err != nil {
 			return err
 		}
-		ix.views = ix.Views.Buf
+		ix.seen = ix.Views.Buf
 	}
 	if b.words > 0 {
 		if err := ix.Tree.Upload(p.BE, b.Stream); err != nil {
 			return err
 		}
-		ix.tree = ix.Tree.Buf
+		ix.grown = ix.Tree.Buf
 	}
 	return nil
 }

@@ -116,6 +116,9 @@ func (p *Part[B]) settleLast() (err error) {
 	return nil
 }
 
+// Rotates reports whether the library turns keys and queries: there is a table of the rotary embedding.
+func (p *Part[B]) Rotates() bool { return p.RoPE.Table.Set }
+
 // BlocksOf is the number of blocks of n tokens, of which none are cut out.
 func (p *Part[B]) BlocksOf(n int) int { return (max(n, 0) + p.tokens - 1) / p.tokens }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
 )
 
+// Prompt notes how many tokens the prompt has: a sequence that asks the same again computes the last of them anew.
+func (s *Runs[B]) Prompt(tokens int) { s.RestorePoints.End = max(tokens-1, 0) }
+
 // Reuse gives an empty sequence what was found of its prompt.
 func (s *Runs[B]) Reuse(f group.Found) {
 	s.Path, s.RestorePoints.Found, s.RestorePoints.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known

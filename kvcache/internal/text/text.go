@@ -71,6 +71,12 @@ func (t *Text) Loaded(tokens []uint32, prompt int, at Positions) {
 	t.Resumed()
 }
 
+// Grow notes that the sequence got n tokens. The last ones that it has are a draft; silent: nothing is published any more.
+func (t *Text) Grow(n, draft int, silent bool) {
+	t.Positions.Grow(n)
+	t.Draft, t.Silent = draft, t.Silent || silent
+}
+
 // Findable is how many of the leading blocks are in the tree.
 func (t *Text) Findable() int { return t.published }
 
@@ -148,9 +154,6 @@ func (t *Text) End(blocks []block.Block, have int) (at prefix.Path, tokens []uin
 	at = t.path(blocks)
 	return at, t.tokens[t.published*t.blockTokens : have], true
 }
-
-// Offered are those of a sequence's full blocks that Pending speaks of.
-func (t *Text) Offered(blocks []block.Block, full int) []block.Block { return blocks[t.published:full] }
 
 // Published notes that n of the offered blocks have entered the tree.
 func (t *Text) Published(n, full int) {

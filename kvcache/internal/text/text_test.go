@@ -53,7 +53,7 @@ func TestTextAgainstLists(t *testing.T) {
 				require.Equal(t, n.tokens[n.published*slots:full*slots], tokens)
 				require.Equal(t, want, path.Fidelity)
 				require.Equal(t, want != prefix.Exact, path.Private, "content that is not exact takes nobody's place")
-				require.Len(t, x.Offered(blocks, full), full-n.published)
+				require.Len(t, blocks[x.published:full], full-n.published)
 				x.Published(full-n.published, full)
 				n.published = full
 			},
