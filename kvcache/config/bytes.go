@@ -76,11 +76,15 @@ func (c Config) BytesPerToken() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, perBlock, err := c.costs()
+	_, block, err := c.costs()
 	perToken := int64(0)
 	for i := range c.memory.parts {
-		if p := &c.memory.parts[i]; p.keepsAll() {
-			perToken += perBlock / int64(p.BlockTokens())
+		p := &c.memory.parts[i]
+		if c.memory.lanes == 0 && err == nil { // a block is the part's own
+			_, block, err = p.costs()
+		}
+		if p.keepsAll() {
+			perToken += block / int64(p.BlockTokens())
 		}
 	}
 	return perToken, err

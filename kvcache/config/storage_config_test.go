@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -100,6 +101,21 @@ func TestBytesPerTokenOfQuantizedTypes(t *testing.T) {
 	got, err := kivi.BytesPerToken()
 	require.NoError(t, err)
 	require.EqualValues(t, 2*(32+64*4/16+32+2*4), got, "a word for each channel of 16 tokens")
+}
+
+// Parts that have memory of their own, as in the contiguous layout, have blocks of different sizes: a token's bytes are a block's, divided.
+func TestBytesPerTokenOfContiguousGroups(t *testing.T) {
+	cfg := Config{
+		Model: Model{Layers: 3, KVHeads: 2, HeadDim: 64, Act: backend.F16, Groups: []Group{
+			{Kind: group.Full, Layers: []int{0}}, {Kind: group.Window, Layers: []int{1, 2}, Window: 8, KVHeads: 1}}},
+		Memory: Memory{Layout: Contiguous, Capacity: 32},
+	}
+	block, err := cfg.BytesPerBlock()
+	require.NoError(t, err)
+	got, err := cfg.BytesPerToken()
+	require.NoError(t, err)
+	require.EqualValues(t, 2*(2+1+1)*64*2, got)
+	require.Equal(t, block, 32*got)
 }
 
 // Every field that decides what is stored gives the blocks other names, and no other

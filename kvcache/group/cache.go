@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/kind"
@@ -54,7 +55,7 @@ type Cache struct {
 	tree  *prefix.Tree
 	ids   *block.BlockAllocator // entries; nil: those are blocks
 	pages *block.BlockAllocator // blocks
-	plain bool                  // entries are blocks: see plain.go
+	how   entries               // entries are blocks, or have rows of them; nil: see Tree
 	parts []Part
 	begin []int // of each part, in an entry's row
 	width int   // of a row
@@ -66,7 +67,7 @@ type Cache struct {
 	names  []block.Block  // [entries]: what an entry is called
 	short  map[uint32]int // tokens of entries that are not full and have a state
 	places []place        // by block: where it is
-	with   []int          // of each part: blocks that are with entries
+	counts []int          // of each part: blocks that are with entries
 	old    links          // cached blocks that can go alone, the least recently released first
 	leases []lease
 	path   []block.Block // scratch
@@ -88,8 +89,9 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		}
 	}
 	if cfg.plain() {
-		c := &Cache{pages: pages, plain: true, parts: cfg.Parts, full: 1, width: 1, every: cfg.Every}
+		c := &Cache{pages: pages, parts: cfg.Parts, full: 1, width: 1, every: cfg.Every}
 		var err error
+		c.how = plain{c}
 		c.tree, err = prefix.New(pages, cfg.Tree)
 		return c, err
 	}
@@ -107,6 +109,7 @@ func newRows(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	}
 	c := &Cache{ids: ids, pages: pages, parts: cfg.Parts, every: cfg.Every, most: pages.Total() * cfg.Share / 100,
 		places: make([]place, pages.Total()), short: map[uint32]int{}}
+	c.how = rows{c}
 	for _, p := range cfg.Parts {
 		if p.Each > math.MaxInt32 {
 			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("%d blocks of a part in an entry are too many", p.Each)}
@@ -120,11 +123,44 @@ func newRows(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 	if c.width < 0 || c.width > math.MaxInt32/cfg.Entries {
 		return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("%d entries of %d blocks are too many", cfg.Entries, c.width)}
 	}
-	c.with = make([]int, len(c.parts))
+	c.counts = make([]int, len(c.parts))
 	c.rows, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
 	cfg.Tree.Left = c.left
 	c.tree, err = prefix.New(ids, cfg.Tree)
 	return c, err
+}
+
+// entries is how blocks are with the tree's entries. There are two: plain, and rows.
+type entries interface {
+	evict(n int, r prefix.Root) bool
+	evictAny(n int) bool
+	forget(b block.Block) bool
+	pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error)
+	leased(visit func(block.Block))
+	leasedEntries(visit func(block.Block))
+	check() error
+	insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _, _ []block.Block, err error)
+	take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found prefix.Match) (Found, error)
+	hand(path []block.Block, n int) (Found, error)
+	hold(blocks []block.Block) ([]block.Block, error)
+	keep(path []block.Block, n int) (entries, blocks []block.Block, err error)
+	retain(b block.Block) error
+	release(bs []block.Block) error
+	drop(part, i int, b block.Block, m RestorePoints)
+	at(entry block.Block, part, i int) block.Block
+	pathOf(path, blocks []block.Block) []block.Block
+	with(part int) int
+	has(b block.Block) (known, end bool)
+}
+
+// rows is a cache whose entries have a row of blocks each.
+type rows struct{ *Cache }
+
+func (c *Cache) entries() entries {
+	if c.how == nil { // New did not make it
+		return rows{c}
+	}
+	return c.how
 }
 
 // Tree finds entries. A caller that changes it directly has to know what is with them. That of a cache that New did not make is
@@ -152,9 +188,10 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 
 // Block is block i of a part that is with an entry of the tree, the zero Block if none is.
 func (c *Cache) Block(entry block.Block, part, i int) block.Block {
-	if c.plain && part == 0 && i == 0 {
-		return entry
-	}
+	return c.entries().at(entry, part, i)
+}
+
+func (c rows) at(entry block.Block, part, i int) block.Block {
 	if row := c.row(entry, part); uint(i) < uint(len(row)) {
 		return row[i]
 	}
@@ -163,11 +200,10 @@ func (c *Cache) Block(entry block.Block, part, i int) block.Block {
 
 // PathOf is the entries of a sequence that owns those of a path and has such blocks of the first part.
 func (c *Cache) PathOf(path, blocks []block.Block) []block.Block {
-	if c.plain {
-		return blocks
-	}
-	return path
+	return c.entries().pathOf(path, blocks)
 }
+
+func (rows) pathOf(path, _ []block.Block) []block.Block { return path }
 
 // in is block i of a part along a path, or none.
 func (c *Cache) in(path []block.Block, part, i int) block.Block {
@@ -185,20 +221,18 @@ func (c *Cache) placed(b block.Block) bool {
 
 // With is the number of a part's blocks that are with entries; of no cache none are.
 func (c *Cache) With(part int) int {
-	if c.Plain() && part == 0 {
-		return c.tree.Stats().Blocks
-	}
-	if c == nil || part < 0 || part >= len(c.with) {
+	if c == nil || part < 0 || part >= len(c.parts) {
 		return 0
 	}
-	return c.with[part]
+	return c.entries().with(part)
 }
 
+func (c rows) with(part int) int { return c.counts[part] }
+
 // Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
-func (c *Cache) Has(b block.Block) (known, end bool) {
-	if c.plain {
-		return c.tree.Has(b)
-	}
+func (c *Cache) Has(b block.Block) (known, end bool) { return c.entries().has(b) }
+
+func (c rows) has(b block.Block) (known, end bool) {
 	if !c.placed(b) || c.rows[c.places[b.ID].at-1] != b {
 		return false, false
 	}
@@ -217,7 +251,7 @@ func (c *Cache) entry(b block.Block) block.Block {
 func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
 	at := int(entry.ID)*c.width + c.begin[part] + i
 	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
-	c.with[part]++
+	c.counts[part]++
 	if g := c.parts[part].Group; g > 0 && c.complete(entry, g) {
 		c.Tree().Tell(prefix.Stored, entry, g)
 	}
@@ -246,7 +280,7 @@ func (c *Cache) detach(b block.Block) {
 func (c *Cache) remove(b block.Block) {
 	c.old.remove(c.places, b.ID)
 	p := &c.places[b.ID]
-	c.with[c.part(p.at)]--
+	c.counts[c.part(p.at)]--
 	c.rows[p.at-1] = block.Block{}
 	p.at = 0
 	if refs, err := c.blocks().Refs(b); err == nil && refs == 0 {

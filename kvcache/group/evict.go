@@ -18,22 +18,21 @@ func (c *Cache) Evictable(r prefix.Root) int {
 // Evict makes n cached blocks free, for a sequence of scope r, or none and returns false: blocks that can go without
 // their entry while there are more of them than Config.Share, then entries in the order of the tree's policy, with what
 // is with them.
-func (c *Cache) Evict(n int, r prefix.Root) bool {
-	if c.plain {
-		return c.tree.Evict(n, r)
-	}
-	return n <= c.Evictable(r) && c.evict(n, func() bool { return c.Tree().Evict(1, r) })
+func (c *Cache) Evict(n int, r prefix.Root) bool { return c.entries().evict(n, r) }
+
+func (c rows) evict(n int, r prefix.Root) bool {
+	return n <= c.Evictable(r) && c.free(n, func() bool { return c.Tree().Evict(1, r) })
 }
 
 // EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
-func (c *Cache) EvictAny(n int) bool {
-	if c.plain {
-		return c.tree.EvictAny(n)
-	}
-	return n <= c.blocks().Cached() && c.evict(n, func() bool { return c.Tree().EvictAny(1) })
+func (c *Cache) EvictAny(n int) bool { return c.entries().evictAny(n) }
+
+func (c rows) evictAny(n int) bool {
+	return n <= c.blocks().Cached() && c.free(n, func() bool { return c.Tree().EvictAny(1) })
 }
 
-func (c *Cache) evict(n int, entry func() bool) bool {
+// free evicts until n more blocks are free; entry evicts one entry.
+func (c rows) free(n int, entry func() bool) bool {
 	for want := c.blocks().Free() + n; c.blocks().Free() < want; {
 		if c.old.n > c.most {
 			c.oldest()
@@ -48,14 +47,13 @@ func (c *Cache) evict(n int, entry func() bool) bool {
 }
 
 // oldest evicts the block that can go alone and was released first.
-func (c *Cache) oldest() { c.detach(c.rows[c.places[c.old.first-1].at-1]) }
+func (c rows) oldest() { c.detach(c.rows[c.places[c.old.first-1].at-1]) }
 
 // Forget takes a block that is about to be written away from its entry. One of a Full part takes the entry with it, and
 // what is below.
-func (c *Cache) Forget(b block.Block) bool {
-	if c.plain {
-		return c.tree.Forget(b)
-	}
+func (c *Cache) Forget(b block.Block) bool { return c.entries().forget(b) }
+
+func (c rows) forget(b block.Block) bool {
 	known, end := c.Has(b)
 	switch {
 	case !known:
@@ -75,9 +73,10 @@ type lease struct {
 
 // Pin leases the longest known prefix of a query for the time d, with the blocks of every part that make it a hit.
 func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
-	if c.plain {
-		return c.tree.Pin(r, q, d)
-	}
+	return c.entries().pin(r, q, d)
+}
+
+func (c rows) pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
 	path, m := c.Tree().Lookup(c.path[:0], r, q)
 	c.path = path
 	size := max(c.Tree().BlockSize(), 1)
@@ -134,10 +133,9 @@ func (c *Cache) ended() {
 }
 
 // Leased calls visit for every block that a lease owns.
-func (c *Cache) Leased(visit func(block.Block)) {
-	if c.plain {
-		c.tree.Leased(visit)
-	}
+func (c *Cache) Leased(visit func(block.Block)) { c.entries().leased(visit) }
+
+func (c rows) leased(visit func(block.Block)) {
 	for _, l := range c.leases {
 		for _, b := range l.blocks {
 			visit(b)
@@ -146,21 +144,18 @@ func (c *Cache) Leased(visit func(block.Block)) {
 }
 
 // LeasedEntries calls visit for every entry that a lease owns besides blocks.
-func (c *Cache) LeasedEntries(visit func(block.Block)) {
-	if !c.plain {
-		c.Tree().Leased(visit)
-	}
-}
+func (c *Cache) LeasedEntries(visit func(block.Block)) { c.entries().leasedEntries(visit) }
+
+func (c rows) leasedEntries(visit func(block.Block)) { c.Tree().Leased(visit) }
 
 // Close ends all subscriptions.
 func (c *Cache) Close() { c.Tree().Close() }
 
 // Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
 // full, and that the cached blocks are those that are with entries and have no owners.
-func (c *Cache) Check() error {
-	if c.plain {
-		return c.tree.Check()
-	}
+func (c *Cache) Check() error { return c.entries().check() }
+
+func (c rows) check() error {
 	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil {
 		return err
 	}
@@ -193,8 +188,8 @@ func (c *Cache) Check() error {
 			with--
 		}
 	}
-	if !slices.Equal(counts, c.with) {
-		return fmt.Errorf("%v blocks of the parts are with entries, counted %v", counts, c.with)
+	if !slices.Equal(counts, c.counts) {
+		return fmt.Errorf("%v blocks of the parts are with entries, counted %v", counts, c.counts)
 	}
 	if with != 0 {
 		return fmt.Errorf("%d blocks are with entries that do not have them", -with)

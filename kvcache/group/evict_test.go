@@ -117,7 +117,7 @@ func TestClaimsLeaveNothing(t *testing.T) {
 			require.Empty(t, f.Path)
 			require.Equal(t, make([]Run, 3), f.Runs)
 			path, _ := w.c.Tree().Lookup(nil, root(text), query(text))
-			h, err := w.c.hand(path)
+			h, err := rows{w.c}.hand(path, 0)
 			require.NoError(t, err)
 			require.Equal(t, Found{}, h)
 			require.Equal(t, [2]int{cached, entries}, [2]int{w.pages.Cached(), w.c.Entries().Cached()})

@@ -20,27 +20,20 @@ func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, 
 	if c.tree == nil || held == nil {
 		return 0, path, old, prefix.ErrArgument{Op: "insert", Why: "the cache was not made by New, or held is nil"}
 	}
-	if c.plain {
-		n, old, err = c.insertPlain(old, p, tokens, held)
-		return n, path, old, err
-	}
-	had := len(path)
-	path, old, err = c.insert(path, old, p, tokens, held)
-	return len(path) - had, path, old, err
+	return c.entries().insert(path, old, p, tokens, held)
 }
 
-// insert is Insert where entries are not blocks.
-func (c *Cache) insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_, _ []block.Block, err error) {
+func (c rows) insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_ int, _, _ []block.Block, err error) {
 	size := c.Tree().BlockSize()
 	c.wrote = c.wrote[:0]
 	ids, err := c.fresh(p.Root, (len(tokens)+size-1)/size)
 	if err != nil || len(ids) == 0 {
-		return path, old, err
+		return 0, path, old, err
 	}
 	n, unused, err := c.Tree().Insert(nil, p, tokens[:min(len(tokens), len(ids)*size)], ids)
 	if err != nil {
 		_ = c.Entries().ReleaseN(ids, 0) // ours
-		return path, old, err
+		return 0, path, old, err
 	}
 	known := len(unused) // the entries before are another sequence's
 	_ = c.Entries().ReleaseN(append(unused, ids[n:]...), 0)
@@ -53,13 +46,13 @@ func (c *Cache) insert(path, old []block.Block, p prefix.Path, tokens []uint32, 
 			if n > known { // nobody finds what has no blocks
 				c.Tree().Forget(ids[max(i, known)])
 			}
-			return append(path, ids[:i]...), old, c.Tree().Release(ids[i:n])
+			return i, append(path, ids[:i]...), old, c.Tree().Release(ids[i:n])
 		}
 		if old, err = c.put(old, i, e, held); err != nil {
-			return append(path, ids[:i]...), old, err
+			return i, append(path, ids[:i]...), old, err
 		}
 	}
-	return append(path, ids[:n]...), old, nil
+	return n, append(path, ids[:n]...), old, nil
 }
 
 // tokens is how many an entry has.
@@ -72,7 +65,7 @@ func (c *Cache) tokens(e block.Block) int {
 
 // whole reports whether an entry has blocks of all Full parts, or can get those of the sequence: a block is with one
 // entry at most.
-func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block) bool {
+func (c rows) whole(i int, e block.Block, held func(part, i int) *block.Block) bool {
 	for part := range c.parts {
 		each := c.parts[part].Each
 		for j, have := range c.row(e, part) {
@@ -88,14 +81,14 @@ func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block)
 }
 
 // fresh is n entries for a sequence of scope r, or as many as there are.
-func (c *Cache) fresh(r prefix.Root, n int) ([]block.Block, error) {
+func (c rows) fresh(r prefix.Root, n int) ([]block.Block, error) {
 	for c.Entries().Free() < n && c.Tree().Evict(1, r) {
 	}
 	return c.Entries().AllocateN(nil, min(n, c.Entries().Free()))
 }
 
 // same reports whether an entry has no blocks but those of the sequence.
-func (c *Cache) same(i int, e block.Block, held func(part, i int) *block.Block) bool {
+func (c rows) same(i int, e block.Block, held func(part, i int) *block.Block) bool {
 	for part := range c.parts {
 		each := c.parts[part].Each
 		for j, have := range c.row(e, part) {
@@ -108,7 +101,7 @@ func (c *Cache) same(i int, e block.Block, held func(part, i int) *block.Block) 
 }
 
 // put brings the blocks of an entry and those of the sequence together.
-func (c *Cache) put(old []block.Block, i int, e block.Block, held func(part, i int) *block.Block) ([]block.Block, error) {
+func (c rows) put(old []block.Block, i int, e block.Block, held func(part, i int) *block.Block) ([]block.Block, error) {
 	wrote := false
 	for part := range c.parts {
 		each := c.parts[part].Each

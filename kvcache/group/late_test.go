@@ -273,7 +273,7 @@ func TestTimeGoesByInATake(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, l.Match.Tokens)
 		} else {
-			f, err := w.c.take(root(text), query(text), prefix.RetentionHint{})
+			f, err := rows{w.c}.take(root(text), query(text), prefix.RetentionHint{}, prefix.Match{})
 			require.NoError(t, err)
 			require.Equal(t, Found{Match: f.Match, Known: 8, Runs: make([]Run, 2)}, f)
 			require.Zero(t, f.Tokens)

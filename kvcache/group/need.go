@@ -63,8 +63,12 @@ func (c *Cache) Keep(path []block.Block, n int) (entries, blocks []block.Block, 
 	if len(path) == 0 {
 		return nil, nil, nil
 	}
-	if entries, err = c.Tree().Hold(nil, path[len(path)-1]); err != nil || c.plain {
-		return nil, entries, err
+	return c.entries().keep(path, n)
+}
+
+func (c rows) keep(path []block.Block, n int) (entries, blocks []block.Block, err error) {
+	if entries, err = c.Tree().Hold(nil, path[len(path)-1]); err != nil {
+		return nil, nil, err
 	}
 	for part := range c.parts {
 		p := &c.parts[part]
@@ -85,25 +89,16 @@ func (c *Cache) Keep(path []block.Block, n int) (entries, blocks []block.Block, 
 // Hold makes the caller an owner of blocks that are with entries and may have no owner, those of a path in its order: of all or, with
 // block.ErrOutOfBlocks, of none. It returns what the caller owns then: where entries are blocks, those before them, too. It is
 // for a copy: an entry may leave the tree meanwhile, and its blocks stay as they are.
-func (c *Cache) Hold(blocks []block.Block) ([]block.Block, error) {
-	if n := len(blocks); c.plain && n > 0 {
-		return c.tree.Hold(nil, blocks[n-1])
-	}
-	return blocks, c.own(blocks)
-}
+func (c *Cache) Hold(blocks []block.Block) ([]block.Block, error) { return c.entries().hold(blocks) }
+
+func (c rows) hold(blocks []block.Block) ([]block.Block, error) { return blocks, c.own(blocks) }
 
 // Hand makes the caller an owner of the blocks that every part needs after the longest beginning of a path of full entries for
 // which all of it is there: of nothing, where claims leave too few blocks to take, as in Take. The caller owns the path, and has the
 // first n tokens of it: see Found.After. Nothing counts as a lookup.
-func (c *Cache) Hand(path []block.Block, n int) (Found, error) {
-	if c.plain {
-		return c.handPlain(path, n)
-	}
-	return c.hand(path)
-}
+func (c *Cache) Hand(path []block.Block, n int) (Found, error) { return c.entries().hand(path, n) }
 
-// hand is Hand where entries are not blocks.
-func (c *Cache) hand(path []block.Block) (f Found, err error) {
+func (c rows) hand(path []block.Block, _ int) (f Found, err error) {
 	size := max(c.Tree().BlockSize(), 1)
 	n := c.longest(path, prefix.Match{Tokens: len(path) * size})
 	f = Found{Match: prefix.Match{Tokens: n, Blocks: n / size}, Known: len(path) * size, Path: path[:n/size], Runs: make([]Run, len(c.parts))}

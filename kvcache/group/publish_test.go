@@ -45,7 +45,7 @@ func (w *world) publish(u *user, end, state bool, keep prefix.RetentionHint) {
 	}
 	room, available := w.c.Entries().Free(), w.pages.Available()
 	before := w.published(u)
-	path, old, err := w.c.insert(slices.Clone(u.path), nil, p, query(u.text[:1+until]).Tokens[from:], held)
+	_, path, old, err := rows{w.c}.insert(slices.Clone(u.path), nil, p, query(u.text[:1+until]).Tokens[from:], held)
 	w.listen()
 	if w.alive(u) < len(u.path) { // somebody forgot what is before it
 		require.True(w.t, errors.Is(err, prefix.ErrDetached) || err == nil && w.c.Entries().Free() == 0, err)

@@ -21,9 +21,12 @@ type RestorePoints struct {
 // Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
 // sequence, which began with a prompt with such marks, goes on without it. i is its number.
 func (c *Cache) Drop(part, i int, b block.Block, m RestorePoints) {
-	if c == nil || part < 0 || part >= len(c.parts) || c.plain {
-		return
+	if c != nil && part >= 0 && part < len(c.parts) {
+		c.entries().drop(part, i, b, m)
 	}
+}
+
+func (c rows) drop(part, i int, b block.Block, m RestorePoints) {
 	p, size := &c.parts[part], max(c.Tree().BlockSize(), 1)
 	if i*p.Block < m.Found || p.Reads(i, m.Branch-m.Branch%size) || p.Reads(i, m.End-m.End%size) || p.Keeps(i, c.every*p.Each) {
 		return

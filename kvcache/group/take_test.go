@@ -43,7 +43,7 @@ func (w *world) take(text string, keep prefix.RetentionHint) Found {
 		path, n, runs = nil, 0, w.runs(nil, 0)
 	}
 	old := len(w.c.old.list(w.c.places))
-	f, err := w.c.take(root(text), query(text), keep)
+	f, err := rows{w.c}.take(root(text), query(text), keep, prefix.Match{})
 	require.NoError(w.t, err)
 	require.Equal(w.t, n, f.Tokens, "%q", text)
 	require.Equal(w.t, known, f.Known, "%q", text)

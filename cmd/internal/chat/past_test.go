@@ -63,20 +63,17 @@ func TestPast(t *testing.T) {
 // An answer that the template puts white space before is taken without its own there, and keeps what it ends with.
 func TestPastRender(t *testing.T) {
 	spaced := &Template{Source: `{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}`}
-	var p Past
 	asked := []Message{{"user", "hi"}}
-	text, _, err := p.Render(t.Context(), spaced, asked, -1)
-	require.NoError(t, err)
-	p.Continue(text, bytesOf)
-	p.Add(300, " \nyes ", true)
-	p.End(len(" \nyes "))
 	for _, c := range []struct{ said, follows, as string }{
 		{" \nyes ", "user: hi;assistant:  \nyes ;user: more;assistant:", " \nyes "}, // no spelling follows the past
 		{" yes ", "user: hi;assistant: yes ;user: more;assistant:", "yes "},
 	} {
-		if c.said == " yes " {
-			p.Text = "user: hi;assistant: yes "
-		}
+		var p Past
+		text, _, err := p.Render(t.Context(), spaced, asked, -1)
+		require.NoError(t, err)
+		p.Continue(text, bytesOf)
+		p.Add(300, c.said, true)
+		p.End(len(c.said))
 		messages := append(asked, Message{"assistant", c.said}, Message{"user", "more"})
 		text, as, err := p.Render(t.Context(), spaced, messages, 1)
 		require.NoError(t, err)
@@ -84,6 +81,7 @@ func TestPastRender(t *testing.T) {
 		require.Equal(t, c.as, as[1].Content)
 		require.Equal(t, c.said, messages[1].Content, "the caller's stay")
 	}
-	_, _, err = p.Render(t.Context(), &Template{Source: "{{ raise_exception('no') }}"}, asked, 0)
+	var p Past
+	_, _, err := p.Render(t.Context(), &Template{Source: "{{ raise_exception('no') }}"}, asked, 0)
 	require.ErrorContains(t, err, "no")
 }

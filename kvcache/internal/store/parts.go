@@ -25,7 +25,7 @@ type Parts[B backend.Buffer] struct {
 
 	states  []int                          // the parts whose layers have states
 	rows    []int                          // those with keys and values
-	slides  bool                           // some part gives up blocks in front as a sequence grows
+	sliding []int                          // those that give up blocks in front as a sequence grows
 	partly  bool                           // some part does not keep everything
 	seals   bool                           // some part has several stores
 	appends bool                           // blocks that are full stay as they are: there is one part of one store, which keeps everything
@@ -85,6 +85,9 @@ func (p *Parts[B]) allocate() error {
 		}
 		st.Number, st.Model = i, parts[i].Layers
 		p.All = append(p.All, st)
+		if st.Slides() {
+			p.sliding = append(p.sliding, i)
+		}
 		for j, l := range parts[i].Layers {
 			p.Layers[l] = Place{i, j}
 		}
@@ -106,7 +109,6 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 	if p.Config.Memory.Prefix != prefix.Off {
 		cfg = p.groups()
 	}
-	p.slides = slices.ContainsFunc(p.All, (*Part[B]).Slides)
 	p.partly = slices.ContainsFunc(p.All, func(st *Part[B]) bool { return st.keeps() != kind.All })
 	p.seals = slices.ContainsFunc(p.All, (*Part[B]).Residual)
 	lanes, _, _, _ := p.Config.Lanes()

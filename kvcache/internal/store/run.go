@@ -141,11 +141,8 @@ func (s *Run[B]) Truncate(n int) error {
 
 // Slide gives up, after f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
 func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
-	r, p := &s.Part.Rule, s.Part
-	if !p.Slides() {
-		return nil
-	}
-	n := r.Gone(s.Total()) - s.Gone
+	p := s.Part
+	n := p.Rule.Gone(s.Total()) - s.Gone
 	if n <= 0 {
 		return nil
 	}

@@ -234,15 +234,8 @@ func (s *Runs[B]) Touched(stream backend.Stream) error {
 }
 
 // Slide gives up, after f, what no later query reads in any part.
-func (s *Runs[B]) Slide(f *residency.Fence) error {
-	if !s.all.slides {
-		return nil
-	}
-	return s.slide(f)
-}
-
-func (s *Runs[B]) slide(f *residency.Fence) (err error) {
-	for i := range s.In {
+func (s *Runs[B]) Slide(f *residency.Fence) (err error) {
+	for _, i := range s.all.sliding {
 		err = cmp.Or(err, s.In[i].Slide(f, s.RestorePoints))
 	}
 	return err
