@@ -27,7 +27,7 @@ type Below[B backend.Buffer] struct {
 	Offload *offload.Offload[B] // nil: nothing
 	Tiers   []tier.Tier         // fastest first
 	Infos   []tier.Info         // of each: asked once, because it does not change
-	Outlive bool                // one of them is found by the next process
+	outlive bool                // one of them is found by the next process
 	Ignored []config.Ignored    // variables whose tiers could not be opened
 	own     []tier.Tier         // those that Open opened
 	chosen  *chosen             // the disk, if a variable set it and nothing else outlives the process
@@ -120,7 +120,7 @@ func open[B backend.Buffer](be backend.Backend[B], guard sync.Locker, parts *sto
 	for _, tr := range b.Tiers {
 		info := tr.Info()
 		b.Infos, b.answers = append(b.Infos, info), append(b.answers, &answer{})
-		b.Outlive = b.Outlive || info.Outlives
+		b.outlive = b.outlive || info.Outlives
 	}
 	b.log = log
 	b.Offload, err = offload.New(be, guard, parts.Blocks, shape, b.Tiers, len(b.own), log)

@@ -20,8 +20,8 @@ type chosen struct {
 // mostChosen is how many roots are remembered at least. A root that was displaced is not stored until it is chosen again.
 const mostChosen = 1 << 14
 
-// Choose allows blocks of a root to be stored.
-func (c *chosen) Choose(root tier.Key) {
+// choose allows blocks of a root to be stored.
+func (c *chosen) choose(root tier.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now[root] {
@@ -50,7 +50,7 @@ func (c *chosen) Put(ctx context.Context, blocks []tier.Block) error {
 
 // Admit is nil if blocks of a scope, with its root, may go to the tiers, or stay above those that outlive the process.
 func (b *Below[B]) Admit(s prefix.Scope, root func(prefix.Scope) prefix.Root) error {
-	if !b.Outlive {
+	if !b.outlive {
 		return nil
 	}
 	err := s.Persistable()
@@ -58,7 +58,7 @@ func (b *Below[B]) Admit(s prefix.Scope, root func(prefix.Scope) prefix.Root) er
 		return err
 	}
 	if err == nil {
-		b.chosen.Choose(root(s).Key)
+		b.chosen.choose(root(s).Key)
 	}
 	return nil
 }

@@ -16,13 +16,13 @@ import (
 // Shift or a Retain on its way. Layers may keep different tokens, but equally many. Tokens are those that are not cut out
 // in the part.
 type Compaction[B backend.Buffer] struct {
-	Run    *store.Run[B]
-	Stream backend.Stream
-	Lists  int                   // 1, or one a layer
-	Source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
-	Turn   func(list, i int) int // positions that its key turns; nil: none
-	Rotate Rotate[B]             // turns keys; nil: the library does
-	Len    int                   // tokens afterwards
+	run    *store.Run[B]
+	stream backend.Stream
+	lists  int                   // 1, or one a layer
+	source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
+	turn   func(list, i int) int // positions that its key turns; nil: none
+	rotate Rotate[B]             // turns keys; nil: the library does
+	len    int                   // tokens afterwards
 	cut    int                   // blocks that are cut out afterwards
 
 	From  int  // first token that changes, known after Run
@@ -53,7 +53,7 @@ type phases[B backend.Buffer] interface {
 func Run[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compaction[B]) error {
 	all := make([]phases[B], len(cs))
 	for i := range cs {
-		if all[i] = &cs[i]; cs[i].Run.Part.Residual() {
+		if all[i] = &cs[i]; cs[i].run.Part.Residual() {
 			all[i] = &rewriting[B]{Compaction: &cs[i]}
 		}
 	}
@@ -63,7 +63,7 @@ func Run[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compact
 		}
 	}
 	if err := work(s, stream, cs, all); err != nil {
-		fences := cs[0].Run.Part.Fences
+		fences := cs[0].run.Part.Fences
 		return undo(all, errors.Join(fences.Observe(err), residency.Drain(stream))) // nothing uses new blocks any more
 	}
 	var errs []error
@@ -88,9 +88,9 @@ func work[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compac
 		return err
 	}
 	for i, c := range all {
-		cs[i].Run.Working(c.taken())
+		cs[i].run.Working(c.taken())
 	}
-	err := cs[0].Run.Part.Fences.Lend(func() error {
+	err := cs[0].run.Part.Fences.Lend(func() error {
 		for _, c := range all {
 			if err := c.enqueue(); err != nil {
 				return err
@@ -99,7 +99,7 @@ func work[B backend.Buffer](s *store.Runs[B], stream backend.Stream, cs []Compac
 		return nil
 	})
 	for i := range cs {
-		cs[i].Run.Working([store.MostStores][]block.Block{})
+		cs[i].run.Working([store.MostStores][]block.Block{})
 	}
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c *Compaction[B]) taken() (all [store.MostStores][]block.Block) {
 
 // finish gives the sequence its blocks. What it no longer refers to goes back after the new fence.
 func (c *Compaction[B]) finish() error {
-	return c.Run.Exchange(c.Len, c.cut, store.Segment{Blocks: c.blocks})
+	return c.run.Exchange(c.len, c.cut, store.Segment{Blocks: c.blocks})
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
@@ -128,15 +128,15 @@ func (c *Compaction[B]) finish() error {
 // table: of sinks and a recent window no slot is moved. All others move within the
 // first blocks.
 func (c *Compaction[B]) lay() {
-	slots, old := c.Run.Part.Config.BlockTokens(), c.Run.Kept.Blocks
-	gap, tail := 0, c.Len // tokens from tail on lie gap further up, in every list
-	if c.Len > 0 {
-		gap = c.Source(0, c.Len-1) - (c.Len - 1)
+	slots, old := c.run.Part.Config.BlockTokens(), c.run.Kept.Blocks
+	gap, tail := 0, c.len // tokens from tail on lie gap further up, in every list
+	if c.len > 0 {
+		gap = c.source(0, c.len-1) - (c.len - 1)
 	}
-	c.From = c.Len
-	for list := range c.Lists {
-		same := c.Len
-		for same > 0 && c.Source(list, same-1)-(same-1) == gap {
+	c.From = c.len
+	for list := range c.lists {
+		same := c.len
+		for same > 0 && c.source(list, same-1)-(same-1) == gap {
 			same--
 		}
 		if list == 0 {
@@ -144,16 +144,16 @@ func (c *Compaction[B]) lay() {
 		}
 		tail = max(tail, same)
 		for i := range c.From {
-			if c.Source(list, i) != i || c.turned(list, i) != 0 {
+			if c.source(list, i) != i || c.turned(list, i) != 0 {
 				c.From = i
 				break
 			}
 		}
 	}
-	n := c.Run.Part.Config.BlocksOf(c.Len)
+	n := c.run.Part.Config.BlocksOf(c.len)
 	first := n // block from which on blocks move up
 	if gap%slots == 0 {
-		first = min(c.Run.Part.Config.BlocksOf(tail), n)
+		first = min(c.run.Part.Config.BlocksOf(tail), n)
 	}
 	c.blocks = append(c.blocks, old[:first]...)
 	if first < n {
@@ -161,29 +161,29 @@ func (c *Compaction[B]) lay() {
 	}
 	c.before = slices.Clone(c.blocks)
 	c.dirty = make([]bool, n)
-	for list := range c.Lists {
-		for i := c.From; i < c.Len; i++ {
-			if at := i / slots; i < first*slots && c.Source(list, i) != i || c.turned(list, i) != 0 {
+	for list := range c.lists {
+		for i := c.From; i < c.len; i++ {
+			if at := i / slots; i < first*slots && c.source(list, i) != i || c.turned(list, i) != 0 {
 				c.dirty[at] = true
 			}
 		}
 	}
 	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is after one leaves it
-		c.dirty[i] = c.dirty[i] || c.Run.Part.Kept.Published(c.blocks[i])
+		c.dirty[i] = c.dirty[i] || c.run.Part.Kept.Published(c.blocks[i])
 	}
 }
 
 func (c *Compaction[B]) turned(list, i int) int {
-	if c.Turn == nil {
+	if c.turn == nil {
 		return 0
 	}
-	return c.Turn(list, i)
+	return c.turn(list, i)
 }
 
 // own replaces the shared blocks that will change by new ones, and takes those that nobody
 // shares out of the prefix tree.
 func (c *Compaction[B]) own() error {
-	p := c.Run.Part
+	p := c.run.Part
 	var shared, alone []int
 	for i, dirty := range c.dirty {
 		if !dirty {
@@ -200,7 +200,7 @@ func (c *Compaction[B]) own() error {
 		}
 	}
 	var err error
-	if c.copied, err = p.Kept.Own(c.Run.Kept, c.Run.Root, len(shared)); err != nil {
+	if c.copied, err = p.Kept.Own(c.run.Kept, c.run.Root, len(shared)); err != nil {
 		return err
 	}
 	for _, i := range alone {
@@ -215,7 +215,7 @@ func (c *Compaction[B]) own() error {
 
 // undo gives back what a failed compaction took. Slots that have moved do not come back.
 func (c *Compaction[B]) undo(err error) error {
-	s, p := c.Run, c.Run.Part
+	s, p := c.run, c.run.Part
 	return errors.Join(err, p.Kept.GiveBack(s.Kept, &c.copied, c.copied.Blocks, nil))
 }
 
@@ -227,14 +227,14 @@ type changes[B backend.Buffer] struct {
 
 // enqueue copies shared blocks, then moves and turns in every layer.
 func (c *Compaction[B]) enqueue() error {
-	p := c.Run.Part
+	p := c.run.Part
 	defer c.pairs.Free(p.BE)
-	if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
+	if err := p.CopyBlocks(c.stream, p.Kept, &c.pairs); err != nil {
 		return err
 	}
 	p.LockScores()
 	defer p.UnlockScores()
-	lists := make([]changes[B], c.Lists)
+	lists := make([]changes[B], c.lists)
 	defer func() {
 		for i := range lists {
 			lists[i].free(p.BE)
@@ -246,7 +246,7 @@ func (c *Compaction[B]) enqueue() error {
 		}
 	}
 	for l := range p.Kept.Layers {
-		if err := c.layer(l, &p.Kept.Layers[l], &lists[min(l, c.Lists-1)]); err != nil {
+		if err := c.layer(l, &p.Kept.Layers[l], &lists[min(l, c.lists-1)]); err != nil {
 			return err
 		}
 	}
@@ -256,16 +256,16 @@ func (c *Compaction[B]) enqueue() error {
 // fill brings a list's changes to the device. A copied block has what the shared one
 // had, so only what lies elsewhere moves; it is read where it was.
 func (c *Compaction[B]) fill(ch *changes[B], list int) error {
-	p := c.Run.Part
-	for i := c.From; i < c.Len; i++ {
-		if from := c.slot(c.Run.Kept.Blocks, c.Source(list, i)); from != c.slot(c.before, i) {
+	p := c.run.Part
+	for i := c.From; i < c.len; i++ {
+		if from := c.slot(c.run.Kept.Blocks, c.source(list, i)); from != c.slot(c.before, i) {
 			ch.moves.Host = append(ch.moves.Host, from, c.slot(c.blocks, i))
 		}
 		if turn := c.turned(list, i); turn != 0 {
 			ch.at.Host, ch.turns.Host = append(ch.at.Host, c.slot(c.blocks, i)), append(ch.turns.Host, int32(turn))
 		}
 	}
-	return ch.upload(p.BE, c.Stream)
+	return ch.upload(p.BE, c.stream)
 }
 
 func (ch *changes[B]) upload(be backend.Backend[B], s backend.Stream) error {
@@ -280,18 +280,18 @@ func (ch *changes[B]) free(be backend.Backend[B]) {
 
 // layer enqueues the changes of one layer of the part, in one of its stores.
 func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) error {
-	p := c.Run.Part
+	p := c.run.Part
 	if len(ch.moves.Host) > 0 {
-		if err := p.MoveSlots(c.Stream, l, &ch.moves); err != nil {
+		if err := p.MoveSlots(c.stream, l, &ch.moves); err != nil {
 			return err
 		}
 		c.Moved = true
 	}
-	if n := len(ch.at.Host); n > 0 && c.Rotate != nil {
+	if n := len(ch.at.Host); n > 0 && c.rotate != nil {
 		c.Moved = true // it may have begun
-		return c.Rotate(p.Model[number], l.View, ch.at.Buf.Buf, ch.turns.Buf.Buf, n)
+		return c.rotate(p.Model[number], l.View, ch.at.Buf.Buf, ch.turns.Buf.Buf, n)
 	} else if n > 0 {
-		err := p.BE.Rotate(c.Stream, backend.RotateParams[B]{Cache: l.View, Slots: ch.at.Buf.Buf, Deltas: ch.turns.Buf.Buf, N: n, Rotary: p.RoPE})
+		err := p.BE.Rotate(c.stream, backend.RotateParams[B]{Cache: l.View, Slots: ch.at.Buf.Buf, Deltas: ch.turns.Buf.Buf, N: n, Rotary: p.RoPE})
 		if err != nil {
 			return err
 		}
@@ -301,6 +301,6 @@ func (c *Compaction[B]) layer(number int, l *store.Layer[B], ch *changes[B]) err
 }
 
 func (c *Compaction[B]) slot(blocks []block.Block, i int) int64 {
-	slots := c.Run.Part.Config.BlockTokens()
-	return c.Run.Part.Kept.Slot(blocks[i/slots].ID, i%slots)
+	slots := c.run.Part.Config.BlockTokens()
+	return c.run.Part.Kept.Slot(blocks[i/slots].ID, i%slots)
 }

@@ -34,7 +34,7 @@ func Shift[B backend.Buffer](s *store.Runs[B], stream backend.Stream, begin, end
 	cs, err := compactions(s, stream)
 	for i := range cs {
 		c := &cs[i]
-		c.Rotate = rotate
+		c.rotate = rotate
 		if err := c.shift(begin, end); err != nil {
 			return nil, err
 		}
@@ -49,13 +49,13 @@ func compactions[B backend.Buffer](s *store.Runs[B], stream backend.Stream) ([]C
 	}
 	cs := make([]Compaction[B], len(s.In))
 	for i := range cs {
-		cs[i].Run, cs[i].Stream, cs[i].Lists = &s.In[i], stream, 1
+		cs[i].run, cs[i].stream, cs[i].lists = &s.In[i], stream, 1
 	}
 	return cs, nil
 }
 
 func (c *Compaction[B]) shift(begin, end int) error {
-	b, gap := c.Run, end-begin
+	b, gap := c.run, end-begin
 	n := b.Total() - gap
 	at, from := begin, end // token at becomes what from was, in the part
 	if c.cut = b.Gone; b.Gone > 0 {
@@ -75,15 +75,15 @@ func (c *Compaction[B]) shift(begin, end int) error {
 			return c.gone()
 		}
 	}
-	c.Len = n - c.cut*b.Part.Config.BlockTokens()
-	c.Source = func(_, i int) int {
+	c.len = n - c.cut*b.Part.Config.BlockTokens()
+	c.source = func(_, i int) int {
 		if i < at {
 			return i
 		}
 		return i - at + from
 	}
-	if b.Part.Rotates() || c.Rotate != nil {
-		c.Turn = func(_, i int) int {
+	if b.Part.Rotates() || c.rotate != nil {
+		c.turn = func(_, i int) int {
 			if i < at {
 				return 0
 			}
@@ -94,8 +94,8 @@ func (c *Compaction[B]) shift(begin, end int) error {
 }
 
 func (c *Compaction[B]) gone() error {
-	_, gone := c.Run.Cut()
-	return ErrGone{Group: c.Run.Part.Rule.Kind, Tokens: gone, Block: c.Run.Part.Rule.Block}
+	_, gone := c.run.Cut()
+	return ErrGone{Group: c.run.Part.Rule.Kind, Tokens: gone, Block: c.run.Part.Rule.Block}
 }
 
 // Retain are the compactions that drop all tokens of a sequence but those in kept: one list, or one for each layer of the
@@ -107,15 +107,15 @@ func Retain[B backend.Buffer](s *store.Runs[B], stream backend.Stream, kept [][]
 		list := func(int) int { return 0 }
 		if len(kept) > 1 {
 			layers := s.In[i].Part.Model
-			c.Lists, list = len(layers), func(l int) int { return layers[l] }
+			c.lists, list = len(layers), func(l int) int { return layers[l] }
 		}
 		if err := c.retain(kept, list); err != nil {
 			return nil, err
 		}
-		if turn != nil && c.Run.Part.Rotates() {
-			cut := c.Len - len(kept[0]) // tokens that are cut out, below zero
-			sinks, _ := c.Run.Cut()
-			c.Turn = func(l, i int) int {
+		if turn != nil && c.run.Part.Rotates() {
+			cut := c.len - len(kept[0]) // tokens that are cut out, below zero
+			sinks, _ := c.run.Cut()
+			c.turn = func(l, i int) int {
 				if i >= sinks {
 					i -= cut
 				}
@@ -128,11 +128,11 @@ func Retain[B backend.Buffer](s *store.Runs[B], stream backend.Stream, kept [][]
 
 // retain lays out the lists of a part.
 func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
-	b := c.Run
+	b := c.run
 	n, size := len(kept[0]), b.Part.Config.BlockTokens()
 	sinks, gone := b.Cut()
 	lost := 0
-	for l := 0; l < c.Lists && gone > 0; l++ {
+	for l := 0; l < c.lists && gone > 0; l++ {
 		first, not := 0, 0
 		for _, token := range kept[list(l)] {
 			if token < sinks {
@@ -150,8 +150,8 @@ func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
 	if c.cut*size > n-min(sinks, n) || c.cut > 0 && !b.Part.Rule.Reaches(c.cut, n) {
 		return c.gone()
 	}
-	c.Len = n - c.cut*size
-	c.Source = func(l, i int) int {
+	c.len = n - c.cut*size
+	c.source = func(l, i int) int {
 		if i >= sinks {
 			i += c.cut * size
 		}

@@ -36,7 +36,7 @@ const groupBlocks = 8
 
 // prepare lays the tokens out, and takes the new blocks.
 func (r *rewriting[B]) prepare() error {
-	r.gone, r.full = r.Run.Written.From, r.Run.Full()
+	r.gone, r.full = r.run.Written.From, r.run.Full()
 	r.lay()
 	return r.take()
 }
@@ -47,13 +47,13 @@ func (r *rewriting[B]) taken() [store.MostStores][]block.Block {
 
 // finish gives the sequence its blocks.
 func (r *rewriting[B]) finish() error {
-	err := r.Run.Part.Written.Retire(r.Run.Fence, r.besides())
-	return cmp.Or(err, r.Run.Exchange(r.Len, r.cut, store.Segment{Blocks: r.kept}, store.Segment{From: r.first, Blocks: r.written}))
+	err := r.run.Part.Written.Retire(r.run.Fence, r.besides())
+	return cmp.Or(err, r.run.Exchange(r.len, r.cut, store.Segment{Blocks: r.kept}, store.Segment{From: r.first, Blocks: r.written}))
 }
 
 // undo gives back what a failed rewriting took.
 func (r *rewriting[B]) undo(err error) error {
-	s, p := r.Run, r.Run.Part
+	s, p := r.run, r.run.Part
 	r.Moved = false // only in new blocks
 	return errors.Join(err, p.Kept.GiveBack(s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
 		p.Written.GiveBack(s.Written, &r.takenWritten, r.takenWritten.Blocks, nil))
@@ -66,15 +66,15 @@ func (r *rewriting[B]) besides() []block.Block {
 
 // tokens are those of a new block.
 func (r *rewriting[B]) tokens(j int) (from, to int) {
-	slots := r.Run.Part.Config.BlockTokens()
-	return j * slots, min((j+1)*slots, r.Len)
+	slots := r.run.Part.Config.BlockTokens()
+	return j * slots, min((j+1)*slots, r.len)
 }
 
 // lay decides where new blocks are, which of them are old ones, and in what groups the others are made.
 func (r *rewriting[B]) lay() {
-	c, slots := &r.Run.Part.Config, r.Run.Part.Config.BlockTokens()
-	blocks := c.BlocksOf(r.Len)
-	r.From, r.first = r.Len, blocks
+	c, slots := &r.run.Part.Config, r.run.Part.Config.BlockTokens()
+	blocks := c.BlocksOf(r.len)
+	r.From, r.first = r.len, blocks
 	for j := range blocks {
 		r.whole = append(r.whole, r.oldOf(j))
 		if r.whole[j] != j {
@@ -84,8 +84,8 @@ func (r *rewriting[B]) lay() {
 			r.first = min(r.first, j)
 		}
 	}
-	r.first = max(min(r.first, r.Len/slots), c.Edge(r.Len-1-slots))
-	r.end = max(r.first, c.Edge(r.Len-1), min(r.full, r.From/slots)) // what is quantized and the same stays so
+	r.first = max(min(r.first, r.len/slots), c.Edge(r.len-1-slots))
+	r.end = max(r.first, c.Edge(r.len-1), min(r.full, r.From/slots)) // what is quantized and the same stays so
 	var g bunch
 	for j := range blocks {
 		if !r.makes(j) {
@@ -106,24 +106,24 @@ func (r *rewriting[B]) lay() {
 // lowest is the first of the tokens that a new block is made of, in all lists.
 func (r *rewriting[B]) lowest(j int) int {
 	from, _ := r.tokens(j)
-	low := r.Source(0, from)
-	for list := 1; list < r.Lists; list++ {
-		low = min(low, r.Source(list, from))
+	low := r.source(0, from)
+	for list := 1; list < r.lists; list++ {
+		low = min(low, r.source(list, from))
 	}
 	return low
 }
 
 // oldOf is the old block that a new one is, token by token in every list, or −1.
 func (r *rewriting[B]) oldOf(j int) int {
-	slots := r.Run.Part.Config.BlockTokens()
+	slots := r.run.Part.Config.BlockTokens()
 	from, to := r.tokens(j)
-	at := r.Source(0, from)
+	at := r.source(0, from)
 	if at%slots != 0 {
 		return -1
 	}
-	for list := range r.Lists {
+	for list := range r.lists {
 		for i := from; i < to; i++ {
-			if r.Source(list, i) != at+i-from || r.turned(list, i) != 0 {
+			if r.source(list, i) != at+i-from || r.turned(list, i) != 0 {
 				return -1
 			}
 		}
@@ -143,11 +143,11 @@ func (r *rewriting[B]) makes(j int) bool {
 // fixed reports whether a quantized block that moves whole has to stay for others, where it is: it is
 // on a path of the prefix tree, which would have a gap in front of it here.
 func (r *rewriting[B]) fixed(j int) (published, shared bool, err error) {
-	b := r.Run.Kept.Blocks[r.whole[j]]
-	if j == r.whole[j] || !r.Run.Part.Kept.Published(b) {
+	b := r.run.Kept.Blocks[r.whole[j]]
+	if j == r.whole[j] || !r.run.Part.Kept.Published(b) {
 		return false, false, nil
 	}
-	owners, err := r.Run.Part.Kept.Owners(b)
+	owners, err := r.run.Part.Kept.Owners(b)
 	return true, owners > 1, err
 }
 
@@ -156,12 +156,12 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 	if r.stays(j) {
 		return all
 	}
-	slots := r.Run.Part.Config.BlockTokens()
+	slots := r.run.Part.Config.BlockTokens()
 	all = slices.Clone(all)
 	from, to := r.tokens(j)
-	for list := range r.Lists {
+	for list := range r.lists {
 		for i := from; i < to; i++ {
-			at := r.Source(list, i) / slots
+			at := r.source(list, i) / slots
 			if at < r.gone && !slices.Contains(all, at) {
 				all = append(all, at)
 			}
@@ -172,7 +172,7 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 
 // take takes the new blocks of both stores; those of the written one end with what a group needs besides.
 func (r *rewriting[B]) take() error {
-	s, p := r.Run, r.Run.Part
+	s, p := r.run, r.run.Part
 	kept, fresh := 0, 0
 	var leaves []block.Block // of the prefix tree, where nobody else's path goes through them
 	copied := make([]bool, len(r.whole))
@@ -239,14 +239,14 @@ func (r *rewriting[B]) take() error {
 
 // enqueue makes the groups, one after another: they use the same blocks besides.
 func (r *rewriting[B]) enqueue() error {
-	p := r.Run.Part
+	p := r.run.Part
 	defer r.copies.Free(p.BE)
 	if p.Config.Attention.Scores {
-		if err := r.Run.BringScores(r.Stream); err != nil { // which takes its turn
+		if err := r.run.BringScores(r.stream); err != nil { // which takes its turn
 			return err
 		}
 	}
-	if err := p.CopyBlocks(r.Stream, p.Kept, &r.copies); err != nil {
+	if err := p.CopyBlocks(r.stream, p.Kept, &r.copies); err != nil {
 		return err
 	}
 	p.LockScores()
@@ -261,10 +261,10 @@ func (r *rewriting[B]) enqueue() error {
 
 // make brings back what a group's tokens come from, moves and turns them, and quantizes.
 func (r *rewriting[B]) make(g *bunch) error {
-	p, slots := r.Run.Part, int64(r.Run.Part.Config.BlockTokens())
+	p, slots := r.run.Part, int64(r.run.Part.Config.BlockTokens())
 	besides := r.besides()
 	var back, sealed store.Vector[B, uint32]
-	lists := make([]changes[B], r.Lists)
+	lists := make([]changes[B], r.lists)
 	defer func() {
 		back.Free(p.BE)
 		sealed.Free(p.BE)
@@ -274,7 +274,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 	}()
 	place := map[int]block.Block{} // of the old blocks, in the written store
 	for i, at := range g.sources {
-		back.Host = append(back.Host, r.Run.Kept.Blocks[at].ID, besides[i].ID)
+		back.Host = append(back.Host, r.run.Kept.Blocks[at].ID, besides[i].ID)
 		place[at] = besides[i]
 	}
 	besides = besides[len(g.sources):]
@@ -284,7 +284,7 @@ func (r *rewriting[B]) make(g *bunch) error {
 		case j >= r.first:
 			to = r.written[j-r.first]
 		case r.stays(j):
-			to = r.Run.Written.At(r.whole[j])
+			to = r.run.Written.At(r.whole[j])
 		default:
 			to, besides = besides[0], besides[1:]
 		}
@@ -297,10 +297,10 @@ func (r *rewriting[B]) make(g *bunch) error {
 		from, end := r.tokens(j)
 		for list := range lists {
 			for i := from; i < end; i++ {
-				token := int64(r.Source(list, i))
+				token := int64(r.source(list, i))
 				old, there := place[int(token/slots)]
 				if !there {
-					old = r.Run.Written.At(int(token / slots))
+					old = r.run.Written.At(int(token / slots))
 				}
 				slot := int64(to.ID)*slots + int64(i-from)
 				lists[list].moves.Host = append(lists[list].moves.Host, int64(old.ID)*slots+token%slots, slot)
@@ -310,18 +310,18 @@ func (r *rewriting[B]) make(g *bunch) error {
 			}
 		}
 	}
-	err := cmp.Or(back.Upload(p.BE, r.Stream), sealed.Upload(p.BE, r.Stream))
+	err := cmp.Or(back.Upload(p.BE, r.stream), sealed.Upload(p.BE, r.stream))
 	for i := range lists {
-		err = cmp.Or(err, lists[i].upload(p.BE, r.Stream))
+		err = cmp.Or(err, lists[i].upload(p.BE, r.stream))
 	}
 	for l := 0; l < p.Config.Model.Layers && err == nil; l++ {
 		kept, written := &p.Kept.Layers[l], &p.Written.Layers[l]
-		err = p.Convert(r.Stream, kept, written, &back)
+		err = p.Convert(r.stream, kept, written, &back)
 		if err == nil {
-			err = r.layer(l, written, &lists[min(l, r.Lists-1)])
+			err = r.layer(l, written, &lists[min(l, r.lists-1)])
 		}
 		if err == nil {
-			err = p.Convert(r.Stream, written, kept, &sealed)
+			err = p.Convert(r.stream, written, kept, &sealed)
 		}
 	}
 	return err

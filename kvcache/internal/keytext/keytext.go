@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Version is that of the format of keys: of all texts, and of how blocks are chained.
-const Version = "2"
+// version is that of the format of keys: of all texts, and of how blocks are chained.
+const version = "2"
 
 // Absent is the value of what is not there, which is neither empty nor zero.
 const Absent = "absent"
@@ -22,7 +22,7 @@ const Absent = "absent"
 type Text []byte
 
 // New is a text that begins by saying what it is of.
-func New(of string) Text { return Text("ferrumkv " + of + " " + Version + "\n") }
+func New(of string) Text { return Text("ferrumkv " + of + " " + version + "\n") }
 
 // Line adds a field: its name and values, with a space between them.
 func (t *Text) Line(name string, values ...string) {

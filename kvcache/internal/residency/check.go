@@ -16,7 +16,7 @@ type Stats struct {
 // Stats returns the numbers.
 func (r *Blocks) Stats() Stats {
 	a := r.alloc
-	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved() + r.due(nil), Peak: a.Peak(), Retired: r.Retired()}
+	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved() + r.due(nil), Peak: a.Peak(), Retired: r.retiredRefs()}
 }
 
 // Total is how many blocks there are. It needs no guard.
@@ -24,28 +24,28 @@ func (r *Blocks) Total() int { return r.alloc.Total() }
 
 // Books are what sequences, steps and batches have of the blocks of a store, and of the pool's fences.
 type Books struct {
-	Owners  map[block.Block]int // references to blocks
-	Entries map[block.Block]int // and to entries of the tree, where those are not blocks
+	owners  map[block.Block]int // references to blocks
+	entries map[block.Block]int // and to entries of the tree, where those are not blocks
 	Holders map[*Fence]int
 }
 
 // Own notes an owner of each of blocks.
 func (b *Books) Own(blocks []block.Block) {
-	if b.Owners == nil {
-		b.Owners = map[block.Block]int{}
+	if b.owners == nil {
+		b.owners = map[block.Block]int{}
 	}
 	for _, owned := range blocks {
-		b.Owners[owned]++
+		b.owners[owned]++
 	}
 }
 
 // OwnPath notes an owner of each of entries of the tree that are not blocks.
 func (b *Books) OwnPath(path []block.Block) {
-	if b.Entries == nil {
-		b.Entries = map[block.Block]int{}
+	if b.entries == nil {
+		b.entries = map[block.Block]int{}
 	}
 	for _, e := range path {
-		b.Entries[e]++
+		b.entries[e]++
 	}
 }
 
@@ -78,11 +78,11 @@ func (r *Blocks) Check(b *Books) error {
 		}
 		r.cache.Leased(func(leased block.Block) { b.Own([]block.Block{leased}) })
 		r.cache.LeasedEntries(func(leased block.Block) { b.OwnPath([]block.Block{leased}) })
-		if err := owned(r.cache.Entries(), b.Entries); err != nil {
+		if err := owned(r.cache.Entries(), b.entries); err != nil {
 			return fmt.Errorf("entries: %w", err)
 		}
 	}
-	if err := owned(r.alloc, b.Owners); err != nil {
+	if err := owned(r.alloc, b.owners); err != nil {
 		return err
 	}
 	return r.checkWriters(b)

@@ -33,8 +33,8 @@ func (f *Fence) Reached() bool {
 	return f.done
 }
 
-// Wait blocks until the device is past the fence.
-func (f *Fence) Wait() error {
+// wait blocks until the device is past the fence.
+func (f *Fence) wait() error {
 	if f == nil || f.done {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (fs *Fences) Replace(at **Fence, f *Fence) {
 func (fs *Fences) Close() error {
 	var first error
 	for _, f := range fs.all {
-		for _, err := range [...]error{f.Wait(), f.event.Close()} {
+		for _, err := range [...]error{f.wait(), f.event.Close()} {
 			if first == nil {
 				first = err
 			}

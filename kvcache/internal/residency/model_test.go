@@ -219,7 +219,7 @@ func (m *model) extend(p *path) {
 		}
 		require.ErrorIs(m.t, err, block.ErrOutOfBlocks{})
 		// Nothing that waits for the device is left, and what nobody owns does not suffice.
-		require.Zero(m.t, m.r.Retired())
+		require.Zero(m.t, m.r.retiredRefs())
 		require.Less(m.t, m.r.Stats().Blocks-len(m.owned())-(m.promised()-claimed), need)
 		require.Empty(m.t, fresh)
 		return
@@ -475,7 +475,7 @@ func (m *model) close() {
 		m.release()
 	}
 	require.NoError(m.t, m.reclaim())
-	require.Zero(m.t, m.r.Retired())
+	require.Zero(m.t, m.r.retiredRefs())
 	m.r.Close()
 	if err := m.r.Fences.Close(); err != nil {
 		require.ErrorIs(m.t, err, errFault)

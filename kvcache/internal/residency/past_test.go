@@ -93,10 +93,10 @@ func TestWrittenIsToldBeforeBlocksAreGivenUp(t *testing.T) {
 	w := h.step(nil, 0, b...)
 	require.Equal(t, 1, h.publish([]uint32{1, 2}, b...))
 	require.NoError(t, h.r.Retire(h.fence, b))
-	require.Equal(t, 1, h.r.Retired())
+	require.Equal(t, 1, h.r.retiredRefs())
 	h.ev.asked = w.finish
 	require.NoError(t, h.r.Reclaim())
-	require.Zero(t, h.r.Retired())
+	require.Zero(t, h.r.retiredRefs())
 	require.Equal(t, b, told)
 	h.close()
 }

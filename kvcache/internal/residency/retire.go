@@ -65,8 +65,8 @@ func (r *Blocks) due(c *block.Claim) (n int) {
 	return n
 }
 
-// Retired is how many references wait for the device.
-func (r *Blocks) Retired() (refs int) {
+// retiredRefs is how many references wait for the device.
+func (r *Blocks) retiredRefs() (refs int) {
 	for _, w := range r.retired {
 		if !w.path {
 			refs += len(w.blocks)

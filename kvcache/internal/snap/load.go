@@ -174,7 +174,7 @@ func (in *In[B]) Take(seqs []*store.Runs[B]) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, in.Forgo(seqs))
+			err = errors.Join(err, in.forgo(seqs))
 		}
 	}()
 	need := make([][]int, len(seqs))
@@ -205,8 +205,8 @@ func (in *In[B]) Take(seqs []*store.Runs[B]) (err error) {
 	return nil
 }
 
-// Forgo gives up what was taken. The pool's lock is held.
-func (in *In[B]) Forgo(seqs []*store.Runs[B]) (err error) {
+// forgo gives up what was taken. The pool's lock is held.
+func (in *In[B]) forgo(seqs []*store.Runs[B]) (err error) {
 	in.taken = false
 	for _, s := range seqs {
 		err = errors.Join(err, s.ForgoArriving())

@@ -8,8 +8,8 @@ import "slices"
 
 // calls are those of a step that is not plain.
 type calls struct {
-	calls   []Call
-	views   []View // of the rows of calls that have some
+	calls   []call
+	views   []view // of the rows of calls that have some
 	parents []int  // of the nodes of trees
 	paths   []int  // the accepted nodes of trees
 	spelled bool   // the step is not plain
@@ -23,18 +23,18 @@ const treeBits = 32
 // EachCall tells of each call whose rows it has, and how many.
 func (b *Step[B]) EachCall(do func(entry, rows int)) {
 	for i := range b.calls.calls {
-		do(b.calls.calls[i].Entry, b.calls.calls[i].Tokens)
+		do(b.calls.calls[i].entry, b.calls.calls[i].tokens)
 	}
-	for i := 0; i < len(b.Entries) && !b.spelled; i++ {
-		do(i, b.Entries[i].Tokens)
+	for i := 0; i < len(b.entries) && !b.spelled; i++ {
+		do(i, b.entries[i].tokens)
 	}
 }
 
-// Call is rows that were added together: new tokens of a sequence, or queries.
-type Call struct {
-	Entry  int // whose they are
-	At     int // new tokens that the sequence gets in the step before these; of queries: rows that it has
-	Tokens int
+// call is rows that were added together: new tokens of a sequence, or queries.
+type call struct {
+	entry  int // whose they are
+	at     int // new tokens that the sequence gets in the step before these; of queries: rows that it has
+	tokens int
 
 	view int // where the views of the rows begin, from 1 on; 0: they have none
 	tree int // where the parents of the nodes begin, from 1 on; 0: the rows are no tree
@@ -42,10 +42,10 @@ type Call struct {
 	kept int // how many are accepted
 }
 
-// View is what a row sees: of the tokens of its sequence those before End that masks let it see from Position.
-type View struct{ Position, End int }
+// view is what a row sees: of the tokens of its sequence those before end that masks let it see from position.
+type view struct{ position, end int }
 
-func (c *calls) last() *Call { return &c.calls[len(c.calls)-1] }
+func (c *calls) last() *call { return &c.calls[len(c.calls)-1] }
 
 // clear makes the step plain.
 func (c *calls) clear() {
@@ -55,9 +55,9 @@ func (c *calls) clear() {
 // Again gives the sequence of entry i, which has rows in the step, more of them.
 func (b *Set[B]) Again(i, tokens int) {
 	b.spell()
-	b.calls.calls = append(b.calls.calls, Call{Entry: i, At: b.Steps[0].Entries[i].Tokens, Tokens: tokens})
+	b.calls.calls = append(b.calls.calls, call{entry: i, at: b.Steps[0].entries[i].tokens, tokens: tokens})
 	for j := range b.Steps {
-		b.Steps[j].Entries[i].Tokens += tokens
+		b.Steps[j].entries[i].tokens += tokens
 	}
 }
 
@@ -67,8 +67,8 @@ func (b *Set[B]) spell() {
 		return
 	}
 	b.spelled = true
-	for i := range b.Steps[0].Entries {
-		b.calls.calls = append(b.calls.calls, Call{Entry: i, Tokens: b.Steps[0].Entries[i].Tokens})
+	for i := range b.Steps[0].entries {
+		b.calls.calls = append(b.calls.calls, call{entry: i, tokens: b.Steps[0].entries[i].tokens})
 	}
 }
 
@@ -80,13 +80,13 @@ func (b *Set[B]) See() {
 
 // View adds what the next row sees: the tokens before end, from a position.
 func (b *Set[B]) View(position, end int) {
-	v := View{position, end}
+	v := view{position, end}
 	c := b.last()
-	first := c.At == 0 && len(b.views) == c.view-1
+	first := c.at == 0 && len(b.views) == c.view-1
 	b.views = append(b.views, v)
 	for j := range b.Steps {
-		if e := &b.Steps[j].Entries[c.Entry]; !e.Write {
-			if at := e.local(v).Position; first || at < e.lowest {
+		if e := &b.Steps[j].entries[c.entry]; !e.write {
+			if at := e.local(v).position; first || at < e.lowest {
 				e.lowest = at
 			}
 		}
@@ -100,22 +100,22 @@ func (b *Set[B]) Grow(parents []int) {
 	c := b.last()
 	c.tree = len(b.parents) + 1
 	b.parents = append(b.parents, parents...)
-	root := b.runs(c.Entry).Len() + c.At
+	root := b.runs(c.entry).Len() + c.at
 	for _, parent := range parents {
 		at := root
 		if parent >= 0 {
-			at = b.views[c.view-1+parent].Position + 1
+			at = b.views[c.view-1+parent].position + 1
 		}
 		b.View(at, root)
 	}
 	b.words = max(b.words, (len(parents)+treeBits-1)/treeBits)
-	b.leave(c.Entry, len(parents))
+	b.leave(c.entry, len(parents))
 }
 
 // leave says how many of the new tokens the sequence of an entry does not get.
 func (b *Set[B]) leave(entry, tokens int) {
 	for j := range b.Steps {
-		b.Steps[j].Entries[entry].left = tokens
+		b.Steps[j].entries[entry].left = tokens
 	}
 }
 
@@ -127,8 +127,8 @@ func (b *Set[B]) Accept(i int, path []int) error {
 	}
 	at := -1
 	for j, node := range path {
-		if node < 0 || node >= c.Tokens {
-			return argument("node %d of the path is %d; the tree has nodes 0 to %d", j, node, c.Tokens-1)
+		if node < 0 || node >= c.tokens {
+			return argument("node %d of the path is %d; the tree has nodes 0 to %d", j, node, c.tokens-1)
 		}
 		if have := b.parents[c.tree-1+node]; have != at {
 			return argument("node %d of the path is %d, which goes on from %d, not from %d", j, node, have, at)
@@ -137,17 +137,17 @@ func (b *Set[B]) Accept(i int, path []int) error {
 	}
 	if c.path == 0 {
 		c.path = len(b.paths) + 1
-		b.paths = slices.Grow(b.paths, c.Tokens)[:len(b.paths)+c.Tokens]
+		b.paths = slices.Grow(b.paths, c.tokens)[:len(b.paths)+c.tokens]
 	}
 	c.kept = copy(b.paths[c.path-1:], path)
-	b.leave(i, c.Tokens-c.kept)
+	b.leave(i, c.tokens-c.kept)
 	return nil
 }
 
 // treeOf is the call that is the tree of entry i; nil: it has none.
-func (b *Set[B]) treeOf(i int) *Call {
+func (b *Set[B]) treeOf(i int) *call {
 	for j := range b.calls.calls {
-		if c := &b.calls.calls[j]; c.Entry == i && c.tree > 0 {
+		if c := &b.calls.calls[j]; c.entry == i && c.tree > 0 {
 			return c
 		}
 	}
@@ -161,7 +161,7 @@ func (b *Set[B]) Trees() bool { return b.words > 0 }
 func (b *Set[B]) Undecided() int {
 	for i := range b.calls.calls {
 		if c := &b.calls.calls[i]; c.tree > 0 && c.path == 0 {
-			return c.Entry
+			return c.entry
 		}
 	}
 	return -1
@@ -173,10 +173,10 @@ func (b *Set[B]) Path(i int) (nodes []int, at int, ok bool) {
 	if c == nil {
 		return nil, 0, false
 	}
-	return b.accepted(c), c.At, true
+	return b.accepted(c), c.at, true
 }
 
-func (c *calls) accepted(of *Call) []int {
+func (c *calls) accepted(of *call) []int {
 	if of.path == 0 {
 		return nil
 	}

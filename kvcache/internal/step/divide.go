@@ -15,7 +15,7 @@ type division[B backend.Buffer] struct {
 // Divide asks the device how it divides the step.
 func (b *Step[B]) Divide() error {
 	for i, st := range b.Part.Stores {
-		if err := b.divide(st, &b.Index.At[i]); err != nil {
+		if err := b.divide(st, &b.Index.at[i]); err != nil {
 			return err
 		}
 	}
@@ -36,7 +36,7 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 	split := &st.Layers[0].Mask
 	var views []uint32
 	if b.sees {
-		views = ix.Views.Host
+		views = ix.views.Host
 	}
 	for i := range t.divisions {
 		d := &t.divisions[i]

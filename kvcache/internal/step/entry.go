@@ -8,41 +8,41 @@ import (
 )
 
 // context is the entry's tokens in the cache, those of the step included.
-func (e *Entry[B]) context() int {
-	if e.Write {
-		return e.Run.Len + e.Tokens
+func (e *entry[B]) context() int {
+	if e.write {
+		return e.run.Len + e.tokens
 	}
-	return e.Run.Len
+	return e.run.Len
 }
 
 // first is the lowest position of the entry's queries.
-func (e *Entry[B]) first() int {
-	if e.Write {
-		return e.Run.Len
+func (e *entry[B]) first() int {
+	if e.write {
+		return e.run.Len
 	}
 	return e.lowest
 }
 
 // gone is the tokens that are cut out of the sequence in the entry's part.
-func (e *Entry[B]) gone() int {
-	_, gone := e.Run.Cut()
+func (e *entry[B]) gone() int {
+	_, gone := e.run.Cut()
 	return gone
 }
 
 // grows is how many tokens the sequence gets.
-func (e *Entry[B]) grows() int {
-	if !e.Write {
+func (e *entry[B]) grows() int {
+	if !e.write {
 		return 0
 	}
-	return e.Tokens - e.left
+	return e.tokens - e.left
 }
 
 // needs is the number of blocks the entry has to take of the written store.
-func (e *Entry[B]) needs() int {
+func (e *entry[B]) needs() int {
 	if e.staged.long {
 		return e.takes()
 	}
-	n := e.Run.Part.BlocksOf(e.context()) - e.Run.Written.End() + e.restored
+	n := e.run.Part.BlocksOf(e.context()) - e.run.Written.End() + e.restored
 	if e.copies {
 		n++
 	}
@@ -51,11 +51,11 @@ func (e *Entry[B]) needs() int {
 
 // block is the number of the entry's block at place i of its table of the written store, as it will be
 // once the step is committed.
-func (e *Entry[B]) block(i int) uint32 {
+func (e *entry[B]) block(i int) uint32 {
 	if e.staged.long {
 		return e.stagedBlock(i)
 	}
-	g, fresh := e.Run.Written, e.fresh.Blocks
+	g, fresh := e.run.Written, e.fresh.Blocks
 	if i < g.From-e.restored {
 		return 0
 	}
@@ -64,7 +64,7 @@ func (e *Entry[B]) block(i int) uint32 {
 	}
 	fresh = fresh[e.restored:]
 	if e.copies {
-		if i == e.Run.Len/e.Run.Part.Config.BlockTokens() {
+		if i == e.run.Len/e.run.Part.Config.BlockTokens() {
 			return fresh[0].ID
 		}
 		fresh = fresh[1:]
@@ -76,8 +76,8 @@ func (e *Entry[B]) block(i int) uint32 {
 }
 
 // places writes the numbers of len(row) blocks of a kernel from the entry's block first on.
-func (e *Entry[B]) places(row []uint32, first int) {
-	each, stride := e.Run.Part.Config.Each(), e.Run.Part.Config.Stride()
+func (e *entry[B]) places(row []uint32, first int) {
+	each, stride := e.run.Part.Config.Each(), e.run.Part.Config.Stride()
 	for i := 0; i < len(row); first++ {
 		number := e.block(first) * uint32(stride)
 		for j := 0; j < each && i < len(row); i, j = i+1, j+1 {
@@ -87,23 +87,23 @@ func (e *Entry[B]) places(row []uint32, first int) {
 }
 
 // table writes the entry's table, with its gap, into a row that ends where it does.
-func (e *Entry[B]) table(row []uint32) {
-	e.numbers(row[e.gap/e.Run.Part.Config.KernelTokens():])
+func (e *entry[B]) table(row []uint32) {
+	e.numbers(row[e.gap/e.run.Part.Config.KernelTokens():])
 	e.part(row)
 }
 
 // numbers writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
 // that the store does not have, which no query sees.
-func (e *Entry[B]) numbers(row []uint32) {
+func (e *entry[B]) numbers(row []uint32) {
 	if e.staged.long {
 		e.stagedTable(row)
 		return
 	}
-	if e.Run.Part.Config.Stride() > 1 {
+	if e.run.Part.Config.Stride() > 1 {
 		e.places(row, 0)
 		return
 	}
-	g, fresh := e.Run.Written, e.fresh.Blocks
+	g, fresh := e.run.Written, e.fresh.Blocks
 	at := 0
 	if g.From > 0 {
 		at = min(g.From-e.restored, len(row))
@@ -113,7 +113,7 @@ func (e *Entry[B]) numbers(row []uint32) {
 	}
 	n := at + ids(row[at:], g.Blocks)
 	if e.copies {
-		row[e.Run.Len/e.Run.Part.Config.BlockTokens()], fresh = fresh[0].ID, fresh[1:]
+		row[e.run.Len/e.run.Part.Config.BlockTokens()], fresh = fresh[0].ID, fresh[1:]
 	}
 	ids(row[n:], fresh)
 }
@@ -134,32 +134,32 @@ func ids(row []uint32, blocks []block.Block) int {
 	return n
 }
 
-// Publishes is the number of the sequence's full blocks once the step is committed.
-func (e *Entry[B]) Publishes() int {
-	n := (e.context() - e.left) / e.Run.Part.Rule.Block
-	for range e.Run.Part.Sealed() {
+// publishes is the number of the sequence's full blocks once the step is committed.
+func (e *entry[B]) publishes() int {
+	n := (e.context() - e.left) / e.run.Part.Rule.Block
+	for range e.run.Part.Sealed() {
 		n = min(n, e.full+len(e.sealed.Blocks))
 	}
 	return n
 }
 
-// Commit hands the step's blocks to the sequence, after the step's fence. They are the sequence's also
+// commit hands the step's blocks to the sequence, after the step's fence. They are the sequence's also
 // with an error.
-func (e *Entry[B]) Commit(f *residency.Fence) error {
-	s := e.Run
-	if e.staged.long && !e.Write {
+func (e *entry[B]) commit(f *residency.Fence) error {
+	s := e.run
+	if e.staged.long && !e.write {
 		return nil
 	}
 	if e.staged.long {
 		err := e.commitStaged(f)
-		s.Grow(e.Tokens)
+		s.Grow(e.tokens)
 		return cmp.Or(err, e.commitSealed(f))
 	}
 	var err error
 	if len(e.fresh.Blocks) > 0 {
 		err = e.commitTaken(f)
 	}
-	if !e.Write {
+	if !e.write {
 		return err
 	}
 	s.Grow(e.grows())
@@ -170,9 +170,9 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	return err
 }
 
-// commitTaken is Commit of the blocks of the written store, of which there are some.
-func (e *Entry[B]) commitTaken(f *residency.Fence) (err error) {
-	s, st, g, fresh := e.Run, e.Run.Part.Written, e.Run.Written, e.fresh.Blocks
+// commitTaken is commit of the blocks of the written store, of which there are some.
+func (e *entry[B]) commitTaken(f *residency.Fence) (err error) {
+	s, st, g, fresh := e.run, e.run.Part.Written, e.run.Written, e.fresh.Blocks
 	if e.restored > 0 {
 		st.Bring(g, fresh[:e.restored])
 		fresh = fresh[e.restored:]

@@ -12,8 +12,8 @@ func (b *Set[B]) Rejoin() error {
 	if !b.reads {
 		return nil
 	}
-	for i := range b.Steps[0].Entries {
-		if e := &b.Steps[0].Entries[i]; !e.Write {
+	for i := range b.Steps[0].entries {
+		if e := &b.Steps[0].entries[i]; !e.write {
 			if err := b.runs(i).Order(b.Stream); err != nil {
 				return err
 			}
@@ -28,18 +28,18 @@ func (b *Set[B]) Abandon() error {
 	for i := range b.Steps {
 		b.Steps[i].spoil()
 	}
-	fences := &b.Parts.Fences
+	fences := &b.parts.Fences
 	err := b.Rejoin()
 	var f *residency.Fence
 	if err == nil {
-		f, err = fences.Record(b.Parts.BE, b.Stream)
+		f, err = fences.Record(b.parts.BE, b.Stream)
 	}
 	if err != nil {
 		return errors.Join(fences.Observe(residency.Drain(b.Stream)), b.giveBack(nil))
 	}
 	err = b.giveBack(f.Hold())
 	b.Used(f)
-	for i := range b.Steps[0].Entries {
+	for i := range b.Steps[0].entries {
 		b.runs(i).Used(f) // it may have written after the tokens of the last block
 	}
 	fences.Drop(f)
@@ -56,8 +56,8 @@ func (b *Set[B]) giveBack(f *residency.Fence) (err error) {
 // Commit hands the step's blocks to the sequences, after the step's fence. They are the sequences' also with an error.
 func (b *Set[B]) Commit(f *residency.Fence) (err error) {
 	for i := range b.Steps {
-		for j := range b.Steps[i].Entries {
-			if failed := b.Steps[i].Entries[j].Commit(f); err == nil {
+		for j := range b.Steps[i].entries {
+			if failed := b.Steps[i].entries[j].commit(f); err == nil {
 				err = failed
 			}
 		}

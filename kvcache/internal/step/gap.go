@@ -37,12 +37,12 @@ func periods(r *group.Rule) (sinks, blocks int) {
 
 // part makes the gap in a row of a table whose blocks were written after it: those of sinks go to the beginning. The gap
 // repeats the first block after it, because devices may read what is next to what a query sees.
-func (e *Entry[B]) part(row []uint32) {
+func (e *entry[B]) part(row []uint32) {
 	if e.gap == 0 {
 		return
 	}
-	kernel := e.Run.Part.Config.KernelTokens()
-	sinks, _ := e.Run.Cut()
+	kernel := e.run.Part.Config.KernelTokens()
+	sinks, _ := e.run.Cut()
 	sinks, end := sinks/kernel, (sinks+e.gap)/kernel
 	copy(row, row[end-sinks:end])
 	first := uint32(0)

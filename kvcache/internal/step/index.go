@@ -10,16 +10,16 @@ import (
 type Index[B backend.Buffer] struct {
 	Slots     store.Vector[B, int64]  // [tokens]
 	Positions store.Vector[B, uint32] // [tokens]
-	At        []partial[B]            // of each store
+	at        []partial[B]            // of each store
 	Lens      store.Vector[B, uint32] // [seqs]
 	Offsets   store.Vector[B, uint32] // [seqs+1]
-	Views     store.Vector[B, uint32] // [tokens, 2], of a step with views
-	Tree      store.Vector[B, uint32] // [tokens, words], of a step with trees
+	views     store.Vector[B, uint32] // [tokens, 2], of a step with views
+	tree      store.Vector[B, uint32] // [tokens, words], of a step with trees
 	Pairs     store.Vector[B, uint32] // [copies, 2]
 	workspace store.Vector[B, float32]
-	seen      backend.Opt[B] // Views of a step that has some
-	grown     backend.Opt[B] // Tree of a step that has some
-	words     int            // of a row of Tree
+	seen      backend.Opt[B] // views of a step that has some
+	grown     backend.Opt[B] // tree of a step that has some
+	words     int            // of a row of tree
 	queries   []uint32       // [seqs], host only
 	arena     store.Arena[B] // where those are that every step uploads
 }
@@ -32,10 +32,10 @@ type partial[B backend.Buffer] struct {
 }
 
 // Written is where sequences lie in the store that the step writes to.
-func (ix *Index[B]) Written() *partial[B] { return &ix.At[len(ix.At)-1] }
+func (ix *Index[B]) Written() *partial[B] { return &ix.at[len(ix.at)-1] }
 
 // sealed are the others.
-func (ix *Index[B]) sealed() []partial[B] { return ix.At[:len(ix.At)-1] }
+func (ix *Index[B]) sealed() []partial[B] { return ix.at[:len(ix.at)-1] }
 
 // Upload brings the host side to the device, in one piece, and makes room for the workspace.
 func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
@@ -46,8 +46,8 @@ func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
 		return err
 	}
 	space := 0 // one layer after another uses it
-	for at := range ix.At {
-		t := &ix.At[at]
+	for at := range ix.at {
+		t := &ix.at[at]
 		for i := range t.divisions {
 			d := &t.divisions[i]
 			d.plan.Work = d.work.Host // which may have moved
@@ -60,14 +60,14 @@ func (ix *Index[B]) Upload(be backend.Backend[B], s backend.Stream) error {
 // vectors are those of every step, the largest last.
 func (ix *Index[B]) vectors() []store.Member[B] {
 	members := []store.Member[B]{&ix.Slots, &ix.Positions, &ix.Lens, &ix.Offsets}
-	for at := range ix.At {
-		t := &ix.At[at]
+	for at := range ix.at {
+		t := &ix.at[at]
 		for i := range t.divisions {
 			members = append(members, &t.divisions[i].work)
 		}
 	}
-	for at := range ix.At {
-		members = append(members, &ix.At[at].Tables)
+	for at := range ix.at {
+		members = append(members, &ix.at[at].Tables)
 	}
 	return members
 }
@@ -87,13 +87,13 @@ func (ix *Index[B]) ragged(t *partial[B]) backend.Ragged[B] {
 
 func (ix *Index[B]) free(be backend.Backend[B]) {
 	ix.arena.Free(be)
-	ix.Views.Free(be)
-	ix.Tree.Free(be)
+	ix.views.Free(be)
+	ix.tree.Free(be)
 	ix.Pairs.Free(be)
 	ix.workspace.Free(be)
 }
 
 // Device is the step's sequences as they lie in the kept store and in the written one.
 func (b *Step[B]) Device() (kept, written backend.Ragged[B]) {
-	return b.Index.ragged(&b.Index.At[0]), b.Index.ragged(b.Index.Written())
+	return b.Index.ragged(&b.Index.at[0]), b.Index.ragged(b.Index.Written())
 }

@@ -15,11 +15,11 @@ func (b *Step[B]) Lay() {
 	}
 	most = p.Config.KernelBlocksOf(min(most, p.Config.Memory.Capacity))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
-	longest, seqs := 0, len(b.Entries)
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	longest, seqs := 0, len(b.entries)
+	for i := range b.entries {
+		e := &b.entries[i]
 		if e.gap = 0; gapped {
-			e.gap = gapOf(&p.Rule, p.SinkBlocks(), e.Run.Gone)
+			e.gap = gapOf(&p.Rule, p.SinkBlocks(), e.run.Gone)
 		}
 		longest = max(longest, e.context()+e.gap)
 		if piece > 0 {
@@ -33,30 +33,30 @@ func (b *Step[B]) Lay() {
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
 	}
-	for i := range ix.At {
-		ix.At[i].room(seqs, stride)
+	for i := range ix.at {
+		ix.at[i].room(seqs, stride)
 	}
 	rows := 0
 	if b.spelled {
 		rows = b.layCalls()
 	}
-	for i := 0; i < len(b.Entries) && !b.spelled; i++ {
-		e := &b.Entries[i]
+	for i := 0; i < len(b.entries) && !b.spelled; i++ {
+		e := &b.entries[i]
 		context := e.context()
-		ix.fillRows(e, context-e.Tokens, context, slots)
+		ix.fillRows(e, context-e.tokens, context, slots)
 		if piece > 0 {
 			rows = b.layPieces(e, piece, rows)
 			continue
 		}
-		ix.piece(context+e.gap, e.Tokens)
+		ix.piece(context+e.gap, e.tokens)
 		row, used := ix.Written().row(rows), (context+e.gap+kernel-1)/kernel
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
 		e.sealedTables(ix, rows, 0)
 		rows++
 	}
-	for i := range ix.At {
-		clear(ix.At[i].Tables.Host[rows*stride:])
+	for i := range ix.at {
+		clear(ix.at[i].Tables.Host[rows*stride:])
 	}
 	ix.pad(b.Size)
 	ix.arena.Pinned = b.Pinned
@@ -71,17 +71,17 @@ func (ix *Index[B]) piece(context, tokens int) {
 
 // pieces is the number of sequences that attention takes an entry for in a part that is laid out in pieces: one for each that
 // its rows are in.
-func (e *Entry[B]) pieces(piece int) int {
+func (e *entry[B]) pieces(piece int) int {
 	end := e.context() + e.gone()
-	return (end-1)/piece - (end-e.Tokens)/piece + 1
+	return (end-1)/piece - (end-e.tokens)/piece + 1
 }
 
 // layPieces lays an entry out in pieces. To its rows in a piece it is a sequence that begins there.
-func (b *Step[B]) layPieces(e *Entry[B], piece, rows int) int {
+func (b *Step[B]) layPieces(e *entry[B], piece, rows int) int {
 	ix, p := &b.Index, b.Part
 	r, gone := &p.Rule, e.gone()
 	end := e.context() + gone
-	for at := end - e.Tokens; at < end; rows++ {
+	for at := end - e.tokens; at < end; rows++ {
 		begin := at - at%piece
 		to := min(begin+piece, end)
 		ix.piece(to-begin, to-at)
@@ -104,12 +104,12 @@ func (t *partial[B]) room(seqs, stride int) {
 func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.Stride] }
 
 // fillRows appends the positions and the slots of an entry's rows from one token to another.
-func (ix *Index[B]) fillRows(e *Entry[B], pos, to, slots int) {
+func (ix *Index[B]) fillRows(e *entry[B], pos, to, slots int) {
 	for pos < to { // a block at a time
 		end := min(to, pos-pos%slots+slots)
-		slot := e.Run.Part.Written.Slot(e.block(pos/slots), pos%slots)
+		slot := e.run.Part.Written.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
-			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
+			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))
 		}
 		pos = end

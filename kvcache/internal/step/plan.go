@@ -60,9 +60,9 @@ func (b rows[B]) clearNew() error {
 func (b *Step[B]) copyShared() error {
 	ix := &b.Index
 	ix.Pairs.Host = ix.Pairs.Host[:0]
-	for i := range b.Entries {
-		if e := &b.Entries[i]; e.copies {
-			ix.Pairs.Host = b.Part.Written.Pair(ix.Pairs.Host, e.Run.Tail(), e.fresh.Blocks[e.restored])
+	for i := range b.entries {
+		if e := &b.entries[i]; e.copies {
+			ix.Pairs.Host = b.Part.Written.Pair(ix.Pairs.Host, e.run.Tail(), e.fresh.Blocks[e.restored])
 		}
 	}
 	return b.Part.CopyBlocks(b.Stream, b.Part.Written, &ix.Pairs)

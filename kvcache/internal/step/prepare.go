@@ -17,10 +17,10 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 		return err
 	}
 	b.writes = false
-	for i := range b.Steps[0].Entries {
-		b.writes = b.writes || b.Steps[0].Entries[i].Write
+	for i := range b.Steps[0].entries {
+		b.writes = b.writes || b.Steps[0].entries[i].write
 	}
-	fences := &b.Parts.Fences
+	fences := &b.parts.Fences
 	if err := b.order(); err != nil {
 		return errors.Join(fences.Observe(err), b.giveBack(nil))
 	}
@@ -53,7 +53,7 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 // take takes what the entries need in all parts, or nothing.
 func (b *Set[B]) take() error {
 	err := b.fits()
-	if err != nil && b.Parts.Blocks.Unpublish(err, b.tails()) { // and fewer are needed now
+	if err != nil && b.parts.Blocks.Unpublish(err, b.tails()) { // and fewer are needed now
 		err = b.fits()
 	}
 	if err != nil {
@@ -74,10 +74,10 @@ func (b *Set[B]) take() error {
 
 // fits reports, where parts have their blocks in common, whether there are enough for all of them, before any is evicted.
 func (b *Set[B]) fits() error {
-	if len(b.Steps) == 1 || !b.Parts.Common() {
+	if len(b.Steps) == 1 || !b.parts.Common() {
 		return nil
 	}
-	_, err := b.Parts.Blocks.Fits(func() (need, promised int, err error) {
+	_, err := b.parts.Blocks.Fits(func() (need, promised int, err error) {
 		for i := range b.Steps {
 			t := &b.Steps[i]
 			t.stage()
@@ -114,7 +114,7 @@ func (b *Set[B]) order() error {
 			return err
 		}
 	}
-	for i := range b.Steps[0].Entries {
+	for i := range b.Steps[0].entries {
 		if err := b.runs(i).Order(b.Stream); err != nil {
 			return err
 		}

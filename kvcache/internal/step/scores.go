@@ -40,10 +40,10 @@ func (b *Step[B]) enqueueHomes() error {
 		}
 		clear(h.ends[i])
 	}
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		had, brought := e.Run.Kept.Blocks, e.Run.Written.From
-		if e.Write && len(had) > e.full {
+	for i := range b.entries {
+		e := &b.entries[i]
+		had, brought := e.run.Kept.Blocks, e.run.Written.From
+		if e.write && len(had) > e.full {
 			if e.full >= brought { // else it is brought back with its scores
 				h.moved.Host = append(h.moved.Host, had[e.full].ID, e.block(e.full))
 			}
@@ -116,7 +116,7 @@ func (b *Step[B]) score(layer int, q *backend.Rows[B], lse backend.Opt[B], offse
 	if err := b.weigh(fresh, b.Index.Written(), q, lse.Buf, offset); err != nil {
 		return err
 	}
-	return cmp.Or(p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back), b.weigh(kept, &b.Index.At[0], q, lse.Buf, offset))
+	return cmp.Or(p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back), b.weigh(kept, &b.Index.at[0], q, lse.Buf, offset))
 }
 
 // weigh adds the mass of what lies in a layer of a store.

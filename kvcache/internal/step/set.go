@@ -7,8 +7,8 @@ import (
 
 // Set is one step in all parts.
 type Set[B backend.Buffer] struct {
-	Parts *store.Parts[B]
-	Settings
+	parts *store.Parts[B]
+	settings
 
 	Steps  []Step[B] // of the parts
 	writes bool      // there are new tokens
@@ -17,11 +17,11 @@ type Set[B backend.Buffer] struct {
 
 // Make makes b, which stays where it is, an empty step.
 func (b *Set[B]) Make(p *store.Parts[B]) {
-	b.Parts, b.Steps = p, make([]Step[B], len(p.All))
+	b.parts, b.Steps = p, make([]Step[B], len(p.All))
 	for i := range b.Steps {
-		b.Steps[i].Part, b.Steps[i].Settings = p.All[i], &b.Settings
+		b.Steps[i].Part, b.Steps[i].settings = p.All[i], &b.settings
 		b.Steps[i].work = workOf(&b.Steps[i])
-		b.Steps[i].Index.At = make([]partial[B], len(p.All[i].Stores))
+		b.Steps[i].Index.at = make([]partial[B], len(p.All[i].Stores))
 	}
 }
 
@@ -41,12 +41,12 @@ func workOf[B backend.Buffer](b *Step[B]) work {
 func (b *Set[B]) Add(s *store.Runs[B], tokens int, write bool, next int) {
 	for i := range b.Steps {
 		e := b.Steps[i].add()
-		e.Run, e.Tokens, e.Write, e.Dropped = &s.In[i], tokens, write, next-s.In[i].Len
+		e.run, e.tokens, e.write, e.dropped = &s.In[i], tokens, write, next-s.In[i].Len
 		e.lowest = s.In[i].Len - tokens
 	}
 	b.reads = b.reads || !write
 	if b.spelled {
-		b.calls.calls = append(b.calls.calls, Call{Entry: len(b.Steps[0].Entries) - 1, Tokens: tokens})
+		b.calls.calls = append(b.calls.calls, call{entry: len(b.Steps[0].entries) - 1, tokens: tokens})
 	}
 }
 
@@ -55,15 +55,15 @@ func (b *Set[B]) Rows() (n int) {
 	if b.Size.Seqs > 0 {
 		return b.Size.Seqs * b.Size.Tokens
 	}
-	for i := range b.Steps[0].Entries {
-		n += b.Steps[0].Entries[i].Tokens
+	for i := range b.Steps[0].entries {
+		n += b.Steps[0].entries[i].tokens
 	}
 	return n
 }
 
 // Of is the step of a layer's part, and which of its layers it is.
 func (b *Set[B]) Of(layer int) (*Step[B], int) {
-	at := b.Parts.Layers[layer]
+	at := b.parts.Layers[layer]
 	return &b.Steps[at.Part], at.Layer
 }
 
@@ -71,12 +71,12 @@ func (b *Set[B]) Of(layer int) (*Step[B], int) {
 func (b *Set[B]) Writes() bool { return b.writes }
 
 // New is how many new tokens the sequence of entry i gets.
-func (b *Set[B]) New(i int) int { return b.Steps[0].Entries[i].grows() }
+func (b *Set[B]) New(i int) int { return b.Steps[0].entries[i].grows() }
 
 // Restores reports whether entry i has new tokens, and read, as they were computed, tokens that were brought back.
 func (b *Set[B]) Restores(i int) bool {
 	for j := range b.Steps {
-		if e := &b.Steps[j].Entries[i]; e.Write && e.restored > 0 {
+		if e := &b.Steps[j].entries[i]; e.write && e.restored > 0 {
 			return true
 		}
 	}
@@ -84,15 +84,15 @@ func (b *Set[B]) Restores(i int) bool {
 }
 
 // run is that of entry i's sequence.
-func (b *Set[B]) runs(i int) *store.Runs[B] { return b.Steps[0].Entries[i].Run.Of }
+func (b *Set[B]) runs(i int) *store.Runs[B] { return b.Steps[0].entries[i].run.Of }
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
 func (b *Set[B]) Publishes(i int) int {
-	size := b.Parts.Config.EntryTokens()
+	size := b.parts.Config.EntryTokens()
 	n := b.Len(i) / size
 	for j := range b.Steps {
-		e := &b.Steps[j].Entries[i]
-		n = min(n, (e.Publishes()+e.Run.Gone)*e.Run.Part.Rule.Block/size)
+		e := &b.Steps[j].entries[i]
+		n = min(n, (e.publishes()+e.run.Gone)*e.run.Part.Rule.Block/size)
 	}
 	return n
 }

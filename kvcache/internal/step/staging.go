@@ -42,8 +42,8 @@ type staged struct {
 func (b *Step[B]) stage() {
 	t := &b.staging
 	t.on, t.blocks, t.layer, t.left = false, 0, -1, true
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		e.staged = staged{}
 		e.restored, e.full = 0, 0
 	}
@@ -52,30 +52,30 @@ func (b *Step[B]) stage() {
 
 func (b both[B]) stage() {
 	t := &b.staging
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		e.window()
 		t.on = t.on || e.long()
 	}
-	for i := range b.Entries {
+	for i := range b.entries {
 		if !t.on {
 			return
 		}
-		e := &b.Entries[i]
+		e := &b.entries[i]
 		// what is read, and what is quantized
-		e.staged = staged{true, min(b.Part.Config.Edge(e.first()), e.Run.Full()), t.blocks}
+		e.staged = staged{true, min(b.Part.Config.Edge(e.first()), e.run.Full()), t.blocks}
 		t.blocks += b.Part.Config.BlocksOf(e.context()) - e.staged.first
 	}
 }
 
 // long reports whether a step with the entry goes through a staging: there are many new tokens, or it only reads
 // and finds tokens quantized that its queries see as they were.
-func (e *Entry[B]) long() bool {
-	c := &e.Run.Part.Config
-	if e.Write {
-		return e.Tokens > c.Memory.StepTokens
+func (e *entry[B]) long() bool {
+	c := &e.run.Part.Config
+	if e.write {
+		return e.tokens > c.Memory.StepTokens
 	}
-	return e.Run.Written.From > c.Edge(e.first())
+	return e.run.Written.From > c.Edge(e.first())
 }
 
 // Has reports whether attention to a layer finds the step's rows: those of a long step are there until the next
@@ -84,20 +84,20 @@ func (b *Step[B]) Has(layer int) bool { return !b.staging.on || b.staging.layer 
 
 // after is the blocks of the written store that an entry of a long step has afterwards, from begin on; those from one to
 // another, which were full, it has already.
-func (e *Entry[B]) after() (begin, from, to int) {
-	c, g := &e.Run.Part.Config, e.Run.Written
+func (e *entry[B]) after() (begin, from, to int) {
+	c, g := &e.run.Part.Config, e.run.Written
 	begin = max(c.Edge(e.context()-1-c.BlockTokens()), min(g.From, e.staged.first))
 	from = max(begin, g.From)
-	return begin, from, max(e.Run.Len/c.BlockTokens(), from)
+	return begin, from, max(e.run.Len/c.BlockTokens(), from)
 }
 
 // takes is the number of blocks that an entry of a long step takes of the written store.
-func (e *Entry[B]) takes() int {
-	if !e.Write {
+func (e *entry[B]) takes() int {
+	if !e.write {
 		return 0
 	}
 	begin, from, to := e.after()
-	return e.Run.Part.Config.BlocksOf(e.context()) - begin - (to - from)
+	return e.run.Part.Config.BlocksOf(e.context()) - begin - (to - from)
 }
 
 // fitStaging makes room for the step.
@@ -159,12 +159,12 @@ func (b *Step[B]) enqueueStaging() error {
 		t.ends = map[uint32]bool{}
 	}
 	clear(t.ends)
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		g, had := e.Run.Written, p.Config.BlocksOf(e.Run.Len)
+	for i := range b.entries {
+		e := &b.entries[i]
+		g, had := e.run.Written, p.Config.BlocksOf(e.run.Len)
 		for j := e.staged.first; j < had; j++ {
 			if j < g.From {
-				t.back.Host = append(t.back.Host, e.Run.Kept.Blocks[j].ID, e.stagedBlock(j))
+				t.back.Host = append(t.back.Host, e.run.Kept.Blocks[j].ID, e.stagedBlock(j))
 			} else {
 				t.in.Host = append(t.in.Host, g.At(j).ID, e.stagedBlock(j))
 			}
@@ -176,7 +176,7 @@ func (b *Step[B]) enqueueStaging() error {
 				n++
 			}
 		}
-		if !e.Write { // all of them stay
+		if !e.write { // all of them stay
 			from, to = g.From, had
 		}
 		for j := max(from, e.staged.first); j < to && p.Config.Attention.Scores; j++ {
@@ -241,10 +241,10 @@ func (b *Step[B]) leave() error {
 }
 
 // stagedBlock is where block i of the entry's sequence lies in the staging.
-func (e *Entry[B]) stagedBlock(i int) uint32 { return uint32(e.staged.base + i - e.staged.first) }
+func (e *entry[B]) stagedBlock(i int) uint32 { return uint32(e.staged.base + i - e.staged.first) }
 
 // stagedTable is table for an entry of a long step.
-func (e *Entry[B]) stagedTable(row []uint32) {
+func (e *entry[B]) stagedTable(row []uint32) {
 	clear(row[:min(e.staged.first, len(row))])
 	for i := e.staged.first; i < len(row); i++ {
 		row[i] = e.stagedBlock(i)
@@ -252,9 +252,9 @@ func (e *Entry[B]) stagedTable(row []uint32) {
 }
 
 // commitStaged gives the sequence the blocks of its window.
-func (e *Entry[B]) commitStaged(f *residency.Fence) error {
+func (e *entry[B]) commitStaged(f *residency.Fence) error {
 	begin, from, to := e.after()
-	return e.Run.Part.Written.Renew(e.Run.Written, begin, from, to, e.fresh.Blocks, f)
+	return e.run.Part.Written.Renew(e.run.Written, begin, from, to, e.fresh.Blocks, f)
 }
 
 func (t *staging[B]) free(be backend.Backend[B]) {

@@ -10,11 +10,11 @@ import (
 // In a part with states an entry takes a block if its sequence has none, or has it with others.
 
 // state is the block with the sequence's state during the step.
-func (e *Entry[B]) state() block.Block {
+func (e *entry[B]) state() block.Block {
 	if len(e.fresh.Blocks) > 0 {
 		return e.fresh.Blocks[0]
 	}
-	return e.Run.Tail()
+	return e.run.Tail()
 }
 
 // states is the work in such a part.
@@ -28,10 +28,10 @@ func (states[B]) spares() bool { return false } // a step that is abandoned may 
 func (b states[B]) enqueue() error {
 	v := &b.Step.states
 	v.Host = v.Host[:0]
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		if len(e.fresh.Blocks) > 0 {
-			if err := b.Part.CopyState(b.Stream, e.Run.Tail(), e.fresh.Blocks[0]); err != nil {
+			if err := b.Part.CopyState(b.Stream, e.run.Tail(), e.fresh.Blocks[0]); err != nil {
 				return err
 			}
 		}
@@ -52,18 +52,18 @@ func (b *Step[B]) States() B { return b.states.Buf.Buf }
 // Offsets is where the states of the step's sequences begin, in bytes. From here on they may be written.
 func (b *Step[B]) Offsets() []int64 {
 	b.handed = true
-	all := make([]int64, len(b.Entries))
-	for i := range b.Entries {
-		all[i] = int64(b.Entries[i].state().ID) * int64(b.Part.States.Stride)
+	all := make([]int64, len(b.entries))
+	for i := range b.entries {
+		all[i] = int64(b.entries[i].state().ID) * int64(b.Part.States.Stride)
 	}
 	return all
 }
 
 // spoil notes that an abandoned step may have written the states of its sequences in their place.
 func (b *Step[B]) spoil() {
-	for i := range b.Entries {
-		if e := &b.Entries[i]; b.handed && e.Write && e.Run.Len > 0 && len(e.fresh.Blocks) == 0 {
-			e.Run.Of.Failed = errSpoiled
+	for i := range b.entries {
+		if e := &b.entries[i]; b.handed && e.write && e.run.Len > 0 && len(e.fresh.Blocks) == 0 {
+			e.run.Of.Failed = errSpoiled
 		}
 	}
 	b.handed = false

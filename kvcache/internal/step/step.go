@@ -14,9 +14,9 @@ import (
 // used again for every step: a warm one allocates nothing.
 type Step[B backend.Buffer] struct {
 	Part    *store.Part[B]
-	Entries []Entry[B]
+	entries []entry[B]
 	Index   Index[B]
-	*Settings
+	*settings
 
 	work    work
 	fence   *residency.Fence // of the last step: its index vectors may still be read
@@ -37,8 +37,8 @@ type none[B backend.Buffer] struct {
 	positions backend.Opt[B]
 }
 
-// Settings are what the steps of all parts have in common.
-type Settings struct {
+// settings are what the steps of all parts have in common. Who has the steps sets them, between steps.
+type settings struct {
 	Mass   bool           // attention scores can be had
 	Size   Size           // of all steps, if they are of one
 	Pinned bool           // the index vectors stay where they are: something was captured that reads them
@@ -49,12 +49,12 @@ type Settings struct {
 // Size is how many sequences a step has, and how many tokens of each; zero: steps differ.
 type Size struct{ Seqs, Tokens int }
 
-// Entry is one sequence of a step, in a part: tokens are those that are not cut out there.
-type Entry[B backend.Buffer] struct {
-	Run     *store.Run[B]
-	Tokens  int  // rows of this sequence in the step
-	Write   bool // the rows are new; else they are queries
-	Dropped int  // positions that the sequence has had more than it has tokens
+// entry is one sequence of a step, in a part: tokens are those that are not cut out there.
+type entry[B backend.Buffer] struct {
+	run     *store.Run[B]
+	tokens  int  // rows of this sequence in the step
+	write   bool // the rows are new; else they are queries
+	dropped int  // positions that the sequence has had more than it has tokens
 
 	lowest int // of queries: the lowest of their positions
 	left   int // new tokens that the sequence does not get: those of its tree that were not accepted
@@ -70,19 +70,19 @@ type Entry[B backend.Buffer] struct {
 }
 
 // add is an entry more, which is empty: so clear left them.
-func (b *Step[B]) add() *Entry[B] {
-	n := len(b.Entries)
-	if n == cap(b.Entries) {
-		b.Entries = append(b.Entries, Entry[B]{})
+func (b *Step[B]) add() *entry[B] {
+	n := len(b.entries)
+	if n == cap(b.entries) {
+		b.entries = append(b.entries, entry[B]{})
 	}
-	b.Entries = b.Entries[:n+1]
-	return &b.Entries[n]
+	b.entries = b.entries[:n+1]
+	return &b.entries[n]
 }
 
 // clear forgets the entries, whose blocks were given back or committed.
 func (b *Step[B]) clear() {
-	clear(b.Entries)
-	b.Entries, b.taken, b.sealing.taken = b.Entries[:0], b.taken[:0], b.sealing.taken[:0]
+	clear(b.entries)
+	b.entries, b.taken, b.sealing.taken = b.entries[:0], b.taken[:0], b.sealing.taken[:0]
 }
 
 // own enters what the step holds in the books of each store, and what it took, if it is open.

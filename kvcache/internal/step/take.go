@@ -30,9 +30,9 @@ func (b *Step[B]) take() error {
 
 // tails are the blocks that the step's sequences write next.
 func (b *Step[B]) tails() (blocks []block.Block) {
-	for i := range b.Entries {
-		if e := &b.Entries[i]; e.Write {
-			blocks = append(blocks, e.Run.Tail())
+	for i := range b.entries {
+		if e := &b.entries[i]; e.write {
+			blocks = append(blocks, e.run.Tail())
 		}
 	}
 	return blocks
@@ -51,22 +51,22 @@ func (b *Step[B]) takeBlocks() error {
 			return err
 		}
 	}
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		n := e.need
 		if n == 0 { // most entries of a decode step
 			continue
 		}
 		had := len(b.taken)
 		var err error
-		if b.taken, err = p.Written.TakeFor(e.Run.Written, &e.fresh, e.Run.Root, b.taken, n); err != nil {
+		if b.taken, err = p.Written.TakeFor(e.run.Written, &e.fresh, e.run.Root, b.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
 	at := 0
-	for i := range b.Entries {
-		n := b.Entries[i].need
-		b.Entries[i].fresh.Blocks = b.taken[at : at+n : at+n]
+	for i := range b.entries {
+		n := b.entries[i].need
+		b.entries[i].fresh.Blocks = b.taken[at : at+n : at+n]
 		at += n
 	}
 	return nil
@@ -84,20 +84,20 @@ func ofStep(err error, need, had int) error {
 // countBlocks decides which entries copy their last block and returns how many blocks
 // the step needs, and how many of them claims promise.
 func (b *Step[B]) countBlocks() (need, promised int, err error) {
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		e.fresh, e.copies = store.Owned{Claimed: e.Run.Written.Claim.Blocks()}, false
-		if failed := e.Run.Of.Failed; failed != nil { // since it was added
+	for i := range b.entries {
+		e := &b.entries[i]
+		e.fresh, e.copies = store.Owned{Claimed: e.run.Written.Claim.Blocks()}, false
+		if failed := e.run.Of.Failed; failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("%w", failed)
 		}
-		if e.Write && !e.staged.long {
-			if e.copies, err = e.Run.TailShared(); err != nil {
+		if e.write && !e.staged.long {
+			if e.copies, err = e.run.TailShared(); err != nil {
 				return 0, 0, err
 			}
 		}
 	}
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
@@ -111,18 +111,18 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 // every other owner gets a copy in this very step. It is the owner with the most
 // tokens in it, so that it writes after all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
-func (b *Step[B]) keeps(e *Entry[B]) bool {
+func (b *Step[B]) keeps(e *entry[B]) bool {
 	fresh, slots := b.Part.Written, b.Part.Config.BlockTokens()
-	if !b.work.spares() || fresh.Published(e.Run.Tail()) {
+	if !b.work.spares() || fresh.Published(e.run.Tail()) {
 		return false
 	}
-	owners, err := fresh.Owners(e.Run.Tail())
-	for i := range b.Entries {
-		o := &b.Entries[i]
-		if !o.copies || o.Run.Tail() != e.Run.Tail() {
+	owners, err := fresh.Owners(e.run.Tail())
+	for i := range b.entries {
+		o := &b.entries[i]
+		if !o.copies || o.run.Tail() != e.run.Tail() {
 			continue
 		}
-		if o.Run.Len%slots > e.Run.Len%slots {
+		if o.run.Len%slots > e.run.Len%slots {
 			return false
 		}
 		owners--
@@ -133,14 +133,14 @@ func (b *Step[B]) keeps(e *Entry[B]) bool {
 // giveBack returns the step's blocks after f, and to the claims what they had promised.
 func (b *Step[B]) giveBack(f *residency.Fence) (err error) {
 	p, fresh, sealed := b.Part, b.taken, b.sealing.taken
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		n := min(e.need, len(fresh)) // of a step that lacked some the last entries have none
-		err = cmp.Or(err, p.Written.GiveBack(e.Run.Written, &e.fresh, fresh[:n], f))
+		err = cmp.Or(err, p.Written.GiveBack(e.run.Written, &e.fresh, fresh[:n], f))
 		e.copies, e.restored, fresh = false, 0, fresh[n:]
 		for j, st := range p.Sealed() {
 			n = min(e.seals(), len(sealed))
-			err = cmp.Or(err, st.GiveBack(&e.Run.Segments[j], &e.sealed, sealed[:n], f))
+			err = cmp.Or(err, st.GiveBack(&e.run.Segments[j], &e.sealed, sealed[:n], f))
 			sealed = sealed[n:]
 		}
 	}

@@ -16,10 +16,10 @@ func (b *Step[B]) keep() error {
 	b.moves.Host = b.moves.Host[:0]
 	for j := range b.calls.calls {
 		c := &b.calls.calls[j]
-		e := &b.Entries[c.Entry]
+		e := &b.entries[c.entry]
 		for i, node := range b.accepted(c) {
 			if i != node {
-				b.moves.Host = append(b.moves.Host, e.slot(e.Run.Len+c.At+node), e.slot(e.Run.Len+c.At+i))
+				b.moves.Host = append(b.moves.Host, e.slot(e.run.Len+c.at+node), e.slot(e.run.Len+c.at+i))
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func (b *Step[B]) keep() error {
 }
 
 // slot is where a token of the entry's part is.
-func (e *Entry[B]) slot(token int) int64 {
-	slots := e.Run.Part.Config.BlockTokens()
-	return e.Run.Part.Written.Slot(e.block(token/slots), token%slots)
+func (e *entry[B]) slot(token int) int64 {
+	slots := e.run.Part.Config.BlockTokens()
+	return e.run.Part.Written.Slot(e.block(token/slots), token%slots)
 }

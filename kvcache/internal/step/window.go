@@ -44,18 +44,18 @@ type sealing[B backend.Buffer] struct {
 }
 
 // window decides what an entry brings back and what it keeps of the kept store.
-func (e *Entry[B]) window() {
-	s := e.Run
+func (e *entry[B]) window() {
+	s := e.run
 	e.restored = max(s.Written.From-s.Part.Config.Edge(e.first()), 0)
 	e.full = s.Full()
 }
 
 // seals is the number of blocks that an entry takes of the kept store.
-func (e *Entry[B]) seals() int {
-	if !e.Write {
+func (e *entry[B]) seals() int {
+	if !e.write {
 		return 0
 	}
-	return max(e.Run.Part.Config.Edge(e.context()-1)-e.full, 0)
+	return max(e.run.Part.Config.Edge(e.context()-1)-e.full, 0)
 }
 
 // takeSealed takes the blocks of a store that the step quantizes into.
@@ -66,22 +66,22 @@ func (b *Step[B]) takeSealed(at int) error {
 	if err != nil {
 		return err
 	}
-	for i := range b.Entries {
-		e := &b.Entries[i]
+	for i := range b.entries {
+		e := &b.entries[i]
 		t.older = t.older || p.Config.Edge(e.context()-1) > 0
 		n := e.seals()
 		if n == 0 {
 			continue
 		}
 		had := len(t.taken)
-		if t.taken, err = st.TakeFor(&e.Run.Segments[at], &e.sealed, e.Run.Root, t.taken, n); err != nil {
+		if t.taken, err = st.TakeFor(&e.run.Segments[at], &e.sealed, e.run.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
 	from := 0
-	for i := range b.Entries {
-		n := b.Entries[i].seals()
-		b.Entries[i].sealed.Blocks = t.taken[from : from+n : from+n]
+	for i := range b.entries {
+		n := b.entries[i].seals()
+		b.entries[i].sealed.Blocks = t.taken[from : from+n : from+n]
 		from += n
 	}
 	return nil
@@ -89,9 +89,9 @@ func (b *Step[B]) takeSealed(at int) error {
 
 // countSeals is how many blocks of the kept store the step needs, and how many of them are promised.
 func (b *Step[B]) countSeals() (need, promised int, err error) {
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		e.sealed = store.Owned{Claimed: e.Run.Kept.Claim.Blocks()}
+	for i := range b.entries {
+		e := &b.entries[i]
+		e.sealed = store.Owned{Claimed: e.run.Kept.Claim.Blocks()}
 		need, promised = need+e.seals(), promised+min(e.seals(), e.sealed.Claimed)
 	}
 	return need, promised, nil
@@ -99,10 +99,10 @@ func (b *Step[B]) countSeals() (need, promised int, err error) {
 
 // sealedTables writes row i of the tables of the stores before the last: the entry's blocks from one on, as they will be once the step is
 // committed, with its gap.
-func (e *Entry[B]) sealedTables(ix *Index[B], i, first int) {
+func (e *entry[B]) sealedTables(ix *Index[B], i, first int) {
 	for at := range ix.sealed() {
-		row, had := ix.At[at].row(i), e.Run.Segments[at].Blocks[:e.full]
-		n := e.gap / e.Run.Part.Config.KernelTokens()
+		row, had := ix.at[at].row(i), e.run.Segments[at].Blocks[:e.full]
+		n := e.gap / e.run.Part.Config.KernelTokens()
 		n += ids(row[n:], had[min(first, len(had)):])
 		n += ids(row[n:], e.sealed.Blocks[min(max(first-len(had), 0), len(e.sealed.Blocks)):])
 		clear(row[n:])
@@ -120,11 +120,11 @@ func (b *Step[B]) enqueueWindow() error {
 			return err
 		}
 	}
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		first := e.Run.Written.From - e.restored
+	for i := range b.entries {
+		e := &b.entries[i]
+		first := e.run.Written.From - e.restored
 		for j := 0; j < e.restored && !e.staged.long; j++ {
-			t.restored.Host = append(t.restored.Host, e.Run.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
+			t.restored.Host = append(t.restored.Host, e.run.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
 		}
 		for j := range e.sealed.Blocks {
 			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.sealed.Blocks[j].ID)
@@ -180,8 +180,8 @@ func (b *Step[B]) QuantizeResidual(layer int) error {
 
 // commitSealed hands what was quantized to the sequence, and gives up what no query will read
 // exactly. The fence is the step's.
-func (e *Entry[B]) commitSealed(f *residency.Fence) (err error) {
-	s, p := e.Run, e.Run.Part
+func (e *entry[B]) commitSealed(f *residency.Fence) (err error) {
+	s, p := e.run, e.run.Part
 	for i, st := range p.Sealed() {
 		g := &s.Segments[i]
 		err = cmp.Or(err, st.Cut(g, e.full, f)) // a last block that is not full was brought back
@@ -223,7 +223,7 @@ func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs
 		return err
 	}
 	part.Rows.Offset, part.LSEOffset = rows*width, rows
-	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.At[0], q, &part); err != nil {
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.at[0], q, &part); err != nil {
 		return err
 	}
 	merge := backend.MergeParams[B]{

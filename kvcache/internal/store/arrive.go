@@ -14,7 +14,7 @@ type segmentOf[B backend.Buffer] struct {
 	blocks []block.Block
 }
 
-// Arrived is what a run gets that was filled from elsewhere.
+// Arrived is what a run gets that was filled from elsewhere: a record, for Arrive.
 type Arrived struct {
 	Len, Gone   int // of the run
 	Segments    [MostStores]ArrivedSegment

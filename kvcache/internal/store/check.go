@@ -30,13 +30,13 @@ func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of 
 	for s := range bodies {
 		of[0][0].OwnPath(s.Path)
 		s.ownArriving(of)
-		for _, f := range s.WaitFor {
+		for _, f := range s.waitFor {
 			of[0][0].Hold(f)
 		}
 		s.Writers.Hold(of[0][0])
 		for i := range s.In {
 			b := &s.In[i]
-			if err := b.Check(of[i]); err != nil {
+			if err := b.check(of[i]); err != nil {
 				return err
 			}
 			if s.Suspended == nil && b.Total() != s.Len() {

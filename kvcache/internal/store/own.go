@@ -9,11 +9,11 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Owned is what a step has of a store for a sequence until it is committed.
+// Owned is what a step has of a store for a sequence until it is committed. Its blocks are part of a list that the step has of all.
 type Owned struct {
 	Blocks   []block.Block
 	Claimed  int // size of the sequence's claim before the step
-	Promised int // how many of the blocks that claim had promised
+	promised int // how many of the blocks that claim had promised
 }
 
 // Own takes n blocks of a store for a sequence, or none.
@@ -31,7 +31,7 @@ func (st *Store[B]) Own(g *Segment, root prefix.Root, n int) (Owned, error) {
 
 // TakeFor appends n blocks of a store to dst for a sequence, all or none, and notes how many its claim had promised.
 func (st *Store[B]) TakeFor(g *Segment, o *Owned, root prefix.Root, dst []block.Block, n int) ([]block.Block, error) {
-	o.Promised = min(n, o.Claimed)
+	o.promised = min(n, o.Claimed)
 	return st.TakeFit(&g.Claim, root, dst, n)
 }
 
@@ -75,7 +75,7 @@ func (st *Store[B]) Renew(g *Segment, begin, from, to int, fresh []block.Block, 
 func (st *Store[B]) CutTaken(g *Segment, o *Owned, before int, f *residency.Fence) error {
 	keep := before - g.From
 	gone := g.Blocks[keep:]
-	promised := min(max(o.Promised-(len(o.Blocks)-len(gone)), 0), len(gone))
+	promised := min(max(o.promised-(len(o.Blocks)-len(gone)), 0), len(gone))
 	g.Blocks = g.Blocks[:keep]
 	st.Logical -= len(gone)
 	return cmp.Or(st.RetireFor(&g.Claim, f, gone[:promised]), st.Retire(f, gone[promised:]))
@@ -84,7 +84,7 @@ func (st *Store[B]) CutTaken(g *Segment, o *Owned, before int, f *residency.Fenc
 // GiveBack retires, after f, blocks that a step took of a store for a sequence. Those that were promised to it are
 // promised again as they come back.
 func (st *Store[B]) GiveBack(g *Segment, o *Owned, blocks []block.Block, f *residency.Fence) error {
-	promised := min(o.Promised, len(blocks))
-	o.Blocks, o.Promised = nil, 0
+	promised := min(o.promised, len(blocks))
+	o.Blocks, o.promised = nil, 0
 	return cmp.Or(st.RetireFor(&g.Claim, f, blocks[:promised]), st.Retire(f, blocks[promised:]))
 }

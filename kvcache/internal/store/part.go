@@ -19,7 +19,7 @@ type Part[B backend.Buffer] struct {
 	Stores  []*Store[B] // from the one where tokens stay to the one that steps write to
 	Kept    *Store[B]   // the first, where prefixes are found
 	Written *Store[B]   // the last
-	Number  int         // of the part
+	number  int         // of the part
 	Model   []int       // the layers of the model that it has
 	Rule    group.Rule  // what the part's layers read
 	States  *States[B]  // nil: they have keys and values

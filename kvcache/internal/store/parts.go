@@ -83,7 +83,7 @@ func (p *Parts[B]) allocate() error {
 				return err
 			}
 		}
-		st.Number, st.Model = i, parts[i].Layers
+		st.number, st.Model = i, parts[i].Layers
 		p.All = append(p.All, st)
 		if st.Slides() {
 			p.sliding = append(p.sliding, i)
@@ -138,7 +138,7 @@ func (p *Parts[B]) groups() *group.Config {
 		if st.keeps() == kind.All {
 			full += each
 		} else {
-			told = c.Parts()[st.Number].Of + 1
+			told = c.Parts()[st.number].Of + 1
 		}
 		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})
 	}

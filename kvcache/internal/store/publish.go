@@ -22,7 +22,7 @@ func (s *Runs[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32, f
 	s.all.offered = offer[B]{s, full*size - (len(tokens)+size-1)/size*size}
 	n, path, err := s.all.Blocks.Publish(f, &s.Writers, s.Path, at, tokens, s.all.held)
 	s.Path, s.all.offered.of = path, nil
-	if err == nil && len(path) == full && s.Len() == full*size && s.all.Blocks.Groups().Keeps(full, s.RestorePoints) {
+	if err == nil && len(path) == full && s.Len() == full*size && s.all.Blocks.Groups().Keeps(full, s.restorePoints) {
 		s.checkpoint(f)
 	}
 	return n, err
@@ -65,7 +65,7 @@ func (s *Runs[B]) Piece(n int) int {
 	}
 	size := s.all.Config.EntryTokens()
 	for e := s.Len()/size + 1; e*size-s.Len() < n; e++ {
-		if s.all.Blocks.Groups().Keeps(e, s.RestorePoints) {
+		if s.all.Blocks.Groups().Keeps(e, s.restorePoints) {
 			return e*size - s.Len()
 		}
 	}

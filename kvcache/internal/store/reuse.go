@@ -9,11 +9,11 @@ import (
 )
 
 // Prompt notes how many tokens the prompt has: a sequence that asks the same again computes the last of them anew.
-func (s *Runs[B]) Prompt(tokens int) { s.RestorePoints.End = max(tokens-1, 0) }
+func (s *Runs[B]) Prompt(tokens int) { s.restorePoints.End = max(tokens-1, 0) }
 
 // Reuse gives an empty sequence what was found of its prompt.
 func (s *Runs[B]) Reuse(f group.Found) {
-	s.Path, s.RestorePoints.Found, s.RestorePoints.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known
+	s.Path, s.restorePoints.Found, s.restorePoints.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known
 	for i := range s.In {
 		s.In[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
 	}
@@ -22,13 +22,13 @@ func (s *Runs[B]) Reuse(f group.Found) {
 	}
 	s.inherit(f.Tokens)
 	if last := len(s.Path) - 1; f.Tail > 0 && last >= 0 { // what comes next is this sequence's own
-		s.Partial = s.Path[last]
+		s.partial = s.Path[last]
 		_ = s.all.Blocks.RetirePath(nil, s.Path[last:]) // taken a moment ago
 		s.Path = s.Path[:last]
 	}
 	for _, e := range f.Path {
-		if w := s.all.Blocks.Writer(e); !w.Reached() && !slices.Contains(s.WaitFor, w) {
-			s.WaitFor = append(s.WaitFor, w.Hold())
+		if w := s.all.Blocks.Writer(e); !w.Reached() && !slices.Contains(s.waitFor, w) {
+			s.waitFor = append(s.waitFor, w.Hold())
 		}
 	}
 }
@@ -45,10 +45,10 @@ func (s *Runs[B]) ReuseAnew(f group.Found) (err error) {
 		err = cmp.Or(err, s.In[i].keep(0))
 	}
 	err = cmp.Or(err, s.all.Blocks.RetirePath(s.In[0].Fence, s.Path))
-	s.Path, s.Partial = s.Path[:0], block.Block{}
+	s.Path, s.partial = s.Path[:0], block.Block{}
 	s.forgetWaits()
 	s.Writers.Cut(&s.all.Fences, 0)
-	f.Known = max(f.Known, s.RestorePoints.Branch)
+	f.Known = max(f.Known, s.restorePoints.Branch)
 	s.Reuse(f)
 	for i := range s.In {
 		s.In[i].got(had[i])

@@ -116,8 +116,8 @@ func (s *Run[B]) Working(taken [MostStores][]block.Block) {
 	}
 }
 
-// Fork makes an empty child another owner of all blocks.
-func (s *Run[B]) Fork(child *Run[B]) error {
+// fork makes an empty child another owner of all blocks.
+func (s *Run[B]) fork(child *Run[B]) error {
 	for i := range s.Segments {
 		if err := s.Part.Stores[i].share(&s.Segments[i], &child.Segments[i]); err != nil {
 			return errors.Join(err, child.keep(0))
@@ -127,9 +127,9 @@ func (s *Run[B]) Fork(child *Run[B]) error {
 	return nil
 }
 
-// Truncate keeps the first n tokens of the sequence, after which it can go on: see group.Rule.Reaches. The sequence is
+// truncate keeps the first n tokens of the sequence, after which it can go on: see group.Rule.Reaches. The sequence is
 // truncated also with an error.
-func (s *Run[B]) Truncate(n int) error {
+func (s *Run[B]) truncate(n int) error {
 	if n == 0 {
 		s.Gone = 0
 	}
@@ -139,8 +139,8 @@ func (s *Run[B]) Truncate(n int) error {
 	return err
 }
 
-// Slide gives up, after f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
-func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
+// slide gives up, after f, what no later query reads: see group.Rule. Of that some stays findable: see group.RestorePoints.
+func (s *Run[B]) slide(f *residency.Fence, m group.RestorePoints) error {
 	p := s.Part
 	n := p.Rule.Gone(s.Total()) - s.Gone
 	if n <= 0 {
@@ -148,9 +148,9 @@ func (s *Run[B]) Slide(f *residency.Fence, m group.RestorePoints) error {
 	}
 	at := p.sinks
 	for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
-		p.Kept.Groups().Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
+		p.Kept.Groups().Drop(p.number, i+s.Gone, s.Kept.Blocks[i], m)
 	}
-	err := s.each(func(st *Store[B], g *Segment) error { return st.Excise(g, at, n, f) })
+	err := s.each(func(st *Store[B], g *Segment) error { return st.excise(g, at, n, f) })
 	s.Gone, s.Len = s.Gone+n, s.Len-n*p.Config.BlockTokens()
 	return err
 }
@@ -161,8 +161,8 @@ func (s *Run[B]) keep(keep int) error {
 	return s.each(func(st *Store[B], g *Segment) error { return st.Cut(g, keep, s.Fence) })
 }
 
-// Release gives everything back. The sequence is released also with an error.
-func (s *Run[B]) Release() error {
+// release gives everything back. The sequence is released also with an error.
+func (s *Run[B]) release() error {
 	p, err := s.Part, s.leave()
 	if s.tables.made() {
 		_ = p.Fences.Apart(func() error { s.tables.free(p.BE); return nil }) // the device waits as it must
@@ -182,8 +182,8 @@ func (s *Run[B]) leave() error {
 	return err
 }
 
-// Check reports what does not fit together in the sequence's segments.
-func (s *Run[B]) Check(of Books) error {
+// check reports what does not fit together in the sequence's segments.
+func (s *Run[B]) check(of Books) error {
 	of[0].Hold(s.Fence)
 	for i := range s.Segments {
 		of[i].Own(s.Segments[i].Blocks)

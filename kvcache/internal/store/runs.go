@@ -18,15 +18,15 @@ type Runs[B backend.Buffer] struct {
 	In []Run[B] // by part
 	// Path is the entries of the prefix tree that the sequence owns besides blocks.
 	Path []block.Block
-	// Partial is the entry whose beginning a sequence has that found it, until its first step.
-	Partial block.Block
-	// WaitFor are steps of others that write what the sequence reads, besides its fence.
-	WaitFor []*residency.Fence
+	// partial is the entry whose beginning a sequence has that found it, until its first step.
+	partial block.Block
+	// waitFor are steps of others that write what the sequence reads, besides its fence.
+	waitFor []*residency.Fence
 	// Writers is the steps that wrote what the sequence has, as far as it is not known that they did.
 	Writers residency.Writers
-	// RestorePoints are where sequences may go on that share the beginning of this one's prompt.
-	RestorePoints group.RestorePoints
-	// Failed is the device's error that left the content undefined.
+	// restorePoints are where sequences may go on that share the beginning of this one's prompt.
+	restorePoints group.RestorePoints
+	// Failed is the device's error that left the content undefined: whoever sees one sets it.
 	Failed error
 	// Suspended is what a suspended sequence has instead of blocks; nil: it is not suspended.
 	Suspended *Suspended
@@ -76,14 +76,14 @@ func (s *Runs[B]) Len() int {
 		return 0
 	}
 	if s.Suspended != nil {
-		return s.Suspended.Tokens
+		return s.Suspended.tokens
 	}
 	return s.In[0].Total()
 }
 
 // Reads reports whether an entry of the prefix tree is the sequence's.
 func (s *Runs[B]) Reads(entry block.Block) bool {
-	return entry == s.Partial || slices.Contains(s.Entries(), entry)
+	return entry == s.partial || slices.Contains(s.Entries(), entry)
 }
 
 // Blocks appends the numbers of the first part's blocks.
@@ -121,14 +121,14 @@ func (s *Runs[B]) Fork(child *Runs[B]) error {
 		child.Path = append(child.Path[:0], s.Path...)
 	}
 	for i := range s.In {
-		if err := s.In[i].Fork(&child.In[i]); err != nil {
+		if err := s.In[i].fork(&child.In[i]); err != nil {
 			return errors.Join(err, child.release(i))
 		}
 	}
-	child.Partial, child.RestorePoints = s.Partial, s.RestorePoints
+	child.partial, child.restorePoints = s.partial, s.restorePoints
 	s.Writers.CopyTo(&child.Writers)
-	for _, f := range s.WaitFor {
-		child.WaitFor = append(child.WaitFor, f.Hold())
+	for _, f := range s.waitFor {
+		child.waitFor = append(child.waitFor, f.Hold())
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *Runs[B]) Fork(child *Runs[B]) error {
 // Release gives everything back. The sequence is released also with an error.
 func (s *Runs[B]) Release() error { return s.release(len(s.In)) }
 
-func (s *Runs[B]) release(parts int) error { return s.leave(parts, (*Run[B]).Release) }
+func (s *Runs[B]) release(parts int) error { return s.leave(parts, (*Run[B]).release) }
 
 // leave has the first parts give up what they have, and the path after them.
 func (s *Runs[B]) leave(parts int, part func(*Run[B]) error) (err error) {
@@ -158,7 +158,7 @@ func (s *Runs[B]) leave(parts int, part func(*Run[B]) error) (err error) {
 // Used replaces the sequence's fence by that of a later step.
 func (s *Runs[B]) Used(f *residency.Fence) {
 	s.all.Fences.Replace(&s.In[0].Fence, f)
-	if len(s.In) > 1 || len(s.WaitFor) > 0 || s.Partial != (block.Block{}) {
+	if len(s.In) > 1 || len(s.waitFor) > 0 || s.partial != (block.Block{}) {
 		s.usedInParts(f)
 	}
 }
@@ -167,16 +167,16 @@ func (s *Runs[B]) usedInParts(f *residency.Fence) {
 	for i := range s.In[1:] {
 		s.all.Fences.Replace(&s.In[1+i].Fence, f)
 	}
-	s.Partial = block.Block{}
+	s.partial = block.Block{}
 	s.forgetWaits()
 }
 
 func (s *Runs[B]) forgetWaits() {
-	for _, f := range s.WaitFor {
+	for _, f := range s.waitFor {
 		s.all.Fences.Drop(f)
 	}
-	clear(s.WaitFor)
-	s.WaitFor = s.WaitFor[:0]
+	clear(s.waitFor)
+	s.waitFor = s.waitFor[:0]
 }
 
 // Wrote notes that a step wrote the last n tokens of the sequence.
@@ -206,7 +206,7 @@ func (s *Runs[B]) inherit(n int) {
 
 // Order puts a stream after what was enqueued for the sequence before.
 func (s *Runs[B]) Order(stream backend.Stream) error {
-	for _, f := range s.WaitFor {
+	for _, f := range s.waitFor {
 		if err := f.Order(stream); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (s *Runs[B]) Touched(stream backend.Stream) error {
 // Slide gives up, after f, what no later query reads in any part.
 func (s *Runs[B]) Slide(f *residency.Fence) (err error) {
 	for _, i := range s.all.sliding {
-		err = cmp.Or(err, s.In[i].Slide(f, s.RestorePoints))
+		err = cmp.Or(err, s.In[i].slide(f, s.restorePoints))
 	}
 	return err
 }

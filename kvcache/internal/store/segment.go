@@ -37,7 +37,7 @@ func (st *Store[B]) Places(dst []uint32, g *Segment) []uint32 {
 	for range g.From * st.each {
 		dst = append(dst, 0)
 	}
-	return st.Numbers(dst, g.Blocks)
+	return st.numbers(dst, g.Blocks)
 }
 
 // share makes child another owner of the blocks of a segment.
@@ -75,9 +75,9 @@ func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	return err
 }
 
-// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, after f. Those
+// excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, after f. Those
 // after them are as many further in front.
-func (st *Store[B]) Excise(g *Segment, at, n int, f *residency.Fence) error {
+func (st *Store[B]) excise(g *Segment, at, n int, f *residency.Fence) error {
 	from, to := min(max(at-g.From, 0), len(g.Blocks)), min(max(at+n-g.From, 0), len(g.Blocks))
 	g.From -= min(max(g.From-at, 0), n)
 	if from == to {

@@ -26,8 +26,8 @@ type Store[B backend.Buffer] struct {
 	slots        int // from the first slot of a block to that of the next
 }
 
-// Numbers appends the numbers that kernels have for blocks.
-func (st *Store[B]) Numbers(dst []uint32, blocks []block.Block) []uint32 {
+// numbers appends the numbers that kernels have for blocks.
+func (st *Store[B]) numbers(dst []uint32, blocks []block.Block) []uint32 {
 	for _, b := range blocks {
 		for i := range st.each {
 			dst = append(dst, uint32(int(b.ID)*st.stride+i))
@@ -49,7 +49,7 @@ func (st *Store[B]) Slot(b uint32, i int) int64 {
 	return int64(b)*int64(st.slots) + int64(i)
 }
 
-// Layer is the cache of one layer and how its queries see it.
+// Layer is the cache of one layer and how its queries see it. Who is to see it otherwise changes a copy.
 type Layer[B backend.Buffer] struct {
 	View   backend.CacheView[B]
 	Mask   backend.Mask[B]

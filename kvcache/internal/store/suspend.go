@@ -10,7 +10,7 @@ import (
 
 // Suspended is what a suspended sequence has in host memory: its segments, one after another.
 type Suspended struct {
-	Tokens int
+	tokens int
 	memory backend.HostMemory
 	sum    uint32 // CRC32C of the memory, made when it was filled
 	runs   []suspendedRun
@@ -27,7 +27,7 @@ func (e ErrDamaged) Error() string {
 // as long as no other call resumes or discards it.
 func (s *Runs[B]) Sound() error {
 	if a := s.Suspended; a != nil && crc32c.Sum(a.memory.Bytes()) != a.sum {
-		return ErrDamaged{Tokens: a.Tokens}
+		return ErrDamaged{Tokens: a.tokens}
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (s *Runs[B]) Suspend() error {
 	if err != nil {
 		return err
 	}
-	a := &Suspended{Tokens: s.Len()}
+	a := &Suspended{tokens: s.Len()}
 	var moves []move
 	bytes := int64(0)
 	pack := func(b *Run[B], of *Store[B], g *Segment) packed {
@@ -106,7 +106,7 @@ func (s *Runs[B]) Suspend() error {
 		}
 		return s.all.Fences.Observe(err)
 	}
-	s.Suspended, s.Partial = a, block.Block{}
+	s.Suspended, s.partial = a, block.Block{}
 	return s.leave(len(s.In), (*Run[B]).leave)
 }
 

@@ -53,7 +53,7 @@ func (s *Runs[B]) Truncate(n int) (err error) {
 	for i := range s.In {
 		b := &s.In[i]
 		if b.resumable(n) == n {
-			err = cmp.Or(err, b.Truncate(n))
+			err = cmp.Or(err, b.truncate(n))
 			continue
 		}
 		err = cmp.Or(err, b.keep(0))
@@ -64,7 +64,7 @@ func (s *Runs[B]) Truncate(n int) (err error) {
 
 // Leave notes that only the first n tokens are what the sequence's path says.
 func (s *Runs[B]) Leave(n int) (err error) {
-	s.RestorePoints.Found = min(s.RestorePoints.Found, n)
+	s.restorePoints.Found = min(s.restorePoints.Found, n)
 	if keep := n / s.all.Config.EntryTokens(); keep < len(s.Path) {
 		err = s.all.Blocks.RetirePath(s.In[0].Fence, s.Path[keep:])
 		s.Path = s.Path[:keep]

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Vector is a host slice and its copy on the device, which only grows.
+// Vector is a host slice, which its user fills, and its copy on the device, which only grows.
 type Vector[B backend.Buffer, T backend.Number] struct {
 	Host []T
 	Buf  backend.Opt[B]

@@ -17,8 +17,8 @@ func (p *Positions) At(list, i int) int {
 	return p.lists[min(list, len(p.lists)-1)][i]
 }
 
-// Grow adds n tokens at the next positions.
-func (p *Positions) Grow(n int) {
+// grow adds n tokens at the next positions.
+func (p *Positions) grow(n int) {
 	for i := range p.lists {
 		for j := range n {
 			p.lists[i] = append(p.lists[i], p.Next+j)
@@ -27,8 +27,8 @@ func (p *Positions) Grow(n int) {
 	p.Next += n
 }
 
-// Truncate keeps the first n tokens. The next one goes behind the last.
-func (p *Positions) Truncate(n int) {
+// truncate keeps the first n tokens. The next one goes behind the last.
+func (p *Positions) truncate(n int) {
 	if p.lists == nil || n == 0 {
 		p.lists, p.Next = nil, n
 		return
@@ -40,8 +40,8 @@ func (p *Positions) Truncate(n int) {
 	}
 }
 
-// Shift drops count tokens from begin on and moves those behind back by as many.
-func (p *Positions) Shift(begin, count, tokens int) {
+// shift drops count tokens from begin on and moves those behind back by as many.
+func (p *Positions) shift(begin, count, tokens int) {
 	for i, list := range p.lists {
 		list = append(list[:begin], list[begin+count:]...)
 		for j := begin; j < len(list); j++ {

@@ -86,12 +86,12 @@ func (t *Text) Whole(have, n int) int {
 // Computed ends the wait for a prompt that the sequence has by now.
 func (t *Text) Computed(have int) {
 	if t.prompt > 0 && have >= t.prompt {
-		t.ForgetPrompt()
+		t.forgetPrompt()
 	}
 }
 
-// ForgetPrompt is for a sequence that has its prompt, or was changed and need not go on
+// forgetPrompt is for a sequence that has its prompt, or was changed and need not go on
 // with it.
-func (t *Text) ForgetPrompt() {
+func (t *Text) forgetPrompt() {
 	t.prompt, t.Spans = 0, nil
 }

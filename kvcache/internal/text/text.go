@@ -8,14 +8,14 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Origin is where a sequence's blocks belong in the prefix tree, as it was opened.
+// Origin is where a sequence's blocks belong in the prefix tree: a record of how it was opened.
 type Origin struct {
 	Root    prefix.Root
 	Extra   []prefix.Key // of the prompt's blocks with items in them
 	Keep    prefix.RetentionHint
 	Spans   []prefix.Span // of the prompt's tokens that see each other, while some of it is left to compute
 	Items   int           // tokens up to the end of the last item or span
-	Silent  bool          // nothing is published
+	Silent  bool          // nothing is published, from where somebody sets it on
 	Private bool          // computes what others have, too
 	// What Root and Extra were made of, for a snapshot.
 	Scope    prefix.Scope
@@ -73,7 +73,7 @@ func (t *Text) Loaded(tokens []uint32, prompt int, at Positions) {
 
 // Grow notes that the sequence got n tokens. The last ones that it has are a draft; silent: nothing is published any more.
 func (t *Text) Grow(n, draft int, silent bool) {
-	t.Positions.Grow(n)
+	t.Positions.grow(n)
 	t.Draft, t.Silent = draft, t.Silent || silent
 }
 
@@ -172,9 +172,9 @@ func (t *Text) unwrite(from int) {
 // Truncate keeps the first n tokens, and accepts those of a draft among them.
 func (t *Text) Truncate(n int) {
 	t.Draft = 0
-	t.ForgetPrompt()
+	t.forgetPrompt()
 	t.tokens = t.tokens[:min(len(t.tokens), n)]
-	t.Positions.Truncate(n)
+	t.Positions.truncate(n)
 	t.unwrite(n)
 	t.Silent = t.Silent || n < t.Items // what follows may be without them
 }
@@ -184,9 +184,9 @@ func (t *Text) Truncate(n int) {
 // after them was computed with them, and what follows will not be: nothing of it is what its tokens alone
 // would say.
 func (t *Text) Shift(from, count, n int, quantized bool) {
-	t.ForgetPrompt()
+	t.forgetPrompt()
 	t.Draft -= max(from+count-max(from, n+count-t.Draft), 0) // those that went
-	t.Positions.Shift(from, count, n)
+	t.Positions.shift(from, count, n)
 	if len(t.tokens) < n+count {
 		t.tokens = t.tokens[:0]
 	} else {
@@ -205,7 +205,7 @@ func (t *Text) Shift(from, count, n int, quantized bool) {
 // Evict notes that tokens were dropped, so that n are left: what lies from a token on, and what follows,
 // was computed with tokens that its place does not tell.
 func (t *Text) Evict(from, n int) {
-	t.ForgetPrompt()
+	t.forgetPrompt()
 	t.Draft = min(t.Draft, n)
 	t.tokens = t.tokens[:0]
 	t.unwrite(from)

@@ -39,7 +39,7 @@ func TestTextAgainstLists(t *testing.T) {
 				if rapid.Bool().Draw(t, "given up") {
 					return
 				}
-				x.Positions.Grow(len(ids))
+				x.Positions.grow(len(ids))
 				n.tokens = append(slices.Clip(n.tokens), ids...)
 				for range ids {
 					n.positions, n.next = append(slices.Clip(n.positions), n.next), n.next+1
