@@ -99,23 +99,6 @@ func (s *Run[B]) Reuse(blocks []block.Block, gone, tokens int) {
 // Grow notes that the sequence has n tokens more, in blocks that it has.
 func (s *Run[B]) Grow(n int) { s.Len += n }
 
-// Exchange gives the sequence what to says, of each store: it has that many tokens then, and blocks that are cut out. What it has
-// no more of goes back after its last step.
-func (s *Run[B]) Exchange(tokens, gone int, to ...Segment) (err error) {
-	for i := range to {
-		err = cmp.Or(err, s.Part.Stores[i].exchange(&s.Segments[i], to[i].From, to[i].Blocks, s.Fence))
-	}
-	s.Len, s.Gone = tokens, gone
-	return err
-}
-
-// Working notes what work that is under way without the pool's lock has taken for the sequence, of each store; nothing: it is done.
-func (s *Run[B]) Working(taken [MostStores][]block.Block) {
-	for i := range s.Segments {
-		s.Segments[i].taken = taken[i]
-	}
-}
-
 // fork makes an empty child another owner of all blocks.
 func (s *Run[B]) fork(child *Run[B]) error {
 	for i := range s.Segments {

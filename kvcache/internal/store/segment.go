@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
@@ -87,6 +89,23 @@ func (st *Store[B]) excise(g *Segment, at, n int, f *residency.Fence) error {
 	st.Logical -= to - from
 	g.Blocks = append(g.Blocks[:from], g.Blocks[to:]...)
 	return err
+}
+
+// Exchange gives the sequence what to says, of each store: it has that many tokens then, and blocks that are cut out. What it has
+// no more of goes back after its last step.
+func (s *Run[B]) Exchange(tokens, gone int, to ...Segment) (err error) {
+	for i := range to {
+		err = cmp.Or(err, s.Part.Stores[i].exchange(&s.Segments[i], to[i].From, to[i].Blocks, s.Fence))
+	}
+	s.Len, s.Gone = tokens, gone
+	return err
+}
+
+// Working notes what work that is under way without the pool's lock has taken for the sequence, of each store; nothing: it is done.
+func (s *Run[B]) Working(taken [MostStores][]block.Block) {
+	for i := range s.Segments {
+		s.Segments[i].taken = taken[i]
+	}
 }
 
 // exchange gives a segment other blocks, from one of the sequence on, and gives up those that are not
