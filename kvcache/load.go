@@ -140,20 +140,20 @@ func (l *loading[B]) take(fill func() error) (err error) {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	var bodies []*store.Runs[B]
+	var runs []*store.Runs[B]
 	for i := range l.in.Head.Sequences {
 		s, err := l.open(&l.in.Head.Sequences[i])
 		if err != nil {
 			return errors.Join(err, l.abandon())
 		}
-		l.seqs, bodies = append(l.seqs, s), append(bodies, &s.runs)
+		l.seqs, runs = append(l.seqs, s), append(runs, &s.runs)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.abandon())
 		}
 	}()
-	if err := l.in.Take(bodies); err != nil {
+	if err := l.in.Take(runs); err != nil {
 		return err
 	}
 	if err := p.parts.Fences.Observe(p.parts.Fences.Apart(fill)); err != nil {

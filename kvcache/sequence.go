@@ -277,14 +277,14 @@ func (p *Pool[B]) reserve(rs []Reservation[B]) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	bodies := make([]store.Reservation[B], len(rs))
+	all := make([]store.Reservation[B], len(rs))
 	for i, r := range rs {
 		if err := p.checkReservation(r); err != nil {
 			return err
 		}
-		bodies[i] = store.Reservation[B]{Runs: &r.Seq.runs, Tokens: r.Tokens}
+		all[i] = store.Reservation[B]{Runs: &r.Seq.runs, Tokens: r.Tokens}
 	}
-	return p.parts.Reserve(bodies)
+	return p.parts.Reserve(all)
 }
 
 func (p *Pool[B]) checkReservation(r Reservation[B]) error {

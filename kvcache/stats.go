@@ -121,14 +121,14 @@ func (p *Pool[B]) Check() (err error) {
 	if err := p.closedErr(); err != nil {
 		return err
 	}
-	bodies := func(yield func(*store.Runs[B]) bool) {
+	all := func(yield func(*store.Runs[B]) bool) {
 		for s := range p.seqs {
 			if !yield(&s.runs) {
 				return
 			}
 		}
 	}
-	return p.parts.Check(bodies, func(books []store.Books) {
+	return p.parts.Check(all, func(books []store.Books) {
 		if o := p.below.Offload; o != nil {
 			o.Own(books[0][0])
 		}

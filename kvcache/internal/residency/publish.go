@@ -68,30 +68,30 @@ func (r *Blocks) Defined(e block.Block) bool {
 }
 
 // Publish puts entries for tokens into the tree, with the blocks that held has of each part, which a step writes, whose fence is f. The
-// steps of past wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
+// steps of earlier wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
 // are the owner's then, and path with those that it owns besides blocks: see group.Cache.Insert. prefix.ErrDetached where the tree was
 // cleared under their owner.
-func (r *Blocks) Publish(f *Fence, past *Writers, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {
+func (r *Blocks) Publish(f *Fence, earlier *Writers, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {
 	n, path, old, err := r.cache.Insert(path, r.replaced[:0], at, tokens, held)
 	r.replaced = old[:0]
 	if err != nil {
 		return n, path, err
 	}
 	for _, e := range r.cache.Wrote() { // not those that others write
-		r.Writes(f, past, e)
+		r.Writes(f, earlier, e)
 	}
 	return n, path, r.Retire(f, old)
 }
 
 // Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree, as the steps of
-// past did before.
-func (r *Blocks) Writes(f *Fence, past *Writers, e block.Block) {
+// earlier did before.
+func (r *Blocks) Writes(f *Fence, earlier *Writers, e block.Block) {
 	if f == nil {
 		r.tell(e)
 		return
 	}
 	noted := r.writers[e.ID] == f
-	for _, s := range past.steps {
+	for _, s := range earlier.steps {
 		if s.fence == f || s.fence.done && s.fence.err == nil {
 			continue
 		}

@@ -13,7 +13,7 @@ type writerStep struct {
 	from  int    // of the sequence's tokens, the first that it may have written
 }
 
-// pastSteps is how many steps a past holds before it asks the device which of them are done.
+// mostWriters is how many steps Writers hold before they ask the device which of them are done.
 const mostWriters = 8
 
 // Add notes a step that wrote tokens of the sequence, from one on.
@@ -46,7 +46,7 @@ func (p *Writers) sift(fs *Fences, ask bool) {
 // Cut forgets the steps all of whose tokens the sequence gives up: it keeps n.
 func (p *Writers) Cut(fs *Fences, n int) { p.keep(fs, func(s writerStep) bool { return s.from < n }) }
 
-// Failed is why a step of the past failed, once all of them are done; nil: none did.
+// Failed is why one of the steps failed, once all of them are done; nil: none did.
 func (p *Writers) Failed() error {
 	for _, s := range p.steps {
 		if s.fence.Reached() && s.fence.err != nil {
@@ -56,7 +56,7 @@ func (p *Writers) Failed() error {
 	return nil
 }
 
-// CopyTo makes an empty past that of a sequence that begins as this one is.
+// CopyTo makes an empty value that of a sequence that begins as this one is.
 func (p *Writers) CopyTo(c *Writers) {
 	c.steps = append(c.steps[:0], p.steps...)
 	for _, s := range c.steps {
@@ -77,14 +77,14 @@ func (p *Writers) keep(fs *Fences, wanted func(writerStep) bool) {
 	p.steps = kept
 }
 
-// Hold notes in books what the past holds.
+// Hold notes in books what the writers hold.
 func (p *Writers) Hold(b *Books) {
 	for _, s := range p.steps {
 		b.Hold(s.fence)
 	}
 }
 
-// Inherit adds to a past the steps that still write an entry of the tree, of which a sequence that had it keeps a part for
+// Inherit adds to writers the steps that still write an entry of the tree, of which a sequence that had it keeps a part for
 // itself: its tokens from one on.
 func (r *Blocks) Inherit(p *Writers, e block.Block, from int) {
 	for _, w := range r.publications {

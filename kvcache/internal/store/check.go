@@ -16,7 +16,7 @@ type Books []*residency.Books
 
 // Check compares what is counted with what owners enters in the books of each part: what sequences and steps
 // own and hold.
-func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of []Books)) error {
+func (p *Parts[B]) Check(all func(yield func(*Runs[B]) bool), owners func(of []Books)) error {
 	holders := map[*residency.Fence]int{}
 	of := make([]Books, len(p.All))
 	for i, st := range p.All {
@@ -27,7 +27,7 @@ func (p *Parts[B]) Check(bodies func(yield func(*Runs[B]) bool), owners func(of 
 		of[i][0] = cmp.Or(of[i][0], of[0][0]) // which parts have in common
 	}
 	logical := make([][MostStores]int, len(p.All))
-	for s := range bodies {
+	for s := range all {
 		of[0][0].OwnPath(s.Path)
 		s.ownArriving(of)
 		for _, f := range s.waitFor {
