@@ -143,26 +143,16 @@ func TestAllocatorGrows(t *testing.T) {
 // A tree that was changed without its lock, or has a bug, says so.
 func TestCheckFinds(t *testing.T) {
 	harm := map[string]func(*rig){
-		"entry's node":      func(r *rig) { r.tree.entries[0].node = nil },
-		"entry's hash":      func(r *rig) { r.tree.entries[0].hash++ },
-		"entry's state":     func(r *rig) { r.tree.entries[0].state = queued },
-		"owner":             func(r *rig) { _ = r.alloc.Release(block.Block{ID: 1, Gen: 1}, true) },
-		"token":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.tokens[1]++ },
-		"tokens":            func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
-		"marks":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
-		"depth":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
-		"count of blocks":   func(r *rig) { r.tree.blocks++ },
-		"count of nodes":    func(r *rig) { r.tree.nodes++ },
-		"count of queued":   func(r *rig) { r.tree.queued++ },
-		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].blocks++ },
-		"count of a share":  func(r *rig) { r.tree.groups.common.queued++ },
-		"count of spare":    func(r *rig) { r.tree.groups.spare++ },
-		"heap":              func(r *rig) { r.tree.groups.heap.remove(r.tree.groups.common) },
-		"queue's size":      func(r *rig) { r.tree.groups.common.queues[0].size++ },
-		"queue's order":     func(r *rig) { q := &r.tree.groups.common.queues[0]; q.head, q.tail = q.tail, q.head },
-		"empty queue": func(r *rig) {
-			r.tree.groups.common.queues = append(r.tree.groups.common.queues, queue{9, empty})
-		},
+		"entry's node":   func(r *rig) { r.tree.entries[0].node = nil },
+		"entry's hash":   func(r *rig) { r.tree.entries[0].hash++ },
+		"entry's state":  func(r *rig) { r.tree.entries[0].state = queued },
+		"owner":          func(r *rig) { _ = r.alloc.Release(block.Block{ID: 1, Gen: 1}, true) },
+		"token":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.tokens[1]++ },
+		"tokens":         func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
+		"marks":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
+		"depth":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
+		"count of nodes": func(r *rig) { r.tree.nodes++ },
+		"book":           func(r *rig) { r.tree.book.Offload(r.tree.roots[r.root.Key].tenant, 1) },
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
 			n.kids.weight, n.kids.right, n.kids.left = 0, n.kids.left, n.kids.right

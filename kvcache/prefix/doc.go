@@ -35,6 +35,11 @@
 // A match has a number of resident tokens, and a number of offloaded ones that follow. Owners,
 // leases, quotas and events are about resident blocks only.
 //
+// # Rooms
+//
+// The tree has nodes, leases, events and offloaded entries. Its internal packages know no node: policy decides which block of
+// a group is evicted, account has the blocks, limits and counts of each salt, and intrusive has lists and heaps.
+//
 // # Concurrency
 //
 // Lookup, Stats and the other methods that change nothing may be called at any time, concurrently.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // addition is a block on its way into the tree.
@@ -19,13 +20,13 @@ type addition struct {
 // extend puts a block after a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	parent, hash := t.parent(at, a.depth-at.depth), at.root.Key.word()
-	if parent != nil {
-		hash = parent.hash
+	before, hash := t.before(at, a.depth-at.depth), at.root.Key.word()
+	if before != none {
+		hash = t.entries[before].hash
 	}
 	hash = hashLabel(hash, a.label, a.mark)
 	var n *node
-	if t.offloaded.size > 0 {
+	if t.offloaded.size() > 0 {
 		n, a.keep = t.reclaim(at, a)
 	}
 	if n == nil {
@@ -48,9 +49,8 @@ func (t *Tree) extend(at *node, a addition) *node {
 		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
 		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
 	}
-	t.blocks++
-	at.root.tenant.entered()
-	at.root.tenant.group.policy.stored(e, parent)
+	t.book.Enter(at.root.tenant)
+	at.root.tenant.Group().Queue().Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)
@@ -97,11 +97,19 @@ func (n *node) add(a addition) {
 
 // parent is the entry of the block before block i of n, nil for the first of a root.
 func (t *Tree) parent(n *node, i int) *entry {
+	if id := t.before(n, i); id != none {
+		return t.entry(id)
+	}
+	return nil
+}
+
+// before is the number of the block before block i of n, none for the first of a root.
+func (t *Tree) before(n *node, i int) uint32 {
 	if i == 0 {
 		if n = n.parent; n == nil || len(n.blocks) == 0 {
-			return nil
+			return none
 		}
 		i = len(n.blocks)
 	}
-	return t.entry(n.blocks[i-1].ID)
+	return n.blocks[i-1].ID
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // Lease keeps a path from eviction for a limited time. It owns the path's blocks as a sequence
@@ -18,11 +19,11 @@ type Lease struct {
 }
 
 // newLeases is a heap of leases by the end of their time.
-func newLeases() heap[*Lease] {
-	return heap[*Lease]{
-		before: func(a, b *Lease) bool { return a.until < b.until || a.until == b.until && a.serial < b.serial },
-		place:  func(l *Lease) *int32 { return &l.place },
-	}
+func newLeases() intrusive.Heap[*Lease] {
+	return intrusive.NewHeap(
+		func(a, b *Lease) bool { return a.until < b.until || a.until == b.until && a.serial < b.serial },
+		func(l *Lease) *int32 { return &l.place },
+	)
 }
 
 // ErrPinned is a lease on more blocks than may be pinned at once, which is half of all blocks.
@@ -68,7 +69,7 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	t.pinned += len(l.blocks)
 	t.clock++
 	l.serial, l.until = t.clock, t.after(d)
-	t.leases.put(l)
+	t.leases.Put(l)
 	return l, nil
 }
 
@@ -80,14 +81,14 @@ func (t *Tree) Unpin(l *Lease) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if l == nil || !t.leases.has(l) {
+	if l == nil || !t.leases.Has(l) {
 		return ErrLeaseEnded
 	}
 	return t.end(l)
 }
 
 func (t *Tree) end(l *Lease) error {
-	t.leases.remove(l)
+	t.leases.Remove(l)
 	t.pinned -= len(l.blocks)
 	err := t.release(l.blocks)
 	l.blocks = nil
@@ -102,7 +103,7 @@ func (l *Lease) Ended() bool { return l.place == 0 }
 func (t *Tree) Leased(visit func(block.Block)) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, l := range t.leases.items {
+	for _, l := range t.leases.All() {
 		for _, b := range l.blocks {
 			visit(b)
 		}

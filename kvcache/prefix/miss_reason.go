@@ -3,6 +3,8 @@ package prefix
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // MissReason says why a lookup found no more than it did. It describes the first block that was not
@@ -74,7 +76,7 @@ func (t *Tree) elsewhere(r Root, tokens []uint32, m mark) MissReason {
 			}
 			c = OtherModel
 		}
-		id = e.sameHash.next
+		id = e.sameHash.Next
 	}
 	return c
 }
@@ -93,9 +95,9 @@ func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 // addFirst notes the first block of n, which is the first of its root.
 func (t *Tree) addFirst(n *node) {
 	id, head := n.blocks[0].ID, t.firstBlocks.slot(n.label(0, t.blockSize))
-	t.entries[id].sameHash = link{none, *head}
+	t.entries[id].sameHash = intrusive.Link{Prev: none, Next: *head}
 	if *head != none {
-		t.entries[*head].sameHash.prev = id
+		t.entries[*head].sameHash.Prev = id
 	}
 	*head = id
 }
@@ -103,13 +105,13 @@ func (t *Tree) addFirst(n *node) {
 // dropFirst forgets it.
 func (t *Tree) dropFirst(n *node) {
 	l := t.entries[n.blocks[0].ID].sameHash
-	if l.next != none {
-		t.entries[l.next].sameHash.prev = l.prev
+	if l.Next != none {
+		t.entries[l.Next].sameHash.Prev = l.Prev
 	}
-	if l.prev != none {
-		t.entries[l.prev].sameHash.next = l.next
+	if l.Prev != none {
+		t.entries[l.Prev].sameHash.Next = l.Next
 	} else {
-		*t.firstBlocks.slot(n.label(0, t.blockSize)) = l.next
+		*t.firstBlocks.slot(n.label(0, t.blockSize)) = l.Next
 	}
 }
 

@@ -1,6 +1,10 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/block"
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+)
 
 // An entry is resident, with a block of the allocator, or offloaded: its block left the device
 // and its content is found elsewhere by its key. On a path the resident blocks come first:
@@ -17,23 +21,35 @@ const maxOffloaded = 1 << 30
 
 // offloadTable is what a tree knows of the blocks that are offloaded.
 type offloadTable struct {
-	list            // those that were used least recently at the front; each after all that is below it
-	entries []entry // the last number is that of the first
+	list    intrusive.List   // those that were used least recently at the front; each after all that is below it
+	entries []offloadedEntry // the last number is that of the first
 	free    []uint32
 	numbers map[Key]uint32
-	links   links
+	links   intrusive.Links
 	most    int
 	demote  func(block.Block, Key) bool
 }
 
+// offloadedEntry is the entry of a block that is offloaded.
+type offloadedEntry struct {
+	entry
+	link  intrusive.Link
+	stamp uint64 // when it was last used: later is larger
+}
+
 func (t *Tree) newOffloadTable(cfg Config) offloadTable {
 	return offloadTable{
-		list: empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote,
-		links: func(id uint32) *link { return &t.offloaded.entry(id).neighbours },
+		list: intrusive.Empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote,
+		links: func(id uint32) *intrusive.Link { return &t.offloaded.at(id).link },
 	}
 }
 
-func (a *offloadTable) entry(id uint32) *entry { return &a.entries[none-1-id] }
+func (a *offloadTable) at(id uint32) *offloadedEntry { return &a.entries[none-1-id] }
+
+func (a *offloadTable) entry(id uint32) *entry { return &a.at(id).entry }
+
+// size is the number of blocks that are offloaded.
+func (a *offloadTable) size() int { return a.list.Len() }
 
 // number is one that is not used.
 func (a *offloadTable) number() uint32 {
@@ -42,7 +58,7 @@ func (a *offloadTable) number() uint32 {
 		a.free = a.free[:last]
 		return id
 	}
-	a.entries = append(a.entries, entry{})
+	a.entries = append(a.entries, offloadedEntry{})
 	return none - uint32(len(a.entries))
 }
 
@@ -51,26 +67,26 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 	a := &t.offloaded
 	id := a.number()
 	t.clock++
-	e.state, e.stamp = absent, t.clock
-	*a.entry(id) = e
-	a.push(a.links, id)
+	e.state = absent
+	*a.at(id) = offloadedEntry{entry: e, stamp: t.clock}
+	a.list.Push(a.links, id)
 	a.numbers[key] = id
-	e.node.root.tenant.offloaded++
+	t.book.Offload(e.node.root.tenant, 1)
 	if e.expires != 0 {
-		t.expiry.put(id)
+		t.expiry.Put(id)
 	}
 	return id
 }
 
 // unlist forgets it.
-func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
+func (t *Tree) unlist(tn *account.Tenant, id uint32, key Key) {
 	a := &t.offloaded
-	t.expiry.remove(id)
-	a.pull(a.links, id)
+	t.expiry.Remove(id)
+	a.list.Pull(a.links, id)
 	delete(a.numbers, key)
-	*a.entry(id) = entry{}
+	*a.at(id) = offloadedEntry{}
 	a.free = append(a.free, id)
-	tn.offloaded--
+	t.book.Offload(tn, -1)
 }
 
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
@@ -88,14 +104,13 @@ func (t *Tree) demote(id uint32) bool {
 	was := t.entries[id]
 	t.vacate(n, i)
 	t.version++
-	t.stats.demoted++
-	n.root.tenant.stats.demoted++
+	t.book.Demote(n.root.tenant)
 	n.blocks[i] = block.Block{ID: t.enlist(entry{
 		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
 	}, key)}
 	t.setOffloaded(n, n.offloaded+1)
-	for t.offloaded.size > t.offloaded.most { // by one
-		e := t.offloaded.entry(t.offloaded.head)
+	for t.offloaded.size() > t.offloaded.most { // by one
+		e := t.offloaded.entry(t.offloaded.list.Front())
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // nothing is below it
 	}
@@ -116,8 +131,7 @@ func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
 	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
-	t.stats.promoted++
-	n.root.tenant.stats.promoted++
+	t.book.Promote(n.root.tenant)
 	n.blocks[i] = a.block
 	t.setOffloaded(n, n.offloaded-1)
 	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
@@ -145,9 +159,9 @@ func (t *Tree) wanted(m Match) {
 		}
 		id := n.blocks[end-1-n.depth].ID
 		t.clock++
-		a.entry(id).stamp = t.clock
-		a.pull(a.links, id)
-		a.push(a.links, id)
+		a.at(id).stamp = t.clock
+		a.list.Pull(a.links, id)
+		a.list.Push(a.links, id)
 	}
 }
 
@@ -155,27 +169,24 @@ func (t *Tree) wanted(m Match) {
 func (t *Tree) checkOffloaded() error {
 	a := &t.offloaded
 	walked, prev := 0, none
-	for id := a.head; id != none; id, prev = a.entry(id).neighbours.next, id {
-		e := a.entry(id)
-		if walked++; walked > a.size || e.state != absent || e.neighbours.prev != prev {
+	for id := a.list.Front(); id != none; id, prev = a.at(id).link.Next, id {
+		e := a.at(id)
+		if walked++; walked > a.size() || e.state != absent || e.link.Prev != prev {
 			return corrupt("the list of offloaded blocks is broken at %d", id)
 		}
-		if parent := t.parent(e.node, e.index()); parent != nil && parent.state == absent && parent.stamp <= e.stamp {
+		if parent := t.before(e.node, e.index()); parent != none && t.entry(parent).state == absent && a.at(parent).stamp <= e.stamp {
 			return corrupt("block %d would leave before what is below it", id)
 		}
-		if a.numbers[e.node.keys[e.index()]] != id || (e.expires != 0) != t.expiry.has(id) {
+		if a.numbers[e.node.keys[e.index()]] != id || (e.expires != 0) != t.expiry.Has(id) {
 			return corrupt("block %d is not found by its key, or does not expire", id)
 		}
 	}
-	away, known := 0, 0
+	away := 0
 	for _, r := range t.roots {
 		each(&r.node, func(n *node) { away += n.offloaded })
 	}
-	for _, tn := range t.tenants {
-		known += tn.offloaded
-	}
-	if away != walked || away != a.size || away != known || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
-		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys, %d of salts", away, a.most, walked, a.size, len(a.numbers), known)
+	if away != walked || away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
+		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys", away, a.most, walked, a.size(), len(a.numbers))
 	}
 	return nil
 }

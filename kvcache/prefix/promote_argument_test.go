@@ -93,7 +93,7 @@ func TestFailedPromotionsChangeNothing(t *testing.T) {
 
 // awayKeys is the keys of what is offloaded, the one used least recently first.
 func (r *rig) awayKeys() (keys []Key) {
-	for id := r.tree.offloaded.head; id != none; id = r.tree.offloaded.entry(id).neighbours.next {
+	for id := r.tree.offloaded.list.Front(); id != none; id = r.tree.offloaded.at(id).link.Next {
 		e := r.tree.offloaded.entry(id)
 		keys = append(keys, e.node.keys[e.index()])
 	}
@@ -132,19 +132,19 @@ func TestArgumentsOfBlocksAway(t *testing.T) {
 
 // A tree with a bug among the blocks that are offloaded says so.
 func TestCheckFindsAway(t *testing.T) {
-	first := func(r *rig) *entry { return r.tree.offloaded.entry(r.tree.offloaded.head) }
+	first := func(r *rig) *offloadedEntry { return r.tree.offloaded.at(r.tree.offloaded.list.Front()) }
 	for name, harm := range map[string]func(*rig){
 		"state":           func(r *rig) { first(r).state = queued },
 		"hash":            func(r *rig) { first(r).hash++ },
 		"node":            func(r *rig) { first(r).node = nil },
 		"order":           func(r *rig) { first(r).stamp = r.tree.clock + 1 },
-		"neighbours":      func(r *rig) { first(r).neighbours.prev = 7 },
-		"size":            func(r *rig) { r.tree.offloaded.size++ },
+		"neighbours":      func(r *rig) { first(r).link.Prev = 7 },
+		"size":            func(r *rig) { a := &r.tree.offloaded; a.list.Push(a.links, a.number()) },
 		"bound":           func(r *rig) { r.tree.offloaded.most = 2 },
 		"key":             func(r *rig) { delete(r.tree.offloaded.numbers, r.awayKeys()[0]) },
 		"expiry":          func(r *rig) { first(r).expires = 5 },
 		"free number":     func(r *rig) { r.tree.offloaded.free = append(r.tree.offloaded.free, 3) },
-		"count of salt":   func(r *rig) { r.tree.tenants[Key{}].offloaded++ },
+		"count of salt":   func(r *rig) { r.tree.book.Offload(r.tree.root(r.root).tenant, 1) },
 		"node's part":     func(r *rig) { first(r).node.offloaded-- },
 		"node's whole":    func(r *rig) { first(r).node.offloaded++ },
 		"keys":            func(r *rig) { n := first(r).node; n.keys = n.keys[:1] },

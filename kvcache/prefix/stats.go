@@ -1,5 +1,7 @@
 package prefix
 
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+
 // Stats are the numbers of a tree, or of one salt in it.
 type Stats struct {
 	Blocks    int // in the tree: Cached + Held
@@ -27,52 +29,29 @@ type Stats struct {
 	Promoted      int // offloaded entries that became resident, by Promote or Insert
 }
 
-// counters are what Stats count.
-type counters struct {
-	lookups, hits, partial int
-	misses, ends           [numMissReasons]int
-	asked, found, evicted  int
-	demoted, promoted      int
-}
-
-func (c *counters) count(q Query, m Match, cause MissReason) {
-	c.lookups++
-	c.asked += len(q.Tokens)
-	c.found += m.Tokens
-	switch {
-	case cause == Complete:
-		c.hits++
-	case m.Tokens > 0:
-		c.partial++
-		c.ends[cause]++
-	default:
-		c.misses[cause]++
-	}
-}
-
-// count notes a lookup for the tree and for its salt, which learns nothing of others.
-// A salt that has no blocks yet counts from its first one on.
+// count notes a lookup for the tree and for its salt.
 func (t *Tree) count(r Root, q Query, m Match) {
-	t.stats.count(q, m, m.reason)
-	if tn := t.tenants[r.tenant]; tn != nil {
-		tn.stats.count(q, m, m.reason.Redacted())
-	}
+	t.book.Look(r.salt(), account.Lookup{Asked: len(q.Tokens), Found: m.Tokens, Reason: int(m.reason), Redacted: int(m.reason.Redacted())})
 }
 
-func (c counters) fill(s Stats) Stats {
-	s.Lookups, s.Hits, s.Partial, s.Misses, s.PartialReasons = c.lookups, c.hits, c.partial, c.misses, c.ends
-	s.TokensQueried, s.TokensHit, s.Evicted = c.asked, c.found, c.evicted
-	s.Demoted, s.Promoted = c.demoted, c.promoted
-	return s
+func statsOf(c account.Counts) Stats {
+	return Stats{
+		Blocks: c.Blocks, Cached: c.Cached, Held: c.Blocks - c.Cached, Offloaded: c.Offloaded,
+		Lookups: c.Lookups, Hits: c.Hits, Partial: c.Partial, Misses: c.Misses, PartialReasons: c.Ends,
+		TokensQueried: c.Asked, TokensHit: c.Found, Evicted: c.Evicted, Demoted: c.Demoted, Promoted: c.Promoted,
+	}
 }
 
 // Stats returns the numbers of the whole tree.
 func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.stats.fill(Stats{
-		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Offloaded: t.offloaded.size, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
-	})
+	if t.alloc == nil {
+		return Stats{}
+	}
+	s := statsOf(t.book.Counts())
+	s.Nodes, s.Roots, s.Pinned = t.nodes, len(t.roots), t.pinned
+	return s
 }
 
 // SaltStats returns the numbers of a scope's salt. They do not depend on what other salts do,
@@ -80,9 +59,8 @@ func (t *Tree) Stats() Stats {
 func (t *Tree) SaltStats(r Root) Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	tn := t.tenants[r.tenant]
-	if tn == nil {
+	if t.alloc == nil {
 		return Stats{}
 	}
-	return tn.stats.fill(Stats{Blocks: tn.blocks, Cached: tn.queued, Held: tn.blocks - tn.queued, Offloaded: tn.offloaded})
+	return statsOf(t.book.CountsOf(r.salt()))
 }

@@ -1,18 +1,6 @@
 package prefix
 
-import "sort"
-
-// tenant is everything under one salt. It exists while it has blocks or limits.
-type tenant struct {
-	key       Key
-	roots     int
-	blocks    int // in the tree
-	queued    int // of them, without an owner
-	offloaded int // entries whose blocks are offloaded
-	limited   bool
-	group     *evictionGroup
-	stats     counters
-}
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 
 // Limits bound the share of the cache that a salt's resident blocks take. Held blocks count, too.
 type Limits struct {
@@ -33,35 +21,10 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {
-		return ErrArgument{Op: "limits", Why: "need a quota and a floor of 0 or more, and no floor above the quota"}
+	if err := t.book.CheckLimits(r.salt(), account.Limits(l)); err != nil {
+		return ErrArgument{Op: "limits", Why: err.Error()}
 	}
-	floors := min(l.Floor, t.alloc.Total()+1)
-	for key, other := range t.tenants {
-		if key != r.tenant {
-			floors += min(other.group.limits.Floor, t.alloc.Total())
-		}
-		if floors > t.alloc.Total() {
-			return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
-		}
-	}
-	if floors > t.alloc.Total() {
-		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
-	}
-	tn := t.makeTenant(r.tenant)
-	if l != tn.group.limits {
-		if tn.limited {
-			t.groups.limited--
-		}
-		to := t.groups.common
-		if tn.limited = l != (Limits{}); tn.limited {
-			to = t.newGroup(l)
-			t.groups.limited++
-		}
-		t.move(tn, to)
-		t.trim(to)
-	}
-	t.dropTenant(tn)
+	t.trim(t.book.SetLimits(r.salt(), account.Limits(l), t.cachedOf))
 	return nil
 }
 
@@ -72,82 +35,53 @@ func (t *Tree) Limits(r Root) Limits {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.groupOf(r).limits
+	return Limits(t.book.Limits(r.salt()))
 }
 
-// move brings a tenant's blocks to another share, in the order of their release. Among
-// those of others that are there they count as released now.
-func (t *Tree) move(tn *tenant, to *evictionGroup) {
-	var waiting []uint32
+// salt is the root's in the book.
+func (r Root) salt() account.Salt { return account.Salt(r.tenant) }
+
+// cachedOf are a tenant's blocks without an owner.
+func (t *Tree) cachedOf(tn *account.Tenant) (blocks []uint32) {
 	for _, r := range t.roots {
 		if r.tenant != tn {
 			continue
 		}
 		each(&r.node, func(n *node) {
-			here := n.resident()
-			tn.group.blocks -= here
-			to.blocks += here
-			for _, b := range n.blocks[:here] {
+			for _, b := range n.blocks[:n.resident()] {
 				if t.entries[b.ID].state == queued {
-					waiting = append(waiting, b.ID)
+					blocks = append(blocks, b.ID)
 				}
 			}
 		})
 	}
-	sort.Slice(waiting, func(i, j int) bool { return t.entries[waiting[i]].stamp < t.entries[waiting[j]].stamp })
-	for _, id := range waiting {
-		tn.group.policy.taken(tn.group, id)
-	}
-	tn.group.queued -= len(waiting)
-	t.groups.changed(tn.group)
-	tn.group = to
-	for _, id := range waiting {
-		if to == t.groups.common {
-			t.clock++
-			t.entries[id].stamp = t.clock
-		}
-		to.policy.released(to, id)
-	}
-	to.queued += len(waiting)
-	t.groups.changed(to)
+	return blocks
 }
 
-// entered and left count a block that the tree gets and loses.
-func (tn *tenant) entered() {
-	tn.blocks++
-	tn.group.blocks++
-	tn.group.t.groups.changed(tn.group)
-}
-
-func (tn *tenant) left() {
-	tn.blocks--
-	tn.group.blocks--
-	tn.group.t.groups.changed(tn.group)
-}
-
-// trim evicts what a share has above its quota and nobody uses.
-func (t *Tree) trim(s *evictionGroup) {
-	for s.limits.Quota > 0 && s.blocks > s.limits.Quota && t.evictFrom(s) {
+// trim evicts what a group has above its quota and no sequence uses.
+func (t *Tree) trim(g *account.Group) {
+	for g.Over() && t.evictFrom(g) {
 	}
 }
 
 // admit makes room for one more block of a tenant, within its quota.
-func (t *Tree) admit(tn *tenant) bool {
-	s := tn.group
-	return s.limits.Quota == 0 || s.blocks < s.limits.Quota || t.evictFrom(s)
+func (t *Tree) admit(tn *account.Tenant) bool {
+	g := tn.Group()
+	return !g.Full() || t.evictFrom(g)
 }
 
-func (t *Tree) makeTenant(key Key) *tenant {
-	tn := t.tenants[key]
-	if tn == nil {
-		tn = &tenant{key: key, group: t.groups.common}
-		t.tenants[key] = tn
-	}
-	return tn
+// enqueue makes a block whose last owner has gone wait in its group.
+func (t *Tree) enqueue(id uint32) {
+	e := &t.entries[id]
+	e.state = queued
+	t.limit(id)
+	t.book.Cache(e.node.root.tenant, id, e.priority)
 }
 
-func (t *Tree) dropTenant(tn *tenant) {
-	if tn.roots == 0 && !tn.limited {
-		delete(t.tenants, tn.key)
-	}
+// unqueue takes a block out of its group's queue: it has an owner again, or goes.
+func (t *Tree) unqueue(id uint32) {
+	e := &t.entries[id]
+	e.state = held
+	t.expiry.Remove(id)
+	t.book.Take(e.node.root.tenant, id)
 }

@@ -59,14 +59,14 @@ func TestTenantsComeAndGo(t *testing.T) {
 	require.Equal(t, 1, r.tree.SaltStats(a).Lookups)
 	require.NoError(t, r.tree.SetLimits(a, Limits{}))
 	require.Zero(t, r.tree.Limits(a))
-	require.Empty(t, r.tree.tenants)
+	require.Zero(t, r.tree.book.Tenants())
 	for i := range 100 {
 		r.cache(salted(fmt.Sprint(i)), span(0, 4))
 	}
-	require.LessOrEqual(t, len(r.tree.tenants), 4)
-	require.Len(t, r.tree.roots, len(r.tree.tenants))
+	require.LessOrEqual(t, r.tree.book.Tenants(), 4)
+	require.Len(t, r.tree.roots, r.tree.book.Tenants())
 	require.NoError(t, r.tree.Clear(false))
-	require.Empty(t, r.tree.tenants)
+	require.Zero(t, r.tree.book.Tenants())
 	require.Equal(t, slices.Repeat([]uint32{none}, len(r.tree.firstBlocks)), []uint32(r.tree.firstBlocks))
 }
 
@@ -185,12 +185,12 @@ func TestLimitArguments(t *testing.T) {
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 6}))
 	for _, l := range []Limits{{Quota: -1}, {Floor: -1}, {Quota: 2, Floor: 3}, {Floor: 5}, {Floor: 11}, {Floor: math.MaxInt - 1}} {
 		require.ErrorIs(t, r.tree.SetLimits(b, l), ErrArgument{}, "%+v", l)
-		require.Len(t, r.tree.tenants, 1)
+		require.Equal(t, 1, r.tree.book.Tenants())
 	}
 	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: math.MaxInt - 1, Floor: 4}))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 5})) // his own floor does not count twice
 	require.ErrorIs(t, r.tree.SetLimits(a, Limits{Floor: 7}), ErrArgument{})
-	require.Equal(t, 5, r.tree.tenants[a.tenant].group.limits.Floor)
+	require.Equal(t, 5, r.tree.Limits(a).Floor)
 }
 
 // Thousands of tenants with floors and quotas: a victim is found among their fronts
@@ -209,15 +209,12 @@ func TestThousandsOfFloors(t *testing.T) {
 		spare += 3 - i%3
 	}
 	require.Equal(t, spare, r.tree.Evictable(r.root))
-	require.Len(t, r.tree.groups.heap.items, tenants)
 	require.True(t, r.tree.Evict(spare, r.root))
 	r.check()
 	for i := range tenants {
 		require.Equal(t, i%3, r.tree.SaltStats(salted(fmt.Sprint(i))).Blocks)
 	}
-	require.Empty(t, r.tree.groups.heap.items)
 	// What was promised goes whoever's floor it is, in the order of release.
-	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.groups.floored.items))
 	require.False(t, r.tree.Evict(1, r.root))
 	require.True(t, r.tree.EvictAny(3))
 	r.check()

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // Config configures a tree. BlockSize is required.
@@ -41,27 +44,23 @@ type Tree struct {
 	minPrefix int
 	now       func() time.Time
 	policy    Policy
-	left      func(block.Block) // nil: nobody is told
+	left      func(block.Block) // nil: none
 
 	mu          sync.RWMutex
 	entries     []entry // by block number
 	roots       map[Key]*root
-	tenants     map[Key]*tenant
-	groups      evictionGroups
-	waiting     links // places of blocks in queues
+	policies    *policy.Blocks
+	book        *account.Book
 	firstBlocks firstBlocks
 	ghosts      ghosts
 	expiry      expiry
-	leases      heap[*Lease]
+	leases      intrusive.Heap[*Lease]
 	hub         hub
 
 	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts releases
+	clock     uint64 // counts checks of blocks, leases, and uses of offloaded entries
 	nodes     int
-	blocks    int // of the allocator, in the tree
-	queued    int // of them, without an owner
-	pinned    int // owned by leases, a block counted for each
-	stats     counters
+	pinned    int          // owned by leases, a block counted for each
 	offloaded offloadTable // entries without a block of the allocator
 }
 
@@ -85,7 +84,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
-		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
+		roots: map[Key]*root{},
 	}
 	if t.policy == 0 {
 		t.policy = Adaptive
@@ -96,9 +95,9 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	t.entries = make([]entry, alloc.Total())
 	t.offloaded = t.newOffloadTable(cfg)
 	t.expiry, t.leases = t.newExpiry(), newLeases()
-	t.groups.heap, t.groups.floored = newGroupHeap(), newGroupHeap()
-	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
-	t.groups.common = t.newGroup(Limits{})
+	t.policies = policy.NewBlocks((*paths)(t))
+	t.policies.Grow(len(t.entries))
+	t.book = account.NewBook(alloc.Total, func(capacity int) policy.Queue { return queues[t.policy](t.policies, capacity) })
 	if err := t.fit("new"); err != nil {
 		return nil, err
 	}
@@ -125,9 +124,8 @@ func (t *Tree) makeRoot(r Root) *root {
 	if have := t.roots[r.Key]; have != nil {
 		return have
 	}
-	made := &root{Root: r, tenant: t.makeTenant(r.tenant)}
+	made := &root{Root: r, tenant: t.book.Open(r.salt())}
 	made.node.root = made
-	made.tenant.roots++
 	t.roots[r.Key] = made
 	return made
 }
@@ -143,6 +141,5 @@ func (t *Tree) prune(r *root) {
 		return
 	}
 	delete(t.roots, r.Key)
-	r.tenant.roots--
-	t.dropTenant(r.tenant)
+	t.book.Close(r.tenant)
 }
