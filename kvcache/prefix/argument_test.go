@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/stretchr/testify/require"
 )
 
@@ -152,7 +153,7 @@ func TestCheckFinds(t *testing.T) {
 		"marks":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
 		"depth":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
 		"count of nodes": func(r *rig) { r.tree.nodes++ },
-		"book":           func(r *rig) { r.tree.book.Offload(r.tree.roots[r.root.Key].tenant, 1) },
+		"book":           func(r *rig) { r.tree.book.Add(r.tree.roots[r.root.Key].tenant, account.Cached, 1) },
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
 			n.kids.weight, n.kids.right, n.kids.left = 0, n.kids.left, n.kids.right

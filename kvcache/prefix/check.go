@@ -17,43 +17,39 @@ func (t *Tree) Check() error {
 		return err
 	}
 	var err error
-	nodes, waiting := 0, 0
-	sums := map[*account.Tenant]account.Sum{}
+	nodes, cached := 0, 0
+	contents := map[*account.Tenant]account.Content{}
 	for key, r := range t.roots {
 		if r.Key != key || r.node.kids == nil && r.node.farKids == nil {
 			return corrupt("a root has no blocks, or another one's place")
 		}
+		c := contents[r.tenant]
 		each(&r.node, func(n *node) {
 			if err == nil && n != &r.node {
 				nodes++
+				c[account.Blocks] += n.resident()
+				c[account.Offloaded] += n.offloaded
 				err = t.checkNode(r, n)
 			}
-			if err != nil {
-				return
-			}
-			sum := sums[r.tenant]
-			sum.Blocks, sum.Offloaded = sum.Blocks+n.resident(), sum.Offloaded+n.offloaded
-			for _, b := range n.blocks[:n.resident()] {
-				if t.isCached(b.ID) {
-					waiting++
-					sum.Cached++
-				}
-			}
-			sums[r.tenant] = sum
 		})
+		if err != nil {
+			return err
+		}
+		here := len(t.blocksOf(r, queued))
+		c[account.Cached] += here
+		cached += here
+		contents[r.tenant] = c
 	}
 	switch {
-	case err != nil:
-		return err
 	case nodes != t.nodes:
 		return corrupt("%d nodes, counted %d", nodes, t.nodes)
-	case waiting != t.alloc.Cached():
-		return corrupt("%d blocks without an owner, %d cached", waiting, t.alloc.Cached())
+	case cached != t.alloc.Cached():
+		return corrupt("%d blocks without an owner, %d cached", cached, t.alloc.Cached())
 	}
 	if err := t.checkOffloaded(); err != nil {
 		return err
 	}
-	if err := t.book.Check(sums, t.isCached); err != nil {
+	if err := t.book.Check(contents, func(id uint32) bool { return t.entries[id].state == queued }); err != nil {
 		return corrupt("%v", err)
 	}
 	return nil
@@ -109,8 +105,8 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
 		return corrupt("block %d is not where its entry says", b.ID)
 	}
-	hash, parent := n.root.Key.word(), t.parent(n, i)
-	if parent != nil {
+	hash := n.root.Key.word()
+	if _, parent := t.parent(n, i); parent != nil {
 		hash = parent.hash
 	}
 	if tokens, m := n.label(i, t.blockSize); e.hash != hashLabel(hash, tokens, m) {
@@ -125,7 +121,7 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 // checkOwners checks resident block i of n against the allocator.
 func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
 	e := t.entries[b.ID]
-	if parent := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
+	if _, parent := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
 		return corrupt("block %d has an owner, its parent has none", b.ID)
 	}
 	refs, err := t.alloc.Refs(b)
@@ -134,6 +130,3 @@ func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
 	}
 	return nil
 }
-
-// isCached reports whether a block of the tree has no owner.
-func (t *Tree) isCached(id uint32) bool { return t.entries[id].state == queued }

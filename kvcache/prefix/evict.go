@@ -16,10 +16,10 @@ func (t *Tree) Evict(n int, r Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.book.Evictable(r.salt()) {
+	if n > t.book.Evictable(r.tenant) {
 		return false
 	}
-	own := t.book.Group(r.salt())
+	own := t.book.Group(r.tenant)
 	for ; n > 0; n-- {
 		if !t.evictFrom(t.book.Victim(own)) {
 			return false
@@ -36,7 +36,7 @@ func (t *Tree) EvictAny(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.book.Cached() {
+	if n > t.book.Counts()[account.Cached] {
 		return false
 	}
 	for ; n > 0; n-- {
@@ -54,7 +54,7 @@ func (t *Tree) Evictable(r Root) int {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.book.Evictable(r.salt())
+	return t.book.Evictable(r.tenant)
 }
 
 // evictFrom evicts the block of a group whose turn it is.
@@ -64,7 +64,7 @@ func (t *Tree) evictFrom(g *account.Group) bool {
 		return false
 	}
 	e := &t.entries[id]
-	t.book.Evict(e.node.root.tenant)
+	t.book.Add(e.node.root.tenant, account.Evicted, 1)
 	if t.offloaded.most > 0 && t.demote(id) {
 		return true
 	}
@@ -170,7 +170,8 @@ func (t *Tree) Clear(force bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire() // a lease that is over uses nothing
-	if used := t.book.Held(); used > 0 && !force {
+	c := t.book.Counts()
+	if used := c[account.Blocks] - c[account.Cached]; used > 0 && !force {
 		return ErrInUse{Blocks: used}
 	}
 	t.hub.mute = true // one event says it all
@@ -200,15 +201,7 @@ func (t *Tree) ClearRoot(r Root, force bool) error {
 		return nil
 	}
 	if !force {
-		used := 0
-		each(&root.node, func(n *node) {
-			for _, b := range n.blocks[:n.resident()] {
-				if t.entries[b.ID].state == held {
-					used++
-				}
-			}
-		})
-		if used > 0 {
+		if used := len(t.blocksOf(root, held)); used > 0 {
 			return ErrInUse{Blocks: used}
 		}
 	}

@@ -20,9 +20,10 @@ type addition struct {
 // extend puts a block after a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	before, hash := t.before(at, a.depth-at.depth), at.root.Key.word()
-	if before != none {
-		hash = t.entries[before].hash
+	before, parent := t.parent(at, a.depth-at.depth)
+	hash := at.root.Key.word()
+	if parent != nil {
+		hash = parent.hash
 	}
 	hash = hashLabel(hash, a.label, a.mark)
 	var n *node
@@ -95,21 +96,14 @@ func (n *node) add(a addition) {
 	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
 }
 
-// parent is the entry of the block before block i of n, nil for the first of a root.
-func (t *Tree) parent(n *node, i int) *entry {
-	if id := t.before(n, i); id != none {
-		return t.entry(id)
-	}
-	return nil
-}
-
-// before is the number of the block before block i of n, none for the first of a root.
-func (t *Tree) before(n *node, i int) uint32 {
+// parent is the block before block i of n and its entry, none and nil for the first of a root.
+func (t *Tree) parent(n *node, i int) (uint32, *entry) {
 	if i == 0 {
 		if n = n.parent; n == nil || len(n.blocks) == 0 {
-			return none
+			return none, nil
 		}
 		i = len(n.blocks)
 	}
-	return n.blocks[i-1].ID
+	id := n.blocks[i-1].ID
+	return id, t.entry(id)
 }

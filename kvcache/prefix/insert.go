@@ -210,7 +210,7 @@ func (t *Tree) fit(op string) error {
 	}
 	if n := t.alloc.Total() - len(t.entries); n > 0 {
 		t.entries = append(t.entries, make([]entry, n)...)
-		t.policies.Grow(len(t.entries))
+		t.policies.Grow(n)
 	}
 	t.ghosts.grow(len(t.entries))
 	t.growFirsts()

@@ -47,7 +47,7 @@ func (e *entry) keep(k RetentionHint) bool {
 // asked for before: nobody asks less for a block than for what is after it.
 func (t *Tree) keepPath(e *entry, k RetentionHint) {
 	for e != nil && e.keep(k) {
-		e = t.parent(e.node, e.index())
+		_, e = t.parent(e.node, e.index())
 	}
 }
 

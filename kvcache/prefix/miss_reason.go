@@ -3,8 +3,6 @@ package prefix
 import (
 	"math/bits"
 	"slices"
-
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // MissReason says why a lookup found no more than it did. It describes the first block that was not
@@ -76,7 +74,7 @@ func (t *Tree) elsewhere(r Root, tokens []uint32, m mark) MissReason {
 			}
 			c = OtherModel
 		}
-		id = e.sameHash.Next
+		id = e.sameHash.next
 	}
 	return c
 }
@@ -88,6 +86,9 @@ const maxSameHash = 64
 // those whose labels have the same hash, through their entries.
 type firstBlocks []uint32
 
+// sameHash is a first block's neighbours in its list.
+type sameHash struct{ prev, next uint32 }
+
 func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 	return &f[hashLabel(0, tokens, m)&uint64(len(f)-1)]
 }
@@ -95,9 +96,9 @@ func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 // addFirst notes the first block of n, which is the first of its root.
 func (t *Tree) addFirst(n *node) {
 	id, head := n.blocks[0].ID, t.firstBlocks.slot(n.label(0, t.blockSize))
-	t.entries[id].sameHash = intrusive.Link{Prev: none, Next: *head}
+	t.entries[id].sameHash = sameHash{prev: none, next: *head}
 	if *head != none {
-		t.entries[*head].sameHash.Prev = id
+		t.entries[*head].sameHash.prev = id
 	}
 	*head = id
 }
@@ -105,13 +106,13 @@ func (t *Tree) addFirst(n *node) {
 // dropFirst forgets it.
 func (t *Tree) dropFirst(n *node) {
 	l := t.entries[n.blocks[0].ID].sameHash
-	if l.Next != none {
-		t.entries[l.Next].sameHash.Prev = l.Prev
+	if l.next != none {
+		t.entries[l.next].sameHash.prev = l.prev
 	}
-	if l.Prev != none {
-		t.entries[l.Prev].sameHash.Next = l.Next
+	if l.prev != none {
+		t.entries[l.prev].sameHash.next = l.next
 	} else {
-		*t.firstBlocks.slot(n.label(0, t.blockSize)) = l.Next
+		*t.firstBlocks.slot(n.label(0, t.blockSize)) = l.next
 	}
 }
 

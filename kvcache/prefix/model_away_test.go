@@ -286,8 +286,9 @@ func (w *world) checkAway() {
 	require.Equal(w.t, len(f.offloaded), w.tree.Stats().Offloaded)
 	require.LessOrEqual(w.t, len(f.offloaded), f.most)
 	var order []string
-	for id := w.tree.offloaded.list.Front(); id != none; id = w.tree.offloaded.at(id).link.Next {
-		e := w.tree.offloaded.entry(id)
+	all, _ := w.tree.offloaded.list.All(w.tree.offloaded.links)
+	for _, i := range all {
+		e := &w.tree.offloaded.entries[i]
 		order = append(order, w.paths[e.node.keys[e.index()]])
 	}
 	require.Equal(w.t, len(f.order), len(order))

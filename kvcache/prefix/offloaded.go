@@ -21,32 +21,23 @@ const maxOffloaded = 1 << 30
 
 // offloadTable is what a tree knows of the blocks that are offloaded.
 type offloadTable struct {
-	list    intrusive.List   // those that were used least recently at the front; each after all that is below it
-	entries []offloadedEntry // the last number is that of the first
+	list    intrusive.List // those that were used least recently at the front; each after all that is below it
+	links   []intrusive.Link
+	entries []entry // the last number is that of the first
 	free    []uint32
 	numbers map[Key]uint32
-	links   intrusive.Links
 	most    int
 	demote  func(block.Block, Key) bool
 }
 
-// offloadedEntry is the entry of a block that is offloaded.
-type offloadedEntry struct {
-	entry
-	link  intrusive.Link
-	stamp uint64 // when it was last used: later is larger
+func newOffloadTable(cfg Config) offloadTable {
+	return offloadTable{list: intrusive.Empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote}
 }
 
-func (t *Tree) newOffloadTable(cfg Config) offloadTable {
-	return offloadTable{
-		list: intrusive.Empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote,
-		links: func(id uint32) *intrusive.Link { return &t.offloaded.at(id).link },
-	}
-}
+// index is the place of a number in the table, and the number of a place.
+func (a *offloadTable) index(id uint32) uint32 { return none - 1 - id }
 
-func (a *offloadTable) at(id uint32) *offloadedEntry { return &a.entries[none-1-id] }
-
-func (a *offloadTable) entry(id uint32) *entry { return &a.at(id).entry }
+func (a *offloadTable) entry(id uint32) *entry { return &a.entries[a.index(id)] }
 
 // size is the number of blocks that are offloaded.
 func (a *offloadTable) size() int { return a.list.Len() }
@@ -58,7 +49,7 @@ func (a *offloadTable) number() uint32 {
 		a.free = a.free[:last]
 		return id
 	}
-	a.entries = append(a.entries, offloadedEntry{})
+	a.entries, a.links = append(a.entries, entry{}), append(a.links, intrusive.Link{})
 	return none - uint32(len(a.entries))
 }
 
@@ -66,12 +57,11 @@ func (a *offloadTable) number() uint32 {
 func (t *Tree) enlist(e entry, key Key) uint32 {
 	a := &t.offloaded
 	id := a.number()
-	t.clock++
 	e.state = absent
-	*a.at(id) = offloadedEntry{entry: e, stamp: t.clock}
-	a.list.Push(a.links, id)
+	*a.entry(id) = e
+	a.list.Push(a.links, a.index(id))
 	a.numbers[key] = id
-	t.book.Offload(e.node.root.tenant, 1)
+	t.book.Add(e.node.root.tenant, account.Offloaded, 1)
 	if e.expires != 0 {
 		t.expiry.Put(id)
 	}
@@ -82,11 +72,11 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 func (t *Tree) unlist(tn *account.Tenant, id uint32, key Key) {
 	a := &t.offloaded
 	t.expiry.Remove(id)
-	a.list.Pull(a.links, id)
+	a.list.Pull(a.links, a.index(id))
 	delete(a.numbers, key)
-	*a.at(id) = offloadedEntry{}
+	*a.entry(id) = entry{}
 	a.free = append(a.free, id)
-	t.book.Offload(tn, -1)
+	t.book.Add(tn, account.Offloaded, -1)
 }
 
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
@@ -104,13 +94,13 @@ func (t *Tree) demote(id uint32) bool {
 	was := t.entries[id]
 	t.vacate(n, i)
 	t.version++
-	t.book.Demote(n.root.tenant)
+	t.book.Add(n.root.tenant, account.Demoted, 1)
 	n.blocks[i] = block.Block{ID: t.enlist(entry{
 		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
 	}, key)}
 	t.setOffloaded(n, n.offloaded+1)
 	for t.offloaded.size() > t.offloaded.most { // by one
-		e := t.offloaded.entry(t.offloaded.list.Front())
+		e := &t.offloaded.entries[t.offloaded.list.Front()]
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // nothing is below it
 	}
@@ -131,7 +121,7 @@ func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
 	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
-	t.book.Promote(n.root.tenant)
+	t.book.Add(n.root.tenant, account.Promoted, 1)
 	n.blocks[i] = a.block
 	t.setOffloaded(n, n.offloaded-1)
 	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
@@ -157,36 +147,39 @@ func (t *Tree) wanted(m Match) {
 		for n.depth >= end {
 			n = n.parent
 		}
-		id := n.blocks[end-1-n.depth].ID
-		t.clock++
-		a.at(id).stamp = t.clock
-		a.list.Pull(a.links, id)
-		a.list.Push(a.links, id)
+		i := a.index(n.blocks[end-1-n.depth].ID)
+		a.list.Pull(a.links, i)
+		a.list.Push(a.links, i)
 	}
 }
 
 // checkOffloaded checks the list of what is offloaded, and that it has all that is.
 func (t *Tree) checkOffloaded() error {
 	a := &t.offloaded
-	walked, prev := 0, none
-	for id := a.list.Front(); id != none; id, prev = a.at(id).link.Next, id {
-		e := a.at(id)
-		if walked++; walked > a.size() || e.state != absent || e.link.Prev != prev {
-			return corrupt("the list of offloaded blocks is broken at %d", id)
+	all, ok := a.list.All(a.links)
+	seen := map[*entry]bool{}
+	for _, i := range all {
+		e := &a.entries[i]
+		if ok = ok && e.state == absent; !ok {
+			break
 		}
-		if parent := t.before(e.node, e.index()); parent != none && t.entry(parent).state == absent && a.at(parent).stamp <= e.stamp {
-			return corrupt("block %d would leave before what is below it", id)
+		if _, parent := t.parent(e.node, e.index()); seen[parent] {
+			return corrupt("block %d would leave before what is below it", a.index(i))
 		}
-		if a.numbers[e.node.keys[e.index()]] != id || (e.expires != 0) != t.expiry.Has(id) {
-			return corrupt("block %d is not found by its key, or does not expire", id)
+		if a.numbers[e.node.keys[e.index()]] != a.index(i) || (e.expires != 0) != t.expiry.Has(a.index(i)) {
+			return corrupt("block %d is not found by its key, or does not expire", a.index(i))
 		}
+		seen[e] = true
+	}
+	if !ok {
+		return corrupt("the list of offloaded blocks is broken after %d", len(seen))
 	}
 	away := 0
 	for _, r := range t.roots {
 		each(&r.node, func(n *node) { away += n.offloaded })
 	}
-	if away != walked || away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
-		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys", away, a.most, walked, a.size(), len(a.numbers))
+	if away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
+		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d keys", away, a.most, a.size(), len(a.numbers))
 	}
 	return nil
 }

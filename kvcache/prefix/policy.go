@@ -67,8 +67,7 @@ func (p *Policy) UnmarshalText(text []byte) error {
 // PolicyNames lists the names that ParsePolicy accepts, for error messages.
 func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
 
-// queues makes the queue of a group that has room for that many blocks, by policy.
-var queues = [...]func(b *policy.Blocks, room int) policy.Queue{
+var policies = [...]func(b *policy.Blocks, room int) policy.Queue{
 	Adaptive: policy.Adaptive, LRU: policy.LRU, LFU: policy.LFU, Segmented: policy.Segmented, Priority: policy.Priority,
 }
 
@@ -76,9 +75,9 @@ var queues = [...]func(b *policy.Blocks, room int) policy.Queue{
 type paths Tree
 
 func (p *paths) Place(id uint32) policy.Place {
-	t := (*Tree)(p)
-	e := &t.entries[id]
-	return policy.Place{Hash: e.hash, Depth: e.depth, Parent: t.before(e.node, e.index())}
+	e := &p.entries[id]
+	parent, _ := (*Tree)(p).parent(e.node, e.index())
+	return policy.Place{Hash: e.hash, Depth: e.depth, Parent: parent}
 }
 
 func (p *paths) IsEnd(id uint32) bool {

@@ -31,14 +31,16 @@ type Stats struct {
 
 // count notes a lookup for the tree and for its salt.
 func (t *Tree) count(r Root, q Query, m Match) {
-	t.book.Look(r.salt(), account.Lookup{Asked: len(q.Tokens), Found: m.Tokens, Reason: int(m.reason), Redacted: int(m.reason.Redacted())})
+	t.book.Look(r.tenant, len(q.Tokens), m.Tokens, int(m.reason), int(m.reason.Redacted()))
 }
 
 func statsOf(c account.Counts) Stats {
 	return Stats{
-		Blocks: c.Blocks, Cached: c.Cached, Held: c.Blocks - c.Cached, Offloaded: c.Offloaded,
-		Lookups: c.Lookups, Hits: c.Hits, Partial: c.Partial, Misses: c.Misses, PartialReasons: c.Ends,
-		TokensQueried: c.Asked, TokensHit: c.Found, Evicted: c.Evicted, Demoted: c.Demoted, Promoted: c.Promoted,
+		Blocks: c[account.Blocks], Cached: c[account.Cached], Held: c[account.Blocks] - c[account.Cached], Offloaded: c[account.Offloaded],
+		Lookups: c[account.Lookups], Hits: c[account.Hits], Partial: c[account.Partial],
+		Misses: [numMissReasons]int(c[account.Missed:]), PartialReasons: [numMissReasons]int(c[account.Ended:]),
+		TokensQueried: c[account.Asked], TokensHit: c[account.Found],
+		Evicted: c[account.Evicted], Demoted: c[account.Demoted], Promoted: c[account.Promoted],
 	}
 }
 
@@ -62,5 +64,5 @@ func (t *Tree) SaltStats(r Root) Stats {
 	if t.alloc == nil {
 		return Stats{}
 	}
-	return statsOf(t.book.CountsOf(r.salt()))
+	return statsOf(t.book.CountsOf(r.tenant))
 }

@@ -21,53 +21,56 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.book.CheckLimits(r.salt(), account.Limits(l)); err != nil {
+	g, err := t.book.SetLimits(r.tenant, l.Quota, l.Floor, t.cachedOf)
+	if err != nil {
 		return ErrArgument{Op: "limits", Why: err.Error()}
 	}
-	t.trim(t.book.SetLimits(r.salt(), account.Limits(l), t.cachedOf))
+	t.trim(g)
 	return nil
 }
 
 // Limits are those of a scope's salt.
-func (t *Tree) Limits(r Root) Limits {
-	if t.alloc == nil {
-		return Limits{}
+func (t *Tree) Limits(r Root) (l Limits) {
+	if t.alloc != nil {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		l.Quota, l.Floor = t.book.Limits(r.tenant)
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return Limits(t.book.Limits(r.salt()))
+	return l
 }
 
-// salt is the root's in the book.
-func (r Root) salt() account.Salt { return account.Salt(r.tenant) }
-
 // cachedOf are a tenant's blocks without an owner.
-func (t *Tree) cachedOf(tn *account.Tenant) (blocks []uint32) {
+func (t *Tree) cachedOf(tn *account.Tenant) (ids []uint32) {
 	for _, r := range t.roots {
-		if r.tenant != tn {
-			continue
+		if r.tenant == tn {
+			ids = append(ids, t.blocksOf(r, queued)...)
 		}
-		each(&r.node, func(n *node) {
-			for _, b := range n.blocks[:n.resident()] {
-				if t.entries[b.ID].state == queued {
-					blocks = append(blocks, b.ID)
-				}
-			}
-		})
 	}
-	return blocks
+	return ids
+}
+
+// blocksOf are a root's resident blocks in a state.
+func (t *Tree) blocksOf(r *root, s entryState) (ids []uint32) {
+	each(&r.node, func(n *node) {
+		for _, b := range n.blocks[:n.resident()] {
+			if t.entries[b.ID].state == s {
+				ids = append(ids, b.ID)
+			}
+		}
+	})
+	return ids
 }
 
 // trim evicts what a group has above its quota and no sequence uses.
 func (t *Tree) trim(g *account.Group) {
-	for g.Over() && t.evictFrom(g) {
+	for g.Room() < 0 && t.evictFrom(g) {
 	}
 }
 
 // admit makes room for one more block of a tenant, within its quota.
 func (t *Tree) admit(tn *account.Tenant) bool {
 	g := tn.Group()
-	return !g.Full() || t.evictFrom(g)
+	return g.Room() > 0 || t.evictFrom(g)
 }
 
 // enqueue makes a block whose last owner has gone wait in its group.

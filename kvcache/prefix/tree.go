@@ -58,7 +58,7 @@ type Tree struct {
 	hub         hub
 
 	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts checks of blocks, leases, and uses of offloaded entries
+	clock     uint64 // counts checks of blocks, and leases
 	nodes     int
 	pinned    int          // owned by leases, a block counted for each
 	offloaded offloadTable // entries without a block of the allocator
@@ -92,12 +92,9 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	if t.now == nil {
 		t.now = time.Now
 	}
-	t.entries = make([]entry, alloc.Total())
-	t.offloaded = t.newOffloadTable(cfg)
-	t.expiry, t.leases = t.newExpiry(), newLeases()
-	t.policies = policy.NewBlocks((*paths)(t))
-	t.policies.Grow(len(t.entries))
-	t.book = account.NewBook(alloc.Total, func(capacity int) policy.Queue { return queues[t.policy](t.policies, capacity) })
+	t.offloaded, t.expiry, t.leases = newOffloadTable(cfg), t.newExpiry(), newLeases()
+	t.policies = policy.NewBlocks((*paths)(t), policies[t.policy])
+	t.book = account.NewBook(alloc.Total, t.policies)
 	if err := t.fit("new"); err != nil {
 		return nil, err
 	}
@@ -124,7 +121,7 @@ func (t *Tree) makeRoot(r Root) *root {
 	if have := t.roots[r.Key]; have != nil {
 		return have
 	}
-	made := &root{Root: r, tenant: t.book.Open(r.salt())}
+	made := &root{Root: r, tenant: t.book.Open(r.tenant)}
 	made.node.root = made
 	t.roots[r.Key] = made
 	return made

@@ -24,13 +24,13 @@ type rig struct {
 }
 
 func newRig(t testing.TB, blocks int) *rig {
-	b := policy.NewBlocks(apart{})
+	b := policy.NewBlocks(apart{}, policy.LRU)
 	b.Grow(blocks)
-	book := NewBook(func() int { return blocks }, func(n int) policy.Queue { return policy.LRU(b, n) })
+	book := NewBook(func() int { return blocks }, b)
 	return &rig{Book: book, t: t, owner: map[uint32]*Tenant{}, cached: map[uint32]bool{}}
 }
 
-func salt(i int) (s Salt) {
+func salt(i int) (s [32]byte) {
 	binary.LittleEndian.PutUint64(s[:], uint64(i))
 	return s
 }
@@ -59,31 +59,32 @@ func (r *rig) evict(g *Group) *Tenant {
 }
 
 func (r *rig) check() error {
-	sums := map[*Tenant]Sum{}
+	have := map[*Tenant]Content{}
 	for id, tn := range r.owner {
-		s := Sum{Blocks: 1}
+		c := have[tn]
+		c[Blocks]++
 		if r.cached[id] {
-			s.Cached = 1
+			c[Cached]++
 		}
-		sums[tn] = sums[tn].plus(s)
+		have[tn] = c
 	}
-	return r.Check(sums, func(id uint32) bool { return r.cached[id] })
+	return r.Check(have, func(id uint32) bool { return r.cached[id] })
 }
 
 // A book that is not that of its tree says so.
 func TestCheckFinds(t *testing.T) {
 	for name, harm := range map[string]func(*rig, *Tenant){
-		"blocks":            func(r *rig, _ *Tenant) { r.counts.Blocks++ },
-		"cached":            func(r *rig, _ *Tenant) { r.counts.Cached++ },
-		"offloaded":         func(r *rig, _ *Tenant) { r.counts.Offloaded++ },
-		"count of a tenant": func(_ *rig, tn *Tenant) { tn.counts.Blocks++ },
+		"blocks":            func(r *rig, _ *Tenant) { r.counts[Blocks]++ },
+		"cached":            func(r *rig, _ *Tenant) { r.counts[Cached]++ },
+		"offloaded":         func(r *rig, _ *Tenant) { r.counts[Offloaded]++ },
+		"count of a tenant": func(_ *rig, tn *Tenant) { tn.counts[Blocks]++ },
 		"count of a group":  func(r *rig, _ *Tenant) { r.common.cached++ },
 		"count of spare":    func(r *rig, _ *Tenant) { r.spare++ },
 		"heap":              func(r *rig, _ *Tenant) { r.able.Remove(r.common) },
 		"queue":             func(r *rig, _ *Tenant) { r.common.queue.Remove(0) },
 	} {
 		r := newRig(t, 8)
-		tn := r.Open(Salt{})
+		tn := r.Open([32]byte{})
 		r.fill(tn, 3)
 		require.NoError(t, r.check())
 		harm(r, tn)
@@ -96,21 +97,22 @@ func TestHeapsOfGroups(t *testing.T) {
 	const tenants = 300
 	r := newRig(t, 4*tenants)
 	for i := 1; i <= tenants; i++ {
-		r.SetLimits(salt(i), Limits{Floor: i % 3, Quota: 4}, func(*Tenant) []uint32 { return nil })
+		_, err := r.SetLimits(salt(i), 4, i%3, func(*Tenant) []uint32 { return nil })
+		require.NoError(t, err)
 		r.fill(r.Open(salt(i)), 3)
 	}
 	require.NoError(t, r.check())
-	require.Equal(t, 2*tenants, r.Evictable(Salt{}))
+	require.Equal(t, 2*tenants, r.Evictable([32]byte{}))
 	require.Equal(t, []int{tenants, 0}, []int{r.able.Len(), r.floored.Len()})
 	for range 2 * tenants {
-		r.evict(r.Victim(r.Common()))
+		r.evict(r.Victim(r.common))
 	}
 	require.NoError(t, r.check())
 	for i := 1; i <= tenants; i++ {
-		require.Equal(t, i%3, r.CountsOf(salt(i)).Blocks)
+		require.Equal(t, i%3, r.CountsOf(salt(i))[Blocks])
 	}
 	require.Equal(t, []int{0, 2 * tenants / 3}, []int{r.able.Len(), r.floored.Len()})
-	for r.Cached() > 0 {
+	for r.common.cached+r.floored.Len() > 0 {
 		r.evict(r.AnyVictim())
 	}
 	require.Nil(t, r.AnyVictim())
@@ -124,14 +126,16 @@ func TestSetLimitsMovesBlocks(t *testing.T) {
 	r.fill(a, 2)
 	r.fill(b, 1)
 	r.fill(a, 1)
-	g := r.SetLimits(salt(1), Limits{Quota: 2}, func(*Tenant) []uint32 { return []uint32{3, 0, 1} })
+	g, err := r.SetLimits(salt(1), 2, 0, func(*Tenant) []uint32 { return []uint32{3, 0, 1} })
+	require.NoError(t, err)
 	require.NoError(t, r.check())
-	require.True(t, g.Over() && g.Full() && g == a.Group() && b.Group() == r.Common())
+	require.True(t, g.Room() == -1 && g == a.Group() && b.Group() == r.common)
 	require.Equal(t, a, r.evict(g))
-	require.True(t, g.Full() && !g.Over())
-	g = r.SetLimits(salt(1), Limits{}, func(*Tenant) []uint32 { return []uint32{3, 1} })
+	require.Zero(t, g.Room())
+	g, err = r.SetLimits(salt(1), 0, 0, func(*Tenant) []uint32 { return []uint32{3, 1} })
+	require.NoError(t, err)
 	require.NoError(t, r.check())
-	require.Equal(t, r.Common(), g)
+	require.Equal(t, r.common, g)
 	require.Equal(t, []*Tenant{b, a, a}, []*Tenant{r.evict(g), r.evict(g), r.evict(g)})
 	r.Close(a)
 	r.Close(b)

@@ -1,88 +1,65 @@
 package account
 
-// Reasons is the number of reasons that a lookup ends, 0 among them: everything was found.
-const Reasons = 6
+// Count is what is counted of a tree and of each salt.
+type Count int
 
-// Counts are what statistics count of a tree or a salt.
-type Counts struct {
-	Lookups, Hits, Partial     int
-	Misses, Ends               [Reasons]int // lookups that found nothing, and a part
-	Asked, Found               int          // tokens
-	Evicted, Demoted, Promoted int
-	Blocks, Cached, Offloaded  int // now: in the tree, of them without an owner, and entries whose blocks are offloaded
+const (
+	Blocks    Count = iota // in the tree
+	Cached                 // of them, without an owner
+	Offloaded              // entries whose blocks are offloaded
+	Evicted
+	Demoted
+	Promoted
+	Lookups
+	Hits
+	Partial // lookups that found a part
+	Asked   // tokens
+	Found
+	Missed              // lookups that found nothing, by reason from here on
+	Ended  = Missed + 6 // lookups that found a part, likewise
+	last   = Ended + 6
+)
+
+// Counts has a number for each Count.
+type Counts [last]int
+
+// Add counts n more, or fewer, for the tree and for a tenant. The count of Blocks and Cached changes with Enter, Leave, Cache and Take.
+func (b *Book) Add(tn *Tenant, c Count, n int) {
+	b.counts[c] += n
+	tn.counts[c] += n
 }
 
-// Lookup is one that is counted.
-type Lookup struct {
-	Asked, Found int // tokens
-	Reason       int
-	Redacted     int // the reason that the salt learns
+// Look counts a lookup for the tree and for its salt, which learns nothing of others: it has the redacted reason.
+// A salt that has no blocks yet counts from its first one on. Reason 0 is that everything was found.
+func (b *Book) Look(salt [32]byte, asked, found, reason, redacted int) {
+	b.counts.look(asked, found, Count(reason))
+	if tn := b.tenants[salt]; tn != nil {
+		tn.counts.look(asked, found, Count(redacted))
+	}
 }
 
-func (c *Counts) look(l Lookup, reason int) {
-	c.Lookups++
-	c.Asked += l.Asked
-	c.Found += l.Found
+func (c *Counts) look(asked, found int, reason Count) {
+	c[Lookups]++
+	c[Asked] += asked
+	c[Found] += found
 	switch {
 	case reason == 0:
-		c.Hits++
-	case l.Found > 0:
-		c.Partial++
-		c.Ends[reason]++
+		c[Hits]++
+	case found > 0:
+		c[Partial]++
+		c[Ended+reason]++
 	default:
-		c.Misses[reason]++
+		c[Missed+reason]++
 	}
-}
-
-// Look counts a lookup for the tree and for its salt, which learns nothing of others.
-// A salt that has no blocks yet counts from its first one on.
-func (b *Book) Look(salt Salt, l Lookup) {
-	b.counts.look(l, l.Reason)
-	if tn := b.tenants[salt]; tn != nil {
-		tn.counts.look(l, l.Redacted)
-	}
-}
-
-// Evict counts a block that is evicted.
-func (b *Book) Evict(tn *Tenant) {
-	b.counts.Evicted++
-	tn.counts.Evicted++
-}
-
-// Demote counts a block that is evicted and whose entry stays, offloaded.
-func (b *Book) Demote(tn *Tenant) {
-	b.counts.Demoted++
-	tn.counts.Demoted++
-}
-
-// Promote counts an offloaded entry that becomes resident.
-func (b *Book) Promote(tn *Tenant) {
-	b.counts.Promoted++
-	tn.counts.Promoted++
-}
-
-// Offload counts n more offloaded entries, or fewer.
-func (b *Book) Offload(tn *Tenant, n int) {
-	b.counts.Offloaded += n
-	tn.counts.Offloaded += n
 }
 
 // Counts are those of the whole tree.
 func (b *Book) Counts() Counts { return b.counts }
 
-// Cached is the number of blocks without an owner.
-func (b *Book) Cached() int { return b.counts.Cached }
-
-// Held is the number of blocks that have owners.
-func (b *Book) Held() int { return b.counts.Blocks - b.counts.Cached }
-
 // CountsOf are those of a salt, zero without roots and limits.
-func (b *Book) CountsOf(salt Salt) Counts {
+func (b *Book) CountsOf(salt [32]byte) (c Counts) {
 	if tn := b.tenants[salt]; tn != nil {
-		return tn.counts
+		c = tn.counts
 	}
-	return Counts{}
+	return c
 }
-
-// Blocks is the number of the tenant's blocks in the tree.
-func (tn *Tenant) Blocks() int { return tn.counts.Blocks }

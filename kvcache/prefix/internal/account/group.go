@@ -1,6 +1,8 @@
 package account
 
 import (
+	"math"
+
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
@@ -8,10 +10,10 @@ import (
 // Group is a set of blocks that compete with each other: those of all tenants together that
 // have no limits, or those of one that has.
 type Group struct {
-	queue  policy.Queue // of those without an owner
-	limits Limits
-	blocks int // in the tree
-	cached int // of them, without an owner
+	queue        policy.Queue // of those without an owner
+	quota, floor int
+	blocks       int // in the tree
+	cached       int // of them, without an owner
 
 	spare int                     // blocks that can be evicted for any salt
 	turn  policy.Turn             // if there are cached ones
@@ -19,26 +21,41 @@ type Group struct {
 	place int32
 }
 
-func (b *Book) newGroup(l Limits) *Group {
-	capacity := b.total()
-	if l.Quota > 0 {
-		capacity = min(l.Quota, capacity)
+func (b *Book) newGroup(quota, floor int) *Group {
+	g := &Group{quota: quota, floor: floor}
+	g.queue = b.policies.NewQueue(min(b.total(), g.Room()))
+	return g
+}
+
+// Group is where the blocks of the tenant compete.
+func (tn *Tenant) Group() *Group { return tn.group }
+
+// Group is where the blocks of a salt compete, or would.
+func (b *Book) Group(salt [32]byte) *Group {
+	if b.limited > 0 {
+		if tn := b.tenants[salt]; tn != nil {
+			return tn.group
+		}
 	}
-	return &Group{queue: b.queue(capacity), limits: l}
+	return b.common
 }
 
 // Queue is the queue of the group's cached blocks.
-func (g *Group) Queue() *policy.Queue { return &g.queue }
+func (g *Group) Queue() policy.Queue { return g.queue }
 
-// Full reports whether the group's quota is used up.
-func (g *Group) Full() bool { return g.limits.Quota > 0 && g.blocks >= g.limits.Quota }
+// Room is the number of blocks that the group can get within its quota, negative when it has more.
+func (g *Group) Room() int {
+	if g.quota == 0 {
+		return math.MaxInt
+	}
+	return g.quota - g.blocks
+}
 
-// Over reports whether the group has more blocks than its quota.
-func (g *Group) Over() bool { return g.limits.Quota > 0 && g.blocks > g.limits.Quota }
-
-// changed puts a group in its place after its blocks or limits have changed.
-func (b *Book) changed(g *Group) {
-	spare := max(min(g.cached, g.blocks-g.limits.Floor), 0)
+// change counts blocks that came or went, and puts a group in its place.
+func (b *Book) change(g *Group, blocks, cached int) {
+	g.blocks += blocks
+	g.cached += cached
+	spare := max(min(g.cached, g.blocks-g.floor), 0)
 	b.spare += spare - g.spare
 	g.spare = spare
 	var home *intrusive.Heap[*Group]
@@ -66,6 +83,12 @@ func newHeap() intrusive.Heap[*Group] {
 		func(a, b *Group) bool { return a.turn.Before(b.turn) },
 		func(g *Group) *int32 { return &g.place },
 	)
+}
+
+// Evictable is the number of blocks that can be evicted for a salt.
+func (b *Book) Evictable(salt [32]byte) int {
+	own := b.Group(salt)
+	return b.spare - own.spare + own.cached
 }
 
 // Victim is the group that gives the next block for a tenant of group own: its own

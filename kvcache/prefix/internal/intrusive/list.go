@@ -1,15 +1,15 @@
-// Package intrusive has lists and heaps that run through their elements, which keep their own places:
-// any element can move or leave at any time, and a collection of many takes no memory of its own.
+// Package intrusive has lists and heaps whose elements keep their own places: any element can move or leave at any time, and a
+// collection of many takes no memory of its own.
 package intrusive
 
 // None is the number of no element: the end of a list.
 const None = ^uint32(0)
 
-// Link is an element's place in a list: its neighbours' numbers.
-type Link struct{ Prev, Next uint32 }
+// Link is an element's place in a list: its neighbours' numbers. An element is found by its number in a slice of links.
+type Link struct{ prev, next uint32 }
 
-// Links finds the link of an element by its number.
-type Links func(uint32) *Link
+// Next is the number of the element after this one.
+func (l Link) Next() uint32 { return l.next }
 
 // List is a doubly linked list of elements that have numbers.
 type List struct {
@@ -27,30 +27,41 @@ func (l *List) Front() uint32 { return l.head }
 func (l *List) Len() int { return l.size }
 
 // Push puts an element that is in no list at the back.
-func (l *List) Push(at Links, i uint32) {
-	*at(i) = Link{l.tail, None}
+func (l *List) Push(links []Link, i uint32) {
+	links[i] = Link{l.tail, None}
 	if l.tail == None {
 		l.head = i
 	} else {
-		at(l.tail).Next = i
+		links[l.tail].next = i
 	}
 	l.tail = i
 	l.size++
 }
 
 // Pull takes an element out, from wherever it stands.
-func (l *List) Pull(at Links, i uint32) {
-	e := at(i)
-	if e.Prev == None {
-		l.head = e.Next
+func (l *List) Pull(links []Link, i uint32) {
+	e := links[i]
+	if e.prev == None {
+		l.head = e.next
 	} else {
-		at(e.Prev).Next = e.Next
+		links[e.prev].next = e.next
 	}
-	if e.Next == None {
-		l.tail = e.Prev
+	if e.next == None {
+		l.tail = e.prev
 	} else {
-		at(e.Next).Prev = e.Prev
+		links[e.next].prev = e.prev
 	}
-	*e = Link{None, None}
 	l.size--
+}
+
+// All is the elements in their order, for tests and debugging; ok is false if they are not what the list has.
+func (l *List) All(links []Link) (all []uint32, ok bool) {
+	prev := None
+	for i := l.head; i != None; prev, i = i, links[i].next {
+		if links[i].prev != prev || len(all) == l.size {
+			return all, false
+		}
+		all = append(all, i)
+	}
+	return all, len(all) == l.size && l.tail == prev
 }

@@ -22,8 +22,7 @@ import (
 // and the classes that prompts have: a conversation that came back once is likely to
 // come back again, and what it stores is likely to be asked for.
 type adaptive struct {
-	recency
-	blocks           *Blocks
+	lru
 	capacity         uint64
 	residents        [cells]intrusive.List
 	ghosts           ghostCells
@@ -48,14 +47,14 @@ const (
 // Adaptive learns from past hits how likely blocks are to be used again, and evicts those that earn the fewest hits for their
 // memory. room is the most blocks that there are.
 func Adaptive(b *Blocks, room int) Queue {
-	p := &adaptive{blocks: b, capacity: uint64(room), lastID: None}
+	p := &adaptive{lru: lru{Blocks: b}, capacity: uint64(room), lastID: None}
 	p.ghosts.init(room)
 	for c := range p.residents {
 		p.residents[c] = intrusive.Empty
 		p.order[c] = uint8(c)
 	}
 	p.rank()
-	return Queue{blocks: b, order: p}
+	return p
 }
 
 // bound is the age at which an octave begins.
@@ -66,14 +65,15 @@ func (p *adaptive) bound(octave int) uint64 {
 	return p.capacity << octave >> 7
 }
 
-// store looks whether a new block is the ghost of an old one. Only every fourth level
+// Store looks whether a new block is the ghost of an old one. Only every fourth level
 // of a path leaves ghosts; the blocks between two of them are taken to be like the
 // ghost below or, after the last, above.
-func (p *adaptive) store(id uint32, at Place) {
-	e := &p.blocks.entries[id]
+func (p *adaptive) Store(id uint32, at Place) {
+	p.lru.Store(id, at)
+	e := &p.entries[id]
 	run := at.Parent != None && p.lastID == at.Parent
 	if at.Parent != None {
-		parent := &p.blocks.entries[at.Parent]
+		parent := &p.entries[at.Parent]
 		e.history = parent.history
 		if parent.hits > 0 {
 			e.history = uint8(min(2, bits.Len32(parent.hits)))
@@ -87,12 +87,12 @@ func (p *adaptive) store(id uint32, at Place) {
 			p.hits[cell] += sampled
 			p.returned = uses + 1
 			for above, n := at.Parent, 1; run && n < sampled && above != None; n++ {
-				a := &p.blocks.entries[above]
+				a := &p.entries[above]
 				if a.hits > 0 || a.cached {
 					break
 				}
 				a.hits = p.returned
-				above = p.blocks.paths.Place(above).Parent
+				above = p.paths.Place(above).Parent
 			}
 		}
 	}
@@ -101,68 +101,61 @@ func (p *adaptive) store(id uint32, at Place) {
 	p.advance()
 }
 
-func (p *adaptive) touch(id uint32, cached bool) {
+func (p *adaptive) Touch(id uint32, cached bool) {
+	p.entries[id].hits++
 	if cached {
-		p.hits[p.blocks.entries[id].cell]++
+		p.hits[p.entries[id].cell]++
 	}
 	p.advance()
 }
 
-func (p *adaptive) insert(q *Queue, id uint32) {
-	q.push(id)
-	e := &p.blocks.entries[id]
+func (p *adaptive) Insert(id uint32, priority uint8) {
+	p.lru.Insert(id, priority)
+	e := &p.entries[id]
 	class := 2 * e.history
-	if p.blocks.paths.IsEnd(id) {
+	if p.paths.IsEnd(id) {
 		class++
 	}
 	if e.hits > 0 {
 		class = novel + uint8(min(bits.Len32(e.hits), familiar)-1)
 	}
 	e.cell, e.since = class*ages, p.clock
-	p.residents[e.cell].Push(p.blocks.cells, id)
+	p.residents[e.cell].Push(p.inCell, id)
 	p.touched(e)
 }
 
-func (p *adaptive) remove(q *Queue, id uint32) {
-	q.pull(id)
-	e := &p.blocks.entries[id]
-	p.residents[e.cell].Pull(p.blocks.cells, id)
+func (p *adaptive) Remove(id uint32) {
+	p.lru.Remove(id)
+	e := &p.entries[id]
+	p.residents[e.cell].Pull(p.inCell, id)
 	p.touched(e)
 }
 
 // touched notes that the front of an entry's cell may be another one, or a leaf now.
 func (p *adaptive) touched(e *entry) { p.from = min(p.from, int(p.place[e.cell])) }
 
-func (p *adaptive) victim(q *Queue) uint32 {
-	id := p.choose(q)
+func (p *adaptive) Victim() uint32 {
+	id := p.lru.Victim()
 	if id == None {
 		return None
 	}
+	turns := p.evictions / float64(p.capacity)
+	limit := p.worth[p.entries[id].cell] * turns / (turns + trust)
+	for ; p.from < cells && p.worth[p.order[p.from]] <= limit; p.from++ {
+		if first := p.residents[p.order[p.from]].Front(); first != None && p.paths.IsEnd(first) {
+			id = first
+			break
+		}
+	}
 	p.evictions++
-	e, at := &p.blocks.entries[id], p.blocks.paths.Place(id)
+	e, at := &p.entries[id], p.paths.Place(id)
 	if at.Parent != None {
-		p.touched(&p.blocks.entries[at.Parent])
+		p.touched(&p.entries[at.Parent])
 	}
 	if at.Depth%sampled == 0 {
 		p.ghosts.add(at.Hash, e.cell, e.hits, e.since)
 	}
 	return id
-}
-
-// choose is the block of least worth among those that end a path, or the one that was released first.
-func (p *adaptive) choose(q *Queue) uint32 {
-	oldest := p.recency.victim(q)
-	if oldest == None {
-		return None
-	}
-	turns := p.evictions / float64(p.capacity)
-	limit := p.worth[p.blocks.entries[oldest].cell] * turns / (turns + trust)
-	for ; p.from < cells && p.worth[p.order[p.from]] <= limit; p.from++ {
-		if id := p.residents[p.order[p.from]].Front(); id != None && p.blocks.paths.IsEnd(id) {
-			return id
-		}
-	}
-	return oldest
 }
 
 // advance counts a block used or stored. From time to time it moves what has grown
@@ -178,12 +171,12 @@ func (p *adaptive) advance() {
 		if octave := c % ages; octave < ages-1 {
 			until := p.bound(octave + 1)
 			for id := p.residents[c].Front(); id != None; id = p.residents[c].Front() {
-				e := &p.blocks.entries[id]
+				e := &p.entries[id]
 				if p.clock-e.since < until {
 					break
 				}
-				p.residents[c].Pull(p.blocks.cells, id)
-				p.residents[c+1].Push(p.blocks.cells, id)
+				p.residents[c].Pull(p.inCell, id)
+				p.residents[c+1].Push(p.inCell, id)
 				e.cell++
 			}
 			p.ghosts.age(uint8(c), p.clock, until)

@@ -2,7 +2,7 @@
 // by what it asks of Paths.
 //
 // A Queue is the cached blocks that compete with each other, in the order of one policy: Adaptive, LRU, LFU, Segmented or
-// Priority make one. A new policy is a type with the methods of order, in a file of its own.
+// Priority make one. A new policy is a type with the methods of Queue, most of them those of lru, in a file of its own.
 package policy
 
 import (
@@ -16,10 +16,8 @@ const None = intrusive.None
 
 // Paths says where the blocks of a tree are on their paths.
 type Paths interface {
-	// Place is the place of a block in the tree.
 	Place(id uint32) Place
-	// IsEnd reports whether no resident block follows a block on its path.
-	IsEnd(id uint32) bool
+	IsEnd(id uint32) bool // no resident block follows
 }
 
 // Place is where a block is on its path.
@@ -31,43 +29,42 @@ type Place struct {
 
 // entry is what policies know of a block.
 type entry struct {
-	level    intrusive.Link // in the level of its queue
-	stamp    uint64         // when it was last released: later is larger
-	hits     uint32         // times it was taken
-	rank     uint32         // of the level it is in, or will be
-	cached   bool           // it is in a queue
+	stamp    uint64 // when it was last released: later is larger
+	hits     uint32 // times it was taken
+	rank     uint32 // of the level it is in, or will be
+	cached   bool   // it is in a queue
 	priority uint8
 
 	// Of the adaptive policy.
 	history uint8 // of its path when it was stored
 	cell    uint8
-	inCell  intrusive.Link
 	since   uint64 // its clock at the last release
 }
 
 // EntryBytes is the memory taken for each block.
-const EntryBytes = int(unsafe.Sizeof(entry{}))
+const EntryBytes = int(unsafe.Sizeof(entry{}) + 2*unsafe.Sizeof(intrusive.Link{}))
 
 // Blocks is what policies know of all blocks of a tree, whichever queue they are in.
 type Blocks struct {
-	paths   Paths
-	entries []entry // by block number
-	clock   uint64  // counts releases
-	links   intrusive.Links
-	cells   intrusive.Links
+	queue    func(*Blocks, int) Queue
+	paths    Paths
+	entries  []entry          // by block number
+	inLevel  []intrusive.Link // in the levels of queues
+	inCell   []intrusive.Link // in the cells of the adaptive policy
+	releases uint64           // of blocks by their last owners
 }
 
-// NewBlocks is the blocks of a tree, none as yet.
-func NewBlocks(p Paths) *Blocks {
-	b := &Blocks{paths: p}
-	b.links = func(id uint32) *intrusive.Link { return &b.entries[id].level }
-	b.cells = func(id uint32) *intrusive.Link { return &b.entries[id].inCell }
-	return b
+// NewBlocks is the blocks of a tree, none as yet, which are evicted in the order of a policy.
+func NewBlocks(p Paths, policy func(*Blocks, int) Queue) *Blocks {
+	return &Blocks{paths: p, queue: policy}
 }
 
-// Grow makes room for blocks of numbers below n.
+// NewQueue is a queue of the policy for a group that can have room blocks.
+func (b *Blocks) NewQueue(room int) Queue { return b.queue(b, room) }
+
+// Grow makes room for n more blocks.
 func (b *Blocks) Grow(n int) {
-	if more := n - len(b.entries); more > 0 {
-		b.entries = append(b.entries, make([]entry, more)...)
-	}
+	b.entries = append(b.entries, make([]entry, n)...)
+	b.inLevel = append(b.inLevel, make([]intrusive.Link, n)...)
+	b.inCell = append(b.inCell, make([]intrusive.Link, n)...)
 }

@@ -12,12 +12,11 @@ const sampled = 4
 
 // ghost is a block that was evicted, as a policy remembers it.
 type ghost struct {
-	hash   uint64
-	since  uint64
-	inCell intrusive.Link
-	after  uint32 // the next ghost in its place of the index, or None
-	uses   uint16 // or more
-	cell   uint8
+	hash  uint64
+	since uint64
+	after uint32 // the next ghost in its place of the index, or None
+	uses  uint16 // or more
+	cell  uint8
 }
 
 // ghostCells are the ghosts of a policy, in the cells in which they would stand. As
@@ -26,16 +25,15 @@ type ghost struct {
 type ghostCells struct {
 	cells [cells]intrusive.List
 	ring  []ghost
+	links []intrusive.Link // of the ring in the cells
 	next  int
 	limit int
 	live  int
 	index []uint32 // by hash, the first of those in the ring that have this place
-	mate  intrusive.Links
 }
 
 func (g *ghostCells) init(limit int) {
 	g.limit, g.index = limit, slices.Repeat([]uint32{None}, 64)
-	g.mate = func(i uint32) *intrusive.Link { return &g.ring[i].inCell }
 	for c := range g.cells {
 		g.cells[c] = intrusive.Empty
 	}
@@ -49,7 +47,7 @@ func (g *ghostCells) bucket(hash uint64) *uint32 { return &g.index[hash&uint64(l
 func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
 	if len(g.ring) < g.limit {
 		g.next = len(g.ring)
-		g.ring = append(g.ring, ghost{})
+		g.ring, g.links = append(g.ring, ghost{}), append(g.links, intrusive.Link{})
 		if len(g.index) < 2*len(g.ring) {
 			g.reindex()
 		}
@@ -59,7 +57,7 @@ func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
 	i, head := uint32(g.next), g.bucket(hash)
 	g.ring[i] = ghost{hash: hash, since: since, after: *head, uses: uint16(min(uses, math.MaxUint16)), cell: cell}
 	*head = i
-	g.cells[cell].Push(g.mate, i)
+	g.cells[cell].Push(g.links, i)
 	g.live++
 }
 
@@ -96,15 +94,15 @@ func (g *ghostCells) drop(i uint32) {
 		l = &g.ring[*l].after
 	}
 	*l, old.hash = old.after, 0
-	g.cells[old.cell].Pull(g.mate, i)
+	g.cells[old.cell].Pull(g.links, i)
 	g.live--
 }
 
 // age moves the ghosts of a cell that have reached the next octave there.
 func (g *ghostCells) age(cell uint8, clock, until uint64) {
 	for i := g.cells[cell].Front(); i != None && clock-g.ring[i].since >= until; i = g.cells[cell].Front() {
-		g.cells[cell].Pull(g.mate, i)
-		g.cells[cell+1].Push(g.mate, i)
+		g.cells[cell].Pull(g.links, i)
+		g.cells[cell+1].Push(g.links, i)
 		g.ring[i].cell++
 	}
 }

@@ -1,64 +1,30 @@
 package policy
 
-import "cmp"
-
-// LRU evicts the block that was released first.
-func LRU(b *Blocks, _ int) Queue { return Queue{blocks: b, order: recency{}} }
+// lfu has a level for each number of uses.
+type lfu struct{ lru }
 
 // LFU evicts the block that was taken least often.
-func LFU(b *Blocks, _ int) Queue { return Queue{blocks: b, order: byUse{}} }
+func LFU(b *Blocks, _ int) Queue { return &lfu{lru{Blocks: b}} }
+
+func (q *lfu) Insert(id uint32, priority uint8) {
+	q.entries[id].rank = q.entries[id].hits
+	q.lru.Insert(id, priority)
+}
+
+// byPriority has a level for each priority.
+type byPriority struct{ lru }
 
 // Priority evicts the block with the lowest priority.
-func Priority(b *Blocks, _ int) Queue { return Queue{blocks: b, order: byPriority{}} }
+func Priority(b *Blocks, _ int) Queue { return &byPriority{lru{Blocks: b}} }
 
-// Segmented is LRU in two segments: a fifth of room is for blocks that were taken again.
-func Segmented(b *Blocks, room int) Queue {
-	return Queue{blocks: b, order: segmented{blocks: b, protectable: room / 5}}
+func (q *byPriority) Insert(id uint32, priority uint8) {
+	q.entries[id].rank = uint32(priority)
+	q.lru.Insert(id, priority)
 }
 
-// compare orders entries by the time of their release.
-func (e *entry) compare(o *entry) int { return cmp.Compare(e.stamp, o.stamp) }
-
-// recency is LRU, and what the other policies do where they do nothing else.
-type recency struct{}
-
-func (recency) store(uint32, Place)        {}
-func (recency) touch(uint32, bool)         {}
-func (recency) insert(q *Queue, id uint32) { q.push(id) }
-func (recency) remove(q *Queue, id uint32) { q.pull(id) }
-
-func (recency) victim(q *Queue) uint32 {
-	for i := range q.levels {
-		if id := q.end(&q.levels[i]); id != None {
-			return id
-		}
-	}
-	return None
-}
-
-// byUse is LFU.
-type byUse struct{ recency }
-
-func (byUse) insert(q *Queue, id uint32) {
-	e := &q.blocks.entries[id]
-	e.rank = e.hits
-	q.push(id)
-}
-
-// byPriority is Priority.
-type byPriority struct{ recency }
-
-func (byPriority) insert(q *Queue, id uint32) {
-	e := &q.blocks.entries[id]
-	e.rank = uint32(e.priority)
-	q.push(id)
-}
-
-// segmented is Segmented. What leaves the protected segment gets a second
-// life at the back of the other.
+// segmented has two levels. What leaves the protected one gets a second life at the back of the other.
 type segmented struct {
-	recency
-	blocks      *Blocks
+	lru
 	protectable int // blocks
 }
 
@@ -67,15 +33,18 @@ const (
 	protected
 )
 
-func (p segmented) touch(id uint32, _ bool) { p.blocks.entries[id].rank = protected }
+// Segmented is LRU in two segments: a fifth of room is for blocks that were taken again.
+func Segmented(b *Blocks, room int) Queue { return &segmented{lru{Blocks: b}, room / 5} }
 
-func (p segmented) insert(q *Queue, id uint32) {
-	q.push(id)
+func (q *segmented) Touch(id uint32, _ bool) { q.entries[id].rank = protected }
+
+func (q *segmented) Insert(id uint32, priority uint8) {
+	q.lru.Insert(id, priority)
 	last := &q.levels[len(q.levels)-1]
-	if last.rank == protected && last.Len() > p.protectable {
+	if last.rank == protected && last.Len() > q.protectable {
 		oldest := last.Front()
 		q.pull(oldest)
-		q.blocks.entries[oldest].rank = probation
+		q.entries[oldest].rank = probation
 		q.push(oldest)
 	}
 }
