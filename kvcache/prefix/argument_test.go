@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/stretchr/testify/require"
 )
 
@@ -144,16 +143,19 @@ func TestAllocatorGrows(t *testing.T) {
 // A tree that was changed without its lock, or has a bug, says so.
 func TestCheckFinds(t *testing.T) {
 	harm := map[string]func(*rig){
-		"entry's node":   func(r *rig) { r.tree.entries[0].node = nil },
-		"entry's hash":   func(r *rig) { r.tree.entries[0].hash++ },
-		"entry's state":  func(r *rig) { r.tree.entries[0].state = queued },
-		"owner":          func(r *rig) { _ = r.alloc.Release(block.Block{ID: 1, Gen: 1}, true) },
-		"token":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.tokens[1]++ },
-		"tokens":         func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
-		"marks":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
-		"depth":          func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
-		"count of nodes": func(r *rig) { r.tree.nodes++ },
-		"book":           func(r *rig) { r.tree.book.Add(r.tree.roots[r.root.Key].tenant, account.Cached, 1) },
+		"entry's node":      func(r *rig) { r.tree.entries[0].node = nil },
+		"entry's hash":      func(r *rig) { r.tree.entries[0].hash++ },
+		"entry's state":     func(r *rig) { r.tree.entries[0].state = queued },
+		"owner":             func(r *rig) { _ = r.alloc.Release(block.Block{ID: 1, Gen: 1}, true) },
+		"token":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.tokens[1]++ },
+		"tokens":            func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
+		"marks":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
+		"depth":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
+		"count of nodes":    func(r *rig) { r.tree.nodes++ },
+		"count of blocks":   func(r *rig) { r.tree.stats.Blocks++ },
+		"count of queued":   func(r *rig) { r.tree.stats.Cached++ },
+		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].stats.Blocks++ },
+		"count of a share":  func(r *rig) { r.tree.book.Enter(r.tree.book.Common()) },
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
 			n.kids.weight, n.kids.right, n.kids.left = 0, n.kids.left, n.kids.right

@@ -17,39 +17,46 @@ func (t *Tree) Check() error {
 		return err
 	}
 	var err error
-	nodes, cached := 0, 0
-	contents := map[*account.Tenant]account.Content{}
+	nodes := 0
+	tenants, groups := map[*tenant]Stats{}, map[*account.Group][2]int{t.book.Common(): {}}
 	for key, r := range t.roots {
 		if r.Key != key || r.node.kids == nil && r.node.farKids == nil {
 			return corrupt("a root has no blocks, or another one's place")
 		}
-		c := contents[r.tenant]
+		sum := tenants[r.tenant]
 		each(&r.node, func(n *node) {
 			if err == nil && n != &r.node {
 				nodes++
-				c[account.Blocks] += n.resident()
-				c[account.Offloaded] += n.offloaded
+				sum.Blocks += n.resident()
+				sum.Offloaded += n.offloaded
 				err = t.checkNode(r, n)
 			}
 		})
 		if err != nil {
 			return err
 		}
-		here := len(t.blocksOf(r, queued))
-		c[account.Cached] += here
-		cached += here
-		contents[r.tenant] = c
+		sum.Cached += len(t.blocksOf(r, queued))
+		tenants[r.tenant] = sum
+	}
+	var all Stats
+	for _, tn := range t.tenants {
+		have, sums := tenants[tn], groups[tn.group]
+		if have.Blocks != tn.stats.Blocks || have.Cached != tn.stats.Cached || have.Offloaded != tn.stats.Offloaded {
+			return corrupt("a salt has %+v, counted %+v", have, tn.stats)
+		}
+		groups[tn.group] = [2]int{sums[0] + have.Blocks, sums[1] + have.Cached}
+		all.Blocks, all.Cached, all.Offloaded = all.Blocks+have.Blocks, all.Cached+have.Cached, all.Offloaded+have.Offloaded
 	}
 	switch {
-	case nodes != t.nodes:
-		return corrupt("%d nodes, counted %d", nodes, t.nodes)
-	case cached != t.alloc.Cached():
-		return corrupt("%d blocks without an owner, %d cached", cached, t.alloc.Cached())
+	case all.Blocks != t.stats.Blocks || nodes != t.nodes || all.Cached != t.stats.Cached || all.Offloaded != t.stats.Offloaded:
+		return corrupt("%+v in %d nodes, counted %+v in %d", all, nodes, t.stats, t.nodes)
+	case all.Cached != t.alloc.Cached():
+		return corrupt("%d blocks without an owner, %d cached", all.Cached, t.alloc.Cached())
 	}
 	if err := t.checkOffloaded(); err != nil {
 		return err
 	}
-	if err := t.book.Check(contents, func(id uint32) bool { return t.entries[id].state == queued }); err != nil {
+	if err := t.book.Check(groups, func(id uint32) bool { return t.entries[id].state == queued }); err != nil {
 		return corrupt("%v", err)
 	}
 	return nil

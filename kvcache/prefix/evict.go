@@ -16,10 +16,10 @@ func (t *Tree) Evict(n int, r Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.book.Evictable(r.tenant) {
+	own := t.groupOf(r)
+	if n > t.book.Evictable(own) {
 		return false
 	}
-	own := t.book.Group(r.tenant)
 	for ; n > 0; n-- {
 		if !t.evictFrom(t.book.Victim(own)) {
 			return false
@@ -30,13 +30,10 @@ func (t *Tree) Evict(n int, r Root) bool {
 
 // EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
 func (t *Tree) EvictAny(n int) bool {
-	if t.alloc == nil {
-		return n <= 0
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.book.Counts()[account.Cached] {
+	if n > t.stats.Cached {
 		return false
 	}
 	for ; n > 0; n-- {
@@ -54,7 +51,7 @@ func (t *Tree) Evictable(r Root) int {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.book.Evictable(r.tenant)
+	return t.book.Evictable(t.groupOf(r))
 }
 
 // evictFrom evicts the block of a group whose turn it is.
@@ -64,7 +61,8 @@ func (t *Tree) evictFrom(g *account.Group) bool {
 		return false
 	}
 	e := &t.entries[id]
-	t.book.Add(e.node.root.tenant, account.Evicted, 1)
+	t.stats.Evicted++
+	e.node.root.tenant.stats.Evicted++
 	if t.offloaded.most > 0 && t.demote(id) {
 		return true
 	}
@@ -105,7 +103,9 @@ func (t *Tree) vacate(n *node, i int) {
 		_ = t.alloc.Discard(b) // it is cached, as the entry says
 	}
 	t.entries[b.ID] = entry{}
-	t.book.Leave(n.root.tenant)
+	t.stats.Blocks--
+	n.root.tenant.stats.Blocks--
+	t.book.Leave(n.root.tenant.group)
 	if t.left != nil {
 		t.left(b)
 	}
@@ -170,8 +170,7 @@ func (t *Tree) Clear(force bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire() // a lease that is over uses nothing
-	c := t.book.Counts()
-	if used := c[account.Blocks] - c[account.Cached]; used > 0 && !force {
+	if used := t.stats.Blocks - t.stats.Cached; used > 0 && !force {
 		return ErrInUse{Blocks: used}
 	}
 	t.hub.mute = true // one event says it all

@@ -50,8 +50,11 @@ func (t *Tree) extend(at *node, a addition) *node {
 		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
 		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
 	}
-	t.book.Enter(at.root.tenant)
-	at.root.tenant.Group().Queue().Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
+	tn := at.root.tenant
+	t.stats.Blocks++
+	tn.stats.Blocks++
+	t.book.Enter(tn.group)
+	tn.group.Queue().Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
@@ -32,7 +31,7 @@ type node struct {
 type root struct {
 	Root
 	node   node
-	tenant *account.Tenant
+	tenant *tenant
 	busy   bool // blocks are on their way into it
 }
 

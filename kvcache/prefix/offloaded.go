@@ -2,7 +2,6 @@ package prefix
 
 import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
@@ -61,7 +60,8 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 	*a.entry(id) = e
 	a.list.Push(a.links, a.index(id))
 	a.numbers[key] = id
-	t.book.Add(e.node.root.tenant, account.Offloaded, 1)
+	t.stats.Offloaded++
+	e.node.root.tenant.stats.Offloaded++
 	if e.expires != 0 {
 		t.expiry.Put(id)
 	}
@@ -69,14 +69,15 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 }
 
 // unlist forgets it.
-func (t *Tree) unlist(tn *account.Tenant, id uint32, key Key) {
+func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
 	a := &t.offloaded
 	t.expiry.Remove(id)
 	a.list.Pull(a.links, a.index(id))
 	delete(a.numbers, key)
 	*a.entry(id) = entry{}
 	a.free = append(a.free, id)
-	t.book.Add(tn, account.Offloaded, -1)
+	t.stats.Offloaded--
+	tn.stats.Offloaded--
 }
 
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
@@ -94,7 +95,8 @@ func (t *Tree) demote(id uint32) bool {
 	was := t.entries[id]
 	t.vacate(n, i)
 	t.version++
-	t.book.Add(n.root.tenant, account.Demoted, 1)
+	t.stats.Demoted++
+	n.root.tenant.stats.Demoted++
 	n.blocks[i] = block.Block{ID: t.enlist(entry{
 		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
 	}, key)}
@@ -121,7 +123,8 @@ func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
 	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
-	t.book.Add(n.root.tenant, account.Promoted, 1)
+	t.stats.Promoted++
+	n.root.tenant.stats.Promoted++
 	n.blocks[i] = a.block
 	t.setOffloaded(n, n.offloaded-1)
 	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
@@ -174,10 +177,7 @@ func (t *Tree) checkOffloaded() error {
 	if !ok {
 		return corrupt("the list of offloaded blocks is broken after %d", len(seen))
 	}
-	away := 0
-	for _, r := range t.roots {
-		each(&r.node, func(n *node) { away += n.offloaded })
-	}
+	away := t.stats.Offloaded
 	if away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
 		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d keys", away, a.most, a.size(), len(a.numbers))
 	}

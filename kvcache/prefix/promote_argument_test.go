@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/stretchr/testify/require"
 )
 
@@ -151,7 +150,7 @@ func TestCheckFindsAway(t *testing.T) {
 		"key":             func(r *rig) { delete(r.tree.offloaded.numbers, r.awayKeys()[0]) },
 		"expiry":          func(r *rig) { first(r).expires = 5 },
 		"free number":     func(r *rig) { r.tree.offloaded.free = append(r.tree.offloaded.free, 3) },
-		"count of salt":   func(r *rig) { r.tree.book.Add(r.tree.root(r.root).tenant, account.Offloaded, 1) },
+		"count of salt":   func(r *rig) { r.tree.tenants[Key{}].stats.Offloaded++ },
 		"node's part":     func(r *rig) { first(r).node.offloaded-- },
 		"node's whole":    func(r *rig) { first(r).node.offloaded++ },
 		"keys":            func(r *rig) { n := first(r).node; n.keys = n.keys[:1] },

@@ -3,7 +3,6 @@ package prefix
 import (
 	"unsafe"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
@@ -17,5 +16,5 @@ const (
 	// NodeBytes is taken for each of Stats.Nodes.
 	NodeBytes = int(unsafe.Sizeof(node{}))
 	// RootBytes is taken for each of Stats.Roots, with the statistics of its salt.
-	RootBytes = account.TenantBytes + int(unsafe.Sizeof(root{})+2*2*(unsafe.Sizeof(Key{})+unsafe.Sizeof(uintptr(0)))) // with its places in tables, half of which are empty
+	RootBytes = int(unsafe.Sizeof(root{}) + unsafe.Sizeof(tenant{}) + 2*2*(unsafe.Sizeof(Key{})+unsafe.Sizeof(uintptr(0)))) // with its places in tables, half of which are empty
 )

@@ -1,7 +1,5 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
-
 // Stats are the numbers of a tree, or of one salt in it.
 type Stats struct {
 	Blocks    int // in the tree: Cached + Held
@@ -29,18 +27,27 @@ type Stats struct {
 	Promoted      int // offloaded entries that became resident, by Promote or Insert
 }
 
-// count notes a lookup for the tree and for its salt.
-func (t *Tree) count(r Root, q Query, m Match) {
-	t.book.Look(r.tenant, len(q.Tokens), m.Tokens, int(m.reason), int(m.reason.Redacted()))
+func (s *Stats) count(q Query, m Match, cause MissReason) {
+	s.Lookups++
+	s.TokensQueried += len(q.Tokens)
+	s.TokensHit += m.Tokens
+	switch {
+	case cause == Complete:
+		s.Hits++
+	case m.Tokens > 0:
+		s.Partial++
+		s.PartialReasons[cause]++
+	default:
+		s.Misses[cause]++
+	}
 }
 
-func statsOf(c account.Counts) Stats {
-	return Stats{
-		Blocks: c[account.Blocks], Cached: c[account.Cached], Held: c[account.Blocks] - c[account.Cached], Offloaded: c[account.Offloaded],
-		Lookups: c[account.Lookups], Hits: c[account.Hits], Partial: c[account.Partial],
-		Misses: [numMissReasons]int(c[account.Missed:]), PartialReasons: [numMissReasons]int(c[account.Ended:]),
-		TokensQueried: c[account.Asked], TokensHit: c[account.Found],
-		Evicted: c[account.Evicted], Demoted: c[account.Demoted], Promoted: c[account.Promoted],
+// count notes a lookup for the tree and for its salt, which learns nothing of others.
+// A salt that has no blocks yet counts from its first one on.
+func (t *Tree) count(r Root, q Query, m Match) {
+	t.stats.count(q, m, m.reason)
+	if tn := t.tenants[r.tenant]; tn != nil {
+		tn.stats.count(q, m, m.reason.Redacted())
 	}
 }
 
@@ -48,21 +55,19 @@ func statsOf(c account.Counts) Stats {
 func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.alloc == nil {
-		return Stats{}
-	}
-	s := statsOf(t.book.Counts())
-	s.Nodes, s.Roots, s.Pinned = t.nodes, len(t.roots), t.pinned
+	s := t.stats
+	s.Held, s.Nodes, s.Roots, s.Pinned = s.Blocks-s.Cached, t.nodes, len(t.roots), t.pinned
 	return s
 }
 
 // SaltStats returns the numbers of a scope's salt. They do not depend on what other salts do,
 // except for evictions, and are kept while the salt has blocks or limits.
-func (t *Tree) SaltStats(r Root) Stats {
+func (t *Tree) SaltStats(r Root) (s Stats) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.alloc == nil {
-		return Stats{}
+	if tn := t.tenants[r.tenant]; tn != nil {
+		s = tn.stats
+		s.Held = s.Blocks - s.Cached
 	}
-	return statsOf(t.book.CountsOf(r.tenant))
+	return s
 }

@@ -112,7 +112,7 @@ func (t *Tree) retain(b block.Block) error {
 func (t *Tree) used(id uint32, k RetentionHint, waited bool) {
 	e := &t.entries[id]
 	e.keep(k)
-	e.node.root.tenant.Group().Queue().Touch(id, waited)
+	e.node.root.tenant.group.Queue().Touch(id, waited)
 }
 
 // Release removes the caller as an owner of a path's blocks, given in the order of the path. Blocks
@@ -146,7 +146,7 @@ func (t *Tree) release(bs []block.Block) error {
 		}
 	}
 	if known > 0 {
-		t.trim(t.entries[bs[0].ID].node.root.tenant.Group())
+		t.trim(t.entries[bs[0].ID].node.root.tenant.group)
 	}
 	return nil
 }

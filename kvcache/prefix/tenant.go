@@ -2,6 +2,13 @@ package prefix
 
 import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 
+// tenant is everything under one salt. It exists while it has roots or limits.
+type tenant struct {
+	roots int
+	group *account.Group
+	stats Stats
+}
+
 // Limits bound the share of the cache that a salt's resident blocks take. Held blocks count, too.
 type Limits struct {
 	// Quota is the most blocks that the tree keeps for the salt; 0: no limit. At the quota a new
@@ -21,26 +28,52 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g, err := t.book.SetLimits(r.tenant, l.Quota, l.Floor, t.cachedOf)
-	if err != nil {
-		return ErrArgument{Op: "limits", Why: err.Error()}
+	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {
+		return ErrArgument{Op: "limits", Why: "need a quota and a floor of 0 or more, and no floor above the quota"}
 	}
-	t.trim(g)
+	switch own, total := t.groupOf(r), t.alloc.Total(); {
+	case t.book.Floors(own)+min(l.Floor, total+1) <= total:
+	case len(t.tenants) > 0:
+		return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
+	default:
+		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
+	}
+	if l != t.limits(r) {
+		tn := t.makeTenant(r.tenant)
+		tn.group = t.book.Limit(tn.group, l.Quota, l.Floor, tn.stats.Blocks, t.cachedOf(tn))
+		t.trim(tn.group)
+		t.dropTenant(r.tenant)
+	}
 	return nil
 }
 
 // Limits are those of a scope's salt.
-func (t *Tree) Limits(r Root) (l Limits) {
-	if t.alloc != nil {
-		t.mu.RLock()
-		defer t.mu.RUnlock()
-		l.Quota, l.Floor = t.book.Limits(r.tenant)
+func (t *Tree) Limits(r Root) Limits {
+	if t.alloc == nil {
+		return Limits{}
 	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.limits(r)
+}
+
+func (t *Tree) limits(r Root) (l Limits) {
+	l.Quota, l.Floor = t.groupOf(r).Limits()
 	return l
 }
 
+// groupOf is where the blocks of a scope's salt compete, or would.
+func (t *Tree) groupOf(r Root) *account.Group {
+	if t.book.Limited() {
+		if tn := t.tenants[r.tenant]; tn != nil {
+			return tn.group
+		}
+	}
+	return t.book.Common()
+}
+
 // cachedOf are a tenant's blocks without an owner.
-func (t *Tree) cachedOf(tn *account.Tenant) (ids []uint32) {
+func (t *Tree) cachedOf(tn *tenant) (ids []uint32) {
 	for _, r := range t.roots {
 		if r.tenant == tn {
 			ids = append(ids, t.blocksOf(r, queued)...)
@@ -68,23 +101,41 @@ func (t *Tree) trim(g *account.Group) {
 }
 
 // admit makes room for one more block of a tenant, within its quota.
-func (t *Tree) admit(tn *account.Tenant) bool {
-	g := tn.Group()
-	return g.Room() > 0 || t.evictFrom(g)
-}
+func (t *Tree) admit(tn *tenant) bool { return tn.group.Room() > 0 || t.evictFrom(tn.group) }
 
 // enqueue makes a block whose last owner has gone wait in its group.
 func (t *Tree) enqueue(id uint32) {
 	e := &t.entries[id]
+	tn := e.node.root.tenant
 	e.state = queued
 	t.limit(id)
-	t.book.Cache(e.node.root.tenant, id, e.priority)
+	t.stats.Cached++
+	tn.stats.Cached++
+	t.book.Cache(tn.group, id, e.priority)
 }
 
 // unqueue takes a block out of its group's queue: it has an owner again, or goes.
 func (t *Tree) unqueue(id uint32) {
 	e := &t.entries[id]
+	tn := e.node.root.tenant
 	e.state = held
 	t.expiry.Remove(id)
-	t.book.Take(e.node.root.tenant, id)
+	t.stats.Cached--
+	tn.stats.Cached--
+	t.book.Take(tn.group, id)
+}
+
+func (t *Tree) makeTenant(salt Key) *tenant {
+	tn := t.tenants[salt]
+	if tn == nil {
+		tn = &tenant{group: t.book.Common()}
+		t.tenants[salt] = tn
+	}
+	return tn
+}
+
+func (t *Tree) dropTenant(salt Key) {
+	if tn := t.tenants[salt]; tn.roots == 0 && tn.group == t.book.Common() {
+		delete(t.tenants, salt)
+	}
 }

@@ -59,14 +59,14 @@ func TestTenantsComeAndGo(t *testing.T) {
 	require.Equal(t, 1, r.tree.SaltStats(a).Lookups)
 	require.NoError(t, r.tree.SetLimits(a, Limits{}))
 	require.Zero(t, r.tree.Limits(a))
-	require.Zero(t, r.tree.book.Tenants())
+	require.Empty(t, r.tree.tenants)
 	for i := range 100 {
 		r.cache(salted(fmt.Sprint(i)), span(0, 4))
 	}
-	require.LessOrEqual(t, r.tree.book.Tenants(), 4)
-	require.Len(t, r.tree.roots, r.tree.book.Tenants())
+	require.LessOrEqual(t, len(r.tree.tenants), 4)
+	require.Len(t, r.tree.roots, len(r.tree.tenants))
 	require.NoError(t, r.tree.Clear(false))
-	require.Zero(t, r.tree.book.Tenants())
+	require.Empty(t, r.tree.tenants)
 	require.Equal(t, slices.Repeat([]uint32{none}, len(r.tree.firstBlocks)), []uint32(r.tree.firstBlocks))
 }
 
@@ -185,7 +185,7 @@ func TestLimitArguments(t *testing.T) {
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 6}))
 	for _, l := range []Limits{{Quota: -1}, {Floor: -1}, {Quota: 2, Floor: 3}, {Floor: 5}, {Floor: 11}, {Floor: math.MaxInt - 1}} {
 		require.ErrorIs(t, r.tree.SetLimits(b, l), ErrArgument{}, "%+v", l)
-		require.Equal(t, 1, r.tree.book.Tenants())
+		require.Len(t, r.tree.tenants, 1)
 	}
 	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: math.MaxInt - 1, Floor: 4}))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 5})) // his own floor does not count twice

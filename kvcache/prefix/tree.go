@@ -49,6 +49,7 @@ type Tree struct {
 	mu          sync.RWMutex
 	entries     []entry // by block number
 	roots       map[Key]*root
+	tenants     map[Key]*tenant // by salt
 	policies    *policy.Blocks
 	book        *account.Book
 	firstBlocks firstBlocks
@@ -61,6 +62,7 @@ type Tree struct {
 	clock     uint64 // counts checks of blocks, and leases
 	nodes     int
 	pinned    int          // owned by leases, a block counted for each
+	stats     Stats        // without those, and roots
 	offloaded offloadTable // entries without a block of the allocator
 }
 
@@ -84,7 +86,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
-		roots: map[Key]*root{},
+		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
 	}
 	if t.policy == 0 {
 		t.policy = Adaptive
@@ -121,8 +123,9 @@ func (t *Tree) makeRoot(r Root) *root {
 	if have := t.roots[r.Key]; have != nil {
 		return have
 	}
-	made := &root{Root: r, tenant: t.book.Open(r.tenant)}
+	made := &root{Root: r, tenant: t.makeTenant(r.tenant)}
 	made.node.root = made
+	made.tenant.roots++
 	t.roots[r.Key] = made
 	return made
 }
@@ -138,5 +141,6 @@ func (t *Tree) prune(r *root) {
 		return
 	}
 	delete(t.roots, r.Key)
-	t.book.Close(r.tenant)
+	r.tenant.roots--
+	t.dropTenant(r.Root.tenant)
 }

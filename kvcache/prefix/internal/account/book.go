@@ -1,89 +1,94 @@
-// Package account counts the blocks of a prefix tree for each salt and says whose blocks make room: quotas, floors, shares of the
-// cache, and statistics. It knows blocks by their numbers, and salts by their sums; the zero sum is that of no salt.
+// Package account says whose blocks make room in a prefix tree: quotas and floors, and the shares of the cache. It knows blocks by
+// their numbers.
 package account
 
 import (
-	"unsafe"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
-// Book is the accounts of a tree.
+// Book is the groups of a tree. Those that have cached blocks are in one of two heaps, the one whose turn it is at the top.
 type Book struct {
 	total    func() int // blocks of the allocator
 	policies *policy.Blocks
-	tenants  map[[32]byte]*Tenant
-	counts   Counts
-
-	// Groups that have cached blocks are in one of two heaps, the one whose turn it is at the top.
-	common  *Group                 // of all tenants that have no limits
-	able    intrusive.Heap[*Group] // those of which a block can be evicted for any salt
-	floored intrusive.Heap[*Group] // those that their floors protect
-	limited int                    // tenants that have a group of their own
-	spare   int                    // blocks that can be evicted for any salt
+	common   *Group
+	able     intrusive.Heap[*Group] // those of which a block can be evicted for any salt
+	floored  intrusive.Heap[*Group] // those that their floors protect
+	limited  int                    // groups that have limits
+	floors   int                    // of all groups
+	spare    int                    // blocks that can be evicted for any salt
 }
 
-// Tenant is everything under one salt. It exists while it has roots or limits.
-type Tenant struct {
-	salt    [32]byte
-	roots   int
-	limited bool
-	group   *Group
-	counts  Counts
+// Group is a set of blocks that compete with each other: those of all salts together that
+// have no limits, or those of one that has.
+type Group struct {
+	queue        policy.Queue // of those without an owner
+	quota, floor int
+	blocks       int // in the tree
+	cached       int // of them, without an owner
+
+	spare int                     // blocks that can be evicted for any salt
+	turn  policy.Turn             // if there are cached ones
+	home  *intrusive.Heap[*Group] // it is in, and where
+	place int32
 }
 
-// TenantBytes is the memory of a tenant.
-const TenantBytes = int(unsafe.Sizeof(Tenant{}))
-
-// NewBook is the book of a tree over total blocks.
+// NewBook is the book of a tree over total blocks, with the group of all salts that have no limits.
 func NewBook(total func() int, p *policy.Blocks) *Book {
-	b := &Book{total: total, policies: p, tenants: map[[32]byte]*Tenant{}, able: newHeap(), floored: newHeap()}
+	b := &Book{total: total, policies: p, able: newHeap(), floored: newHeap()}
 	b.common = b.newGroup(0, 0)
 	return b
 }
 
-// Open is the tenant of a salt for one more root, which closes it.
-func (b *Book) Open(salt [32]byte) *Tenant {
-	tn := b.tenants[salt]
-	if tn == nil {
-		tn = &Tenant{salt: salt, group: b.common}
-		b.tenants[salt] = tn
+func newHeap() intrusive.Heap[*Group] {
+	return intrusive.NewHeap(func(a, b *Group) bool { return a.turn.Before(b.turn) }, func(g *Group) *int32 { return &g.place })
+}
+
+func (b *Book) newGroup(quota, floor int) *Group {
+	g := &Group{quota: quota, floor: floor}
+	g.queue = b.policies.NewQueue(min(b.total(), g.Room()))
+	return g
+}
+
+// Common is the group of all salts that have no limits.
+func (b *Book) Common() *Group { return b.common }
+
+// Limited reports whether there are other groups.
+func (b *Book) Limited() bool { return b.limited > 0 }
+
+// Floors is the sum of the floors of all groups but g.
+func (b *Book) Floors(g *Group) int { return b.floors - g.floor }
+
+// Limits are those of a group, 0 for none.
+func (g *Group) Limits() (quota, floor int) { return g.quota, g.floor }
+
+// Queue is the queue of the group's cached blocks.
+func (g *Group) Queue() policy.Queue { return g.queue }
+
+// Room is the number of blocks that the group can get within its quota, negative when it has more.
+func (g *Group) Room() int {
+	if g.quota == 0 {
+		return math.MaxInt
 	}
-	tn.roots++
-	return tn
+	return g.quota - g.blocks
 }
 
-// Close ends one Open.
-func (b *Book) Close(tn *Tenant) {
-	if tn.roots--; tn.roots == 0 && !tn.limited {
-		delete(b.tenants, tn.salt)
+// Limit brings the blocks of a salt that gets limits from its group to the one that it returns, the cached ones in the
+// order of their release. Among those of others that are there they count as released now.
+func (b *Book) Limit(g *Group, quota, floor, blocks int, cached []uint32) *Group {
+	b.floors += floor - g.floor
+	if g != b.common {
+		b.limited--
 	}
-}
-
-// Tenants is the number of salts that have roots or limits.
-func (b *Book) Tenants() int { return len(b.tenants) }
-
-// Enter counts a block that the tree gets, which has an owner.
-func (b *Book) Enter(tn *Tenant) { b.add(tn, 1, 0) }
-
-// Leave counts a block that the tree loses, which is not cached.
-func (b *Book) Leave(tn *Tenant) { b.add(tn, -1, 0) }
-
-// Cache makes a block whose last owner has gone wait in its group.
-func (b *Book) Cache(tn *Tenant, id uint32, priority uint8) {
-	tn.group.queue.Insert(id, priority)
-	b.add(tn, 0, 1)
-}
-
-// Take takes a cached block out of its group's queue: it has an owner again, or goes.
-func (b *Book) Take(tn *Tenant, id uint32) {
-	tn.group.queue.Remove(id)
-	b.add(tn, 0, -1)
-}
-
-func (b *Book) add(tn *Tenant, blocks, cached int) {
-	b.Add(tn, Blocks, blocks)
-	b.Add(tn, Cached, cached)
-	b.change(tn.group, blocks, cached)
+	to := b.common
+	if quota > 0 || floor > 0 {
+		to = b.newGroup(quota, floor)
+		b.limited++
+	}
+	b.policies.Move(g.queue, to.queue, cached, to == b.common)
+	b.add(g, -blocks, -len(cached))
+	b.add(to, blocks, len(cached))
+	return to
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
@@ -14,130 +13,105 @@ type apart struct{}
 func (apart) Place(uint32) policy.Place { return policy.Place{Parent: policy.None} }
 func (apart) IsEnd(uint32) bool         { return true }
 
-// rig is a book, and what a tree has that it is kept of.
+// rig is a book, and the cached blocks of a tree, with their groups.
 type rig struct {
 	*Book
 	t      testing.TB
 	next   uint32
-	owner  map[uint32]*Tenant
-	cached map[uint32]bool
+	cached map[uint32]*Group
 }
 
 func newRig(t testing.TB, blocks int) *rig {
 	b := policy.NewBlocks(apart{}, policy.LRU)
 	b.Grow(blocks)
-	book := NewBook(func() int { return blocks }, b)
-	return &rig{Book: book, t: t, owner: map[uint32]*Tenant{}, cached: map[uint32]bool{}}
+	return &rig{Book: NewBook(func() int { return blocks }, b), t: t, cached: map[uint32]*Group{}}
 }
 
-func salt(i int) (s [32]byte) {
-	binary.LittleEndian.PutUint64(s[:], uint64(i))
-	return s
-}
-
-// fill gives a tenant n cached blocks.
-func (r *rig) fill(tn *Tenant, n int) {
+// fill gives a group n cached blocks.
+func (r *rig) fill(g *Group, n int) {
 	for range n {
-		tn.Group().Queue().Store(r.next, apart{}.Place(r.next))
-		r.Enter(tn)
-		r.Cache(tn, r.next, 0)
-		r.owner[r.next], r.cached[r.next] = tn, true
+		g.Queue().Store(r.next, apart{}.Place(r.next))
+		r.Enter(g)
+		r.Cache(g, r.next, 0)
+		r.cached[r.next] = g
 		r.next++
 	}
 }
 
 // evict evicts a block of a group.
-func (r *rig) evict(g *Group) *Tenant {
+func (r *rig) evict(g *Group) uint32 {
 	id := g.Queue().Victim()
-	require.NotEqual(r.t, policy.None, id)
-	tn := r.owner[id]
-	r.Take(tn, id)
-	r.Leave(tn)
-	delete(r.owner, id)
+	require.Equal(r.t, g, r.cached[id])
+	r.Take(g, id)
+	r.Leave(g)
 	delete(r.cached, id)
-	return tn
+	return id
 }
 
 func (r *rig) check() error {
-	have := map[*Tenant]Content{}
-	for id, tn := range r.owner {
-		c := have[tn]
-		c[Blocks]++
-		if r.cached[id] {
-			c[Cached]++
-		}
-		have[tn] = c
+	have := map[*Group][2]int{r.common: {}}
+	for _, g := range r.cached {
+		have[g] = [2]int{have[g][0] + 1, have[g][1] + 1}
 	}
-	return r.Check(have, func(id uint32) bool { return r.cached[id] })
+	return r.Check(have, func(id uint32) bool { return r.cached[id] != nil })
 }
 
 // A book that is not that of its tree says so.
 func TestCheckFinds(t *testing.T) {
-	for name, harm := range map[string]func(*rig, *Tenant){
-		"blocks":            func(r *rig, _ *Tenant) { r.counts[Blocks]++ },
-		"cached":            func(r *rig, _ *Tenant) { r.counts[Cached]++ },
-		"offloaded":         func(r *rig, _ *Tenant) { r.counts[Offloaded]++ },
-		"count of a tenant": func(_ *rig, tn *Tenant) { tn.counts[Blocks]++ },
-		"count of a group":  func(r *rig, _ *Tenant) { r.common.cached++ },
-		"count of spare":    func(r *rig, _ *Tenant) { r.spare++ },
-		"heap":              func(r *rig, _ *Tenant) { r.able.Remove(r.common) },
-		"queue":             func(r *rig, _ *Tenant) { r.common.queue.Remove(0) },
+	for name, harm := range map[string]func(*rig){
+		"blocks": func(r *rig) { r.common.blocks++ },
+		"cached": func(r *rig) { r.common.cached++ },
+		"spare":  func(r *rig) { r.spare++ },
+		"floors": func(r *rig) { r.floors++ },
+		"heap":   func(r *rig) { r.able.Remove(r.common) },
+		"queue":  func(r *rig) { r.common.queue.Remove(0) },
 	} {
 		r := newRig(t, 8)
-		tn := r.Open([32]byte{})
-		r.fill(tn, 3)
+		r.fill(r.Common(), 3)
 		require.NoError(t, r.check())
-		harm(r, tn)
+		harm(r)
 		require.Error(t, r.check(), name)
 	}
 }
 
 // A group's place is in the heap that says who may evict from it, and floors hold.
 func TestHeapsOfGroups(t *testing.T) {
-	const tenants = 300
-	r := newRig(t, 4*tenants)
-	for i := 1; i <= tenants; i++ {
-		_, err := r.SetLimits(salt(i), 4, i%3, func(*Tenant) []uint32 { return nil })
-		require.NoError(t, err)
-		r.fill(r.Open(salt(i)), 3)
+	const groups = 300
+	r := newRig(t, 3*groups)
+	for i := 1; i <= groups; i++ {
+		r.fill(r.Limit(r.Common(), 4, i%3, 0, nil), 3)
 	}
 	require.NoError(t, r.check())
-	require.Equal(t, 2*tenants, r.Evictable([32]byte{}))
-	require.Equal(t, []int{tenants, 0}, []int{r.able.Len(), r.floored.Len()})
-	for range 2 * tenants {
-		r.evict(r.Victim(r.common))
+	require.Equal(t, 2*groups, r.Evictable(r.Common()))
+	require.Equal(t, []int{groups, 0}, []int{r.able.Len(), r.floored.Len()})
+	for range 2 * groups {
+		r.evict(r.Victim(r.Common()))
 	}
 	require.NoError(t, r.check())
-	for i := 1; i <= tenants; i++ {
-		require.Equal(t, i%3, r.CountsOf(salt(i))[Blocks])
+	for _, g := range r.cached {
+		require.Equal(t, g.floor, g.blocks)
 	}
-	require.Equal(t, []int{0, 2 * tenants / 3}, []int{r.able.Len(), r.floored.Len()})
-	for r.common.cached+r.floored.Len() > 0 {
+	require.Equal(t, []int{0, 2 * groups / 3}, []int{r.able.Len(), r.floored.Len()})
+	for len(r.cached) > 0 {
 		r.evict(r.AnyVictim())
 	}
 	require.Nil(t, r.AnyVictim())
-	require.NoError(t, r.check())
+	require.Zero(t, r.spare)
 }
 
-// A tenant's blocks go with it to a group of its own and back.
-func TestSetLimitsMovesBlocks(t *testing.T) {
+// A salt's blocks go with it to a group of its own and back.
+func TestLimitMovesBlocks(t *testing.T) {
 	r := newRig(t, 8)
-	a, b := r.Open(salt(1)), r.Open(salt(2))
-	r.fill(a, 2)
-	r.fill(b, 1)
-	r.fill(a, 1)
-	g, err := r.SetLimits(salt(1), 2, 0, func(*Tenant) []uint32 { return []uint32{3, 0, 1} })
-	require.NoError(t, err)
+	r.fill(r.Common(), 4)
+	g := r.Limit(r.Common(), 2, 1, 3, []uint32{3, 0, 1})
+	r.cached[0], r.cached[1], r.cached[3] = g, g, g
 	require.NoError(t, r.check())
-	require.True(t, g.Room() == -1 && g == a.Group() && b.Group() == r.common)
-	require.Equal(t, a, r.evict(g))
+	require.Equal(t, []int{-1, 1, 0}, []int{g.Room(), r.Floors(r.Common()), r.Floors(g)})
+	require.Equal(t, uint32(0), r.evict(g))
 	require.Zero(t, g.Room())
-	g, err = r.SetLimits(salt(1), 0, 0, func(*Tenant) []uint32 { return []uint32{3, 1} })
-	require.NoError(t, err)
+	require.Equal(t, r.Common(), r.Limit(g, 0, 0, 2, []uint32{3, 1}))
+	r.cached[1], r.cached[3] = r.Common(), r.Common()
 	require.NoError(t, r.check())
-	require.Equal(t, r.common, g)
-	require.Equal(t, []*Tenant{b, a, a}, []*Tenant{r.evict(g), r.evict(g), r.evict(g)})
-	r.Close(a)
-	r.Close(b)
-	require.Zero(t, r.Tenants())
+	require.False(t, r.Limited())
+	require.Equal(t, []uint32{2, 1, 3}, []uint32{r.evict(r.common), r.evict(r.common), r.evict(r.common)})
 }
