@@ -151,7 +151,7 @@ func TestCheckFinds(t *testing.T) {
 		"tokens":            func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
 		"marks":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
 		"depth":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
-		"count of nodes":    func(r *rig) { r.tree.nodes++ },
+		"count of nodes":    func(r *rig) { r.tree.stats.Nodes++ },
 		"count of blocks":   func(r *rig) { r.tree.stats.Blocks++ },
 		"count of queued":   func(r *rig) { r.tree.stats.Cached++ },
 		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].stats.Blocks++ },

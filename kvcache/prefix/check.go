@@ -17,7 +17,7 @@ func (t *Tree) Check() error {
 		return err
 	}
 	var err error
-	nodes := 0
+	var all Stats
 	tenants, groups := map[*tenant]Stats{}, map[*account.Group][2]int{t.book.Common(): {}}
 	for key, r := range t.roots {
 		if r.Key != key || r.node.kids == nil && r.node.farKids == nil {
@@ -26,7 +26,7 @@ func (t *Tree) Check() error {
 		sum := tenants[r.tenant]
 		each(&r.node, func(n *node) {
 			if err == nil && n != &r.node {
-				nodes++
+				all.Nodes++
 				sum.Blocks += n.resident()
 				sum.Offloaded += n.offloaded
 				err = t.checkNode(r, n)
@@ -38,7 +38,6 @@ func (t *Tree) Check() error {
 		sum.Cached += len(t.blocksOf(r, queued))
 		tenants[r.tenant] = sum
 	}
-	var all Stats
 	for _, tn := range t.tenants {
 		have, sums := tenants[tn], groups[tn.group]
 		if have.Blocks != tn.stats.Blocks || have.Cached != tn.stats.Cached || have.Offloaded != tn.stats.Offloaded {
@@ -48,8 +47,8 @@ func (t *Tree) Check() error {
 		all.Blocks, all.Cached, all.Offloaded = all.Blocks+have.Blocks, all.Cached+have.Cached, all.Offloaded+have.Offloaded
 	}
 	switch {
-	case all.Blocks != t.stats.Blocks || nodes != t.nodes || all.Cached != t.stats.Cached || all.Offloaded != t.stats.Offloaded:
-		return corrupt("%+v in %d nodes, counted %+v in %d", all, nodes, t.stats, t.nodes)
+	case all.Blocks != t.stats.Blocks || all.Nodes != t.stats.Nodes || all.Cached != t.stats.Cached || all.Offloaded != t.stats.Offloaded:
+		return corrupt("the tree has %+v, counted %+v", all, t.stats)
 	case all.Cached != t.alloc.Cached():
 		return corrupt("%d blocks without an owner, %d cached", all.Cached, t.alloc.Cached())
 	}
@@ -112,10 +111,7 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
 		return corrupt("block %d is not where its entry says", b.ID)
 	}
-	hash := n.root.Key.word()
-	if _, parent := t.parent(n, i); parent != nil {
-		hash = parent.hash
-	}
+	_, _, hash := t.parent(n, i)
 	if tokens, m := n.label(i, t.blockSize); e.hash != hashLabel(hash, tokens, m) {
 		return corrupt("block %d has the hash of another path", b.ID)
 	}
@@ -128,7 +124,7 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 // checkOwners checks resident block i of n against the allocator.
 func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
 	e := t.entries[b.ID]
-	if _, parent := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
+	if _, parent, _ := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
 		return corrupt("block %d has an owner, its parent has none", b.ID)
 	}
 	refs, err := t.alloc.Refs(b)

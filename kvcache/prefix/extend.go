@@ -20,11 +20,7 @@ type addition struct {
 // extend puts a block after a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	before, parent := t.parent(at, a.depth-at.depth)
-	hash := at.root.Key.word()
-	if parent != nil {
-		hash = parent.hash
-	}
+	before, _, hash := t.parent(at, a.depth-at.depth)
 	hash = hashLabel(hash, a.label, a.mark)
 	var n *node
 	if t.offloaded.size() > 0 {
@@ -37,7 +33,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 		n = at
 		if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
 			n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
-			t.nodes++
+			t.stats.Nodes++
 		}
 		n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
 		n.add(a)
@@ -99,14 +95,17 @@ func (n *node) add(a addition) {
 	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
 }
 
-// parent is the block before block i of n and its entry, none and nil for the first of a root.
-func (t *Tree) parent(n *node, i int) (uint32, *entry) {
+// parent is the block before block i of n, its entry, and the hash of the path to its end; for the first of a root none, nil
+// and where hashes of the root begin.
+func (t *Tree) parent(n *node, i int) (uint32, *entry, uint64) {
 	if i == 0 {
-		if n = n.parent; n == nil || len(n.blocks) == 0 {
-			return none, nil
+		up := n.parent
+		if up == nil || len(up.blocks) == 0 {
+			return none, nil, n.root.Key.word()
 		}
-		i = len(n.blocks)
+		n, i = up, len(up.blocks)
 	}
 	id := n.blocks[i-1].ID
-	return id, t.entry(id)
+	e := t.entry(id)
+	return id, e, e.hash
 }

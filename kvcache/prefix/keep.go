@@ -47,7 +47,7 @@ func (e *entry) keep(k RetentionHint) bool {
 // asked for before: nobody asks less for a block than for what is after it.
 func (t *Tree) keepPath(e *entry, k RetentionHint) {
 	for e != nil && e.keep(k) {
-		_, e = t.parent(e.node, e.index())
+		_, e, _ = t.parent(e.node, e.index())
 	}
 }
 
@@ -87,7 +87,7 @@ func (e *entry) expired(now int64) bool {
 
 // moment is the time, 0 when nobody asks for it.
 func (t *Tree) moment() int64 {
-	if t.expiry.Len() == 0 && t.leases.Len() == 0 {
+	if len(t.expiry.All()) == 0 && len(t.leases.All()) == 0 {
 		return 0
 	}
 	return t.now().UnixNano()
@@ -108,10 +108,10 @@ func (t *Tree) expire() {
 	if now == 0 {
 		return
 	}
-	for t.leases.Len() > 0 && t.leases.Top().until <= now {
+	for len(t.leases.All()) > 0 && t.leases.Top().until <= now {
 		_ = t.end(t.leases.Top()) // it owns its blocks
 	}
-	for t.expiry.Len() > 0 && t.entry(t.expiry.Top()).expires <= now {
+	for len(t.expiry.All()) > 0 && t.entry(t.expiry.Top()).expires <= now {
 		e := t.entry(t.expiry.Top())
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // what hangs below was released before, for no longer

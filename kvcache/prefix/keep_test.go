@@ -73,10 +73,10 @@ func TestLifetimesAreBounded(t *testing.T) {
 	r := newRig(t, 4, Config{BlockSize: 1})
 	for i := range uint32(1000) {
 		r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Hour}}, []uint32{i}))
-		require.LessOrEqual(t, r.tree.expiry.Len(), 4)
+		require.LessOrEqual(t, len(r.tree.expiry.All()), 4)
 	}
 	require.True(t, r.tree.Evict(4, r.root))
-	require.Zero(t, r.tree.expiry.Len())
+	require.Empty(t, r.tree.expiry.All())
 	r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Second}}, []uint32{5}))
 	r.now = r.now.Add(2 * time.Second)
 	require.True(t, r.tree.Evict(0, r.root)) // a change of the tree
@@ -146,7 +146,7 @@ func TestLeasesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.tree.Unpin(l))
 	}
-	require.Equal(t, 1, r.tree.leases.Len())
+	require.Len(t, r.tree.leases.All(), 1)
 	r.now = r.now.Add(100 * 365 * 24 * time.Hour)
 	require.False(t, r.tree.Evict(2, r.root))
 	other.cache(other.root, span(0, 3))

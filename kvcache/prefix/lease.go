@@ -57,8 +57,8 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	l := &Lease{blocks: m.append(nil)[:m.Blocks]}
 	m.Tail = 0 // what the lease tells keeps no prompt and no node alive
 	l.Match = Match{Tokens: m.Blocks * t.blockSize, Blocks: m.Blocks, Fidelity: m.fidelity(), reason: m.reason.Redacted()}
-	if limit := t.alloc.Total() / 2; t.pinned+len(l.blocks) > limit {
-		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.pinned, Max: limit}
+	if limit := t.alloc.Total() / 2; t.stats.Pinned+len(l.blocks) > limit {
+		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.stats.Pinned, Max: limit}
 	}
 	for i, b := range l.blocks {
 		if err := t.retain(b); err != nil {
@@ -66,7 +66,7 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 			return nil, err
 		}
 	}
-	t.pinned += len(l.blocks)
+	t.stats.Pinned += len(l.blocks)
 	t.clock++
 	l.serial, l.until = t.clock, t.after(d)
 	t.leases.Put(l)
@@ -89,7 +89,7 @@ func (t *Tree) Unpin(l *Lease) error {
 
 func (t *Tree) end(l *Lease) error {
 	t.leases.Remove(l)
-	t.pinned -= len(l.blocks)
+	t.stats.Pinned -= len(l.blocks)
 	err := t.release(l.blocks)
 	l.blocks = nil
 	return err

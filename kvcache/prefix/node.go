@@ -131,7 +131,7 @@ func (t *Tree) split(n *node, i int) *node {
 	n.depth, n.tokens, n.blocks, n.offloaded = n.depth+i, n.tokens[at:], n.blocks[i:], n.offloaded-up.offloaded
 	t.own(up, 0)
 	t.link(up, n)
-	t.nodes++
+	t.stats.Nodes++
 	t.merge(n) // it may be short enough now
 	return up
 }
@@ -162,7 +162,7 @@ func (t *Tree) merge(n *node) {
 	reparent(n.farKids, n)
 	t.own(n, moved)
 	c.kids, c.farKids, c.parent = nil, nil, nil
-	t.nodes--
+	t.stats.Nodes--
 }
 
 // reparent tells the children of a treap whose they are.
@@ -188,7 +188,7 @@ func (t *Tree) cut(n *node) {
 	if last == 0 {
 		p := n.parent
 		p.dropChild(n)
-		t.nodes--
+		t.stats.Nodes--
 		t.merge(p)
 	}
 	n.tokens, n.blocks = shrink(n.tokens[:last*t.blockSize]), shrink(n.blocks[:last])

@@ -166,7 +166,7 @@ func (t *Tree) checkOffloaded() error {
 		if ok = ok && e.state == absent; !ok {
 			break
 		}
-		if _, parent := t.parent(e.node, e.index()); seen[parent] {
+		if _, parent, _ := t.parent(e.node, e.index()); seen[parent] {
 			return corrupt("block %d would leave before what is below it", a.index(i))
 		}
 		if a.numbers[e.node.keys[e.index()]] != a.index(i) || (e.expires != 0) != t.expiry.Has(a.index(i)) {

@@ -76,7 +76,7 @@ type paths Tree
 
 func (p *paths) Place(id uint32) policy.Place {
 	e := &p.entries[id]
-	parent, _ := (*Tree)(p).parent(e.node, e.index())
+	parent, _, _ := (*Tree)(p).parent(e.node, e.index())
 	return policy.Place{Hash: e.hash, Depth: e.depth, Parent: parent}
 }
 

@@ -142,7 +142,7 @@ func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block
 			break
 		}
 		e := t.offloaded.entry(id)
-		if _, parent := t.parent(e.node, e.index()); parent != above {
+		if _, parent, _ := t.parent(e.node, e.index()); parent != above {
 			return ErrArgument{Op: "promote", Why: fmt.Sprintf("key %d does not follow the one before it, or the parent", i)}
 		}
 		above = e

@@ -56,7 +56,7 @@ func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := t.stats
-	s.Held, s.Nodes, s.Roots, s.Pinned = s.Blocks-s.Cached, t.nodes, len(t.roots), t.pinned
+	s.Held, s.Roots = s.Blocks-s.Cached, len(t.roots)
 	return s
 }
 

@@ -31,14 +31,15 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {
 		return ErrArgument{Op: "limits", Why: "need a quota and a floor of 0 or more, and no floor above the quota"}
 	}
-	switch own, total := t.groupOf(r), t.alloc.Total(); {
+	own, total := t.groupOf(r), t.alloc.Total()
+	switch {
 	case t.book.Floors(own)+min(l.Floor, total+1) <= total:
 	case len(t.tenants) > 0:
 		return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
 	default:
 		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
 	}
-	if l != t.limits(r) {
+	if quota, floor := own.Limits(); quota != l.Quota || floor != l.Floor {
 		tn := t.makeTenant(r.tenant)
 		tn.group = t.book.Limit(tn.group, l.Quota, l.Floor, tn.stats.Blocks, t.cachedOf(tn))
 		t.trim(tn.group)
@@ -48,17 +49,12 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 }
 
 // Limits are those of a scope's salt.
-func (t *Tree) Limits(r Root) Limits {
-	if t.alloc == nil {
-		return Limits{}
+func (t *Tree) Limits(r Root) (l Limits) {
+	if t.alloc != nil {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		l.Quota, l.Floor = t.groupOf(r).Limits()
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.limits(r)
-}
-
-func (t *Tree) limits(r Root) (l Limits) {
-	l.Quota, l.Floor = t.groupOf(r).Limits()
 	return l
 }
 

@@ -43,7 +43,6 @@ type Tree struct {
 	blockSize int
 	minPrefix int
 	now       func() time.Time
-	policy    Policy
 	left      func(block.Block) // nil: none
 
 	mu          sync.RWMutex
@@ -58,11 +57,9 @@ type Tree struct {
 	leases      intrusive.Heap[*Lease]
 	hub         hub
 
-	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts checks of blocks, and leases
-	nodes     int
-	pinned    int          // owned by leases, a block counted for each
-	stats     Stats        // without those, and roots
+	version   uint64       // of the structure: a Match of another one is out of date
+	clock     uint64       // counts checks of blocks, and leases
+	stats     Stats        // but Held and Roots
 	offloaded offloadTable // entries without a block of the allocator
 }
 
@@ -85,17 +82,17 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		return nil, ErrArgument{Op: "new", Why: "MaxOffloaded is set, and Demote is nil"}
 	}
 	t := &Tree{
-		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
+		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, left: cfg.Left,
 		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
 	}
-	if t.policy == 0 {
-		t.policy = Adaptive
+	if cfg.Policy == 0 {
+		cfg.Policy = Adaptive
 	}
 	if t.now == nil {
 		t.now = time.Now
 	}
 	t.offloaded, t.expiry, t.leases = newOffloadTable(cfg), t.newExpiry(), newLeases()
-	t.policies = policy.NewBlocks((*paths)(t), policies[t.policy])
+	t.policies = policy.NewBlocks((*paths)(t), policies[cfg.Policy])
 	t.book = account.NewBook(alloc.Total, t.policies)
 	if err := t.fit("new"); err != nil {
 		return nil, err

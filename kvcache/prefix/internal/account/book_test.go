@@ -83,7 +83,7 @@ func TestHeapsOfGroups(t *testing.T) {
 	}
 	require.NoError(t, r.check())
 	require.Equal(t, 2*groups, r.Evictable(r.Common()))
-	require.Equal(t, []int{groups, 0}, []int{r.able.Len(), r.floored.Len()})
+	require.Equal(t, []int{groups, 0}, []int{len(r.able.All()), len(r.floored.All())})
 	for range 2 * groups {
 		r.evict(r.Victim(r.Common()))
 	}
@@ -91,7 +91,7 @@ func TestHeapsOfGroups(t *testing.T) {
 	for _, g := range r.cached {
 		require.Equal(t, g.floor, g.blocks)
 	}
-	require.Equal(t, []int{0, 2 * groups / 3}, []int{r.able.Len(), r.floored.Len()})
+	require.Equal(t, []int{0, 2 * groups / 3}, []int{len(r.able.All()), len(r.floored.All())})
 	for len(r.cached) > 0 {
 		r.evict(r.AnyVictim())
 	}

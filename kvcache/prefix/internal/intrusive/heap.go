@@ -1,5 +1,7 @@
 package intrusive
 
+import "slices"
+
 // Heap is a binary heap, the first element at its top.
 type Heap[E comparable] struct {
 	items  []E
@@ -11,9 +13,6 @@ type Heap[E comparable] struct {
 func NewHeap[E comparable](before func(a, b E) bool, place func(E) *int32) Heap[E] {
 	return Heap[E]{before: before, place: place}
 }
-
-// Len is the number of elements.
-func (h *Heap[E]) Len() int { return len(h.items) }
 
 // All is the elements in no order, until the heap changes.
 func (h *Heap[E]) All() []E { return h.items }
@@ -75,9 +74,7 @@ func (h *Heap[E]) Remove(e E) {
 	}
 	*place = 0
 	end := h.items[last]
-	var zero E
-	h.items[last] = zero
-	h.items = h.items[:last]
+	h.items = slices.Delete(h.items, last, last+1)
 	if i < last {
 		*h.place(end) = int32(i + 1)
 		h.Put(end)
