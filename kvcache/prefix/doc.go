@@ -37,8 +37,8 @@
 //
 // # Rooms
 //
-// The tree has nodes, leases, events and offloaded entries. Its internal packages know no node: policy decides which block of
-// a group is evicted, account has the blocks, limits and counts of each salt, and intrusive has lists and heaps.
+// The tree has nodes, leases, events and offloaded entries, and counts what each salt has. Its internal packages know no node:
+// policy decides which block of a group is evicted, account which group gives it, by quotas and floors.
 //
 // # Concurrency
 //

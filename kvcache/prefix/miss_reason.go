@@ -86,9 +86,6 @@ const maxSameHash = 64
 // those whose labels have the same hash, through their entries.
 type firstBlocks []uint32
 
-// sameHash is a first block's neighbours in its list.
-type sameHash struct{ prev, next uint32 }
-
 func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 	return &f[hashLabel(0, tokens, m)&uint64(len(f)-1)]
 }
@@ -96,7 +93,7 @@ func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 // addFirst notes the first block of n, which is the first of its root.
 func (t *Tree) addFirst(n *node) {
 	id, head := n.blocks[0].ID, t.firstBlocks.slot(n.label(0, t.blockSize))
-	t.entries[id].sameHash = sameHash{prev: none, next: *head}
+	t.entries[id].sameHash.prev, t.entries[id].sameHash.next = none, *head
 	if *head != none {
 		t.entries[*head].sameHash.prev = id
 	}

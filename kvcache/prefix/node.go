@@ -50,9 +50,9 @@ type entry struct {
 	priority uint8
 
 	// Of few blocks.
-	sameHash sameHash      // of a first block: see firstBlocks
-	ttl      time.Duration // after its release; 0: no limit
-	expires  int64         // nanoseconds of the clock; 0: never
+	sameHash struct{ prev, next uint32 } // of a first block: see firstBlocks
+	ttl      time.Duration               // after its release; 0: no limit
+	expires  int64                       // nanoseconds of the clock; 0: never
 }
 
 type entryState uint8

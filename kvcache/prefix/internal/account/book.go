@@ -37,13 +37,10 @@ type Group struct {
 
 // NewBook is the book of a tree over total blocks, with the group of all salts that have no limits.
 func NewBook(total func() int, p *policy.Blocks) *Book {
-	b := &Book{total: total, policies: p, able: newHeap(), floored: newHeap()}
+	none := intrusive.NewHeap(func(a, b *Group) bool { return a.turn.Before(b.turn) }, func(g *Group) *int32 { return &g.place })
+	b := &Book{total: total, policies: p, able: none, floored: none}
 	b.common = b.newGroup(0, 0)
 	return b
-}
-
-func newHeap() intrusive.Heap[*Group] {
-	return intrusive.NewHeap(func(a, b *Group) bool { return a.turn.Before(b.turn) }, func(g *Group) *int32 { return &g.place })
 }
 
 func (b *Book) newGroup(quota, floor int) *Group {

@@ -42,11 +42,6 @@ func (h *Heap[E]) Put(e E) {
 		h.set(i, h.items[(i-1)/2])
 		i = (i - 1) / 2
 	}
-	h.sink(e, i)
-}
-
-// sink sets e at i or below, where nothing comes before it that is further down.
-func (h *Heap[E]) sink(e E, i int) {
 	for c := 2*i + 1; c < len(h.items); c = 2*i + 1 {
 		if c+1 < len(h.items) && h.before(h.items[c+1], h.items[c]) {
 			c++

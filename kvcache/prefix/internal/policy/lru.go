@@ -109,10 +109,7 @@ type segmented struct {
 	protectable int // blocks
 }
 
-const (
-	probation = iota
-	protected
-)
+const protected = 1 // the rank; that of other blocks is 0
 
 // Segmented is LRU in two segments: a fifth of room is for blocks that were taken again.
 func Segmented(b *Blocks, room int) Queue { return &segmented{lru{Blocks: b}, room / 5} }
@@ -125,7 +122,7 @@ func (q *segmented) Insert(id uint32, priority uint8) {
 	if last.rank == protected && last.Len() > q.protectable {
 		oldest := last.Front()
 		q.pull(oldest)
-		q.entries[oldest].rank = probation
+		q.entries[oldest].rank = 0
 		q.push(oldest)
 	}
 }
