@@ -151,18 +151,11 @@ func TestCheckFinds(t *testing.T) {
 		"tokens":            func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; n.tokens = n.tokens[1:] },
 		"marks":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.marks = make([]mark, 9) },
 		"depth":             func(r *rig) { r.tree.roots[r.root.Key].node.kids.depth++ },
-		"count of blocks":   func(r *rig) { r.tree.blocks++ },
-		"count of nodes":    func(r *rig) { r.tree.nodes++ },
-		"count of queued":   func(r *rig) { r.tree.queued++ },
-		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].blocks++ },
-		"count of a share":  func(r *rig) { r.tree.groups.common.queued++ },
-		"count of spare":    func(r *rig) { r.tree.groups.spare++ },
-		"heap":              func(r *rig) { r.tree.groups.heap.remove(r.tree.groups.common) },
-		"queue's size":      func(r *rig) { r.tree.groups.common.queues[0].size++ },
-		"queue's order":     func(r *rig) { q := &r.tree.groups.common.queues[0]; q.head, q.tail = q.tail, q.head },
-		"empty queue": func(r *rig) {
-			r.tree.groups.common.queues = append(r.tree.groups.common.queues, queue{9, empty})
-		},
+		"count of nodes":    func(r *rig) { r.tree.stats.Nodes++ },
+		"count of blocks":   func(r *rig) { r.tree.stats.Blocks++ },
+		"count of queued":   func(r *rig) { r.tree.stats.Cached++ },
+		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].stats.Blocks++ },
+		"count of a share":  func(r *rig) { r.tree.book.Enter(r.tree.book.Common()) },
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
 			n.kids.weight, n.kids.right, n.kids.left = 0, n.kids.left, n.kids.right

@@ -1,6 +1,9 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/block"
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+)
 
 // Check verifies the tree, its queues and the allocator, and returns ErrCorrupt with the first
 // contradiction. It takes linear time, for tests and debugging.
@@ -14,44 +17,48 @@ func (t *Tree) Check() error {
 		return err
 	}
 	var err error
-	blocks, nodes, waiting := 0, 0, 0
-	tenants := map[*tenant][2]int{}
+	var all Stats
+	tenants, groups := map[*tenant]Stats{}, map[*account.Group][2]int{t.book.Common(): {}}
 	for key, r := range t.roots {
 		if r.Key != key || r.node.kids == nil && r.node.farKids == nil {
 			return corrupt("a root has no blocks, or another one's place")
 		}
+		sum := tenants[r.tenant]
 		each(&r.node, func(n *node) {
 			if err == nil && n != &r.node {
-				nodes++
+				all.Nodes++
+				sum.Blocks += n.resident()
+				sum.Offloaded += n.offloaded
 				err = t.checkNode(r, n)
 			}
-			if err != nil {
-				return
-			}
-			for _, b := range n.blocks[:n.resident()] {
-				c := tenants[r.tenant]
-				c[0]++
-				blocks++
-				if t.entries[b.ID].state == queued {
-					waiting++
-					c[1]++
-				}
-				tenants[r.tenant] = c
-			}
 		})
+		if err != nil {
+			return err
+		}
+		sum.Cached += len(t.blocksOf(r, queued))
+		tenants[r.tenant] = sum
+	}
+	for _, tn := range t.tenants {
+		have, sums := tenants[tn], groups[tn.group]
+		if have.Blocks != tn.stats.Blocks || have.Cached != tn.stats.Cached || have.Offloaded != tn.stats.Offloaded {
+			return corrupt("a salt has %+v, counted %+v", have, tn.stats)
+		}
+		groups[tn.group] = [2]int{sums[0] + have.Blocks, sums[1] + have.Cached}
+		all.Blocks, all.Cached, all.Offloaded = all.Blocks+have.Blocks, all.Cached+have.Cached, all.Offloaded+have.Offloaded
 	}
 	switch {
-	case err != nil:
-		return err
-	case blocks != t.blocks || nodes != t.nodes || waiting != t.queued:
-		return corrupt("%d blocks in %d nodes, %d without an owner; counted %d, %d and %d", blocks, nodes, waiting, t.blocks, t.nodes, t.queued)
-	case waiting != t.alloc.Cached():
-		return corrupt("%d blocks without an owner, %d cached", waiting, t.alloc.Cached())
+	case all.Blocks != t.stats.Blocks || all.Nodes != t.stats.Nodes || all.Cached != t.stats.Cached || all.Offloaded != t.stats.Offloaded:
+		return corrupt("the tree has %+v, counted %+v", all, t.stats)
+	case all.Cached != t.alloc.Cached():
+		return corrupt("%d blocks without an owner, %d cached", all.Cached, t.alloc.Cached())
 	}
 	if err := t.checkOffloaded(); err != nil {
 		return err
 	}
-	return t.checkShares(tenants)
+	if err := t.book.Check(groups, func(id uint32) bool { return t.entries[id].state == queued }); err != nil {
+		return corrupt("%v", err)
+	}
+	return nil
 }
 
 // checkNode checks one node and the entries of its blocks.
@@ -104,10 +111,7 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
 		return corrupt("block %d is not where its entry says", b.ID)
 	}
-	hash, parent := n.root.Key.word(), t.parent(n, i)
-	if parent != nil {
-		hash = parent.hash
-	}
+	_, _, hash := t.parent(n, i)
 	if tokens, m := n.label(i, t.blockSize); e.hash != hashLabel(hash, tokens, m) {
 		return corrupt("block %d has the hash of another path", b.ID)
 	}
@@ -120,86 +124,12 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 // checkOwners checks resident block i of n against the allocator.
 func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
 	e := t.entries[b.ID]
-	if parent := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
+	if _, parent, _ := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
 		return corrupt("block %d has an owner, its parent has none", b.ID)
 	}
 	refs, err := t.alloc.Refs(b)
 	if err != nil || (refs == 0) != (e.state == queued) {
 		return corrupt("block %d has %d owners and state %d (%v)", b.ID, refs, e.state, err)
-	}
-	return nil
-}
-
-// checkShares checks the queues against what the nodes have.
-func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
-	sums := map[*evictionGroup][2]int{t.groups.common: {}}
-	for _, tn := range t.tenants {
-		c := tenants[tn]
-		if c[0] != tn.blocks {
-			return corrupt("a salt has %d blocks, counted %d", c[0], tn.blocks)
-		}
-		s := sums[tn.group]
-		sums[tn.group] = [2]int{s[0] + c[0], s[1] + c[1]}
-	}
-	spare, waiting := 0, 0
-	for s, c := range sums {
-		size := 0
-		for i, q := range s.queues {
-			if q.size == 0 || i > 0 && s.queues[i-1].rank >= q.rank {
-				return corrupt("queues are out of order")
-			}
-			walked := 0
-			for id, prev := q.head, none; id != none; id, prev = t.entries[id].neighbours.next, id {
-				e := &t.entries[id]
-				if e.neighbours.prev != prev || e.rank != q.rank || e.state != queued || walked == q.size {
-					return corrupt("queue %d is broken at block %d", q.rank, id)
-				}
-				walked++
-			}
-			if walked != q.size {
-				return corrupt("queue %d has %d blocks, counted %d", q.rank, walked, q.size)
-			}
-			size += walked
-		}
-		if size != c[1] || size != s.queued || c[0] != s.blocks {
-			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
-		}
-		if t.groups.heap.has(s) != (s.spare > 0) || t.groups.floored.has(s) != (s.spare == 0 && s.queued > 0) {
-			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
-		}
-		if a, ok := s.policy.(*adaptive); ok {
-			if err := a.check(size); err != nil {
-				return err
-			}
-		}
-		spare += s.spare
-		waiting += size
-	}
-	if spare != t.groups.spare || waiting != t.queued {
-		return corrupt("shares have %d blocks to spare, counted %d", spare, t.groups.spare)
-	}
-	return nil
-}
-
-// check compares the cells with the blocks that wait in the share.
-func (p *adaptive) check(waiting int) error {
-	ghosts := 0
-	for c := range p.residents {
-		walked := 0
-		for id := p.residents[c].head; id != none && walked <= waiting; id = p.resident(id).next {
-			if e := &p.t.entries[id]; int(e.cell) != c || e.state != queued {
-				return corrupt("block %d is not in cell %d", id, c)
-			}
-			walked++
-		}
-		if walked != p.residents[c].size {
-			return corrupt("cell %d has %d blocks, counted %d", c, walked, p.residents[c].size)
-		}
-		waiting -= walked
-		ghosts += p.ghosts.cells[c].size
-	}
-	if waiting != 0 || ghosts != p.ghosts.live {
-		return corrupt("%d blocks in no cell; %d ghosts, counted %d", waiting, ghosts, p.ghosts.live)
 	}
 	return nil
 }

@@ -35,6 +35,11 @@
 // A match has a number of resident tokens, and a number of offloaded ones that follow. Owners,
 // leases, quotas and events are about resident blocks only.
 //
+// # Rooms
+//
+// The tree has nodes, leases, events and offloaded entries, and counts what each salt has. Its internal packages know no node:
+// policy decides which block of a group is evicted, account which group gives it, by quotas and floors.
+//
 // # Concurrency
 //
 // Lookup, Stats and the other methods that change nothing may be called at any time, concurrently.

@@ -23,7 +23,7 @@ import (
 func dump(t *Tree) string {
 	var out strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
-		fmt.Fprintf(&out, "root %d blocks\n", t.roots[key].tenant.blocks)
+		fmt.Fprintf(&out, "root %d blocks\n", t.roots[key].tenant.stats.Blocks)
 		dumpChildren(&out, t, t.roots[key].node.kids, 1)
 		dumpChildren(&out, t, t.roots[key].node.farKids, 1)
 	}

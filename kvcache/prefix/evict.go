@@ -1,6 +1,9 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/block"
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+)
 
 // Evict makes n cached blocks free, for a sequence of scope r, in the order of the policy. Blocks
 // within the floor of another salt stay. When there are fewer than n it evicts none and returns
@@ -13,12 +16,12 @@ func (t *Tree) Evict(n int, r Root) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.evictable(r) {
+	own := t.groupOf(r)
+	if n > t.book.Evictable(own) {
 		return false
 	}
-	own := t.groupOf(r)
 	for ; n > 0; n-- {
-		if !t.evictFrom(t.groups.victim(own)) {
+		if !t.evictFrom(t.book.Victim(own)) {
 			return false
 		}
 	}
@@ -30,11 +33,11 @@ func (t *Tree) EvictAny(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if n > t.queued {
+	if n > t.stats.Cached {
 		return false
 	}
 	for ; n > 0; n-- {
-		if s := t.groups.anyVictim(); s == nil || !t.evictFrom(s) {
+		if g := t.book.AnyVictim(); g == nil || !t.evictFrom(g) {
 			return false
 		}
 	}
@@ -48,40 +51,24 @@ func (t *Tree) Evictable(r Root) int {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.evictable(r)
+	return t.book.Evictable(t.groupOf(r))
 }
 
-func (t *Tree) evictable(r Root) int {
-	own := t.groupOf(r)
-	return t.groups.spare - own.spare + own.queued
-}
-
-func (t *Tree) groupOf(r Root) *evictionGroup {
-	if t.groups.limited == 0 {
-		return t.groups.common
-	}
-	if tn := t.tenants[r.tenant]; tn != nil {
-		return tn.group
-	}
-	return t.groups.common
-}
-
-// evictFrom evicts the block of a share whose turn it is.
-func (t *Tree) evictFrom(s *evictionGroup) bool {
-	id := s.policy.victim(s)
+// evictFrom evicts the block of a group whose turn it is.
+func (t *Tree) evictFrom(g *account.Group) bool {
+	id := g.Queue().Victim()
 	if id == none {
 		return false
 	}
-	s.policy.evicted(s, id)
 	e := &t.entries[id]
-	t.stats.evicted++
-	e.node.root.tenant.stats.evicted++
+	t.stats.Evicted++
+	e.node.root.tenant.stats.Evicted++
 	if t.offloaded.most > 0 && t.demote(id) {
 		return true
 	}
 	t.ghosts.add(e.hash)
 	n := e.node
-	if t.offloaded.size > 0 {
+	if t.offloaded.size() > 0 {
 		t.forget(n, e.index()) // and what is offloaded below
 		return true
 	}
@@ -116,8 +103,9 @@ func (t *Tree) vacate(n *node, i int) {
 		_ = t.alloc.Discard(b) // it is cached, as the entry says
 	}
 	t.entries[b.ID] = entry{}
-	t.blocks--
-	n.root.tenant.left()
+	t.stats.Blocks--
+	n.root.tenant.stats.Blocks--
+	t.book.Leave(n.root.tenant.group)
 	if t.left != nil {
 		t.left(b)
 	}
@@ -182,7 +170,7 @@ func (t *Tree) Clear(force bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire() // a lease that is over uses nothing
-	if used := t.blocks - t.queued; used > 0 && !force {
+	if used := t.stats.Blocks - t.stats.Cached; used > 0 && !force {
 		return ErrInUse{Blocks: used}
 	}
 	t.hub.mute = true // one event says it all
@@ -212,15 +200,7 @@ func (t *Tree) ClearRoot(r Root, force bool) error {
 		return nil
 	}
 	if !force {
-		used := 0
-		each(&root.node, func(n *node) {
-			for _, b := range n.blocks[:n.resident()] {
-				if t.entries[b.ID].state == held {
-					used++
-				}
-			}
-		})
-		if used > 0 {
+		if used := len(t.blocksOf(root, held)); used > 0 {
 			return ErrInUse{Blocks: used}
 		}
 	}

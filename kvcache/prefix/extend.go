@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // addition is a block on its way into the tree.
@@ -19,13 +20,10 @@ type addition struct {
 // extend puts a block after a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	parent, hash := t.parent(at, a.depth-at.depth), at.root.Key.word()
-	if parent != nil {
-		hash = parent.hash
-	}
+	before, _, hash := t.parent(at, a.depth-at.depth)
 	hash = hashLabel(hash, a.label, a.mark)
 	var n *node
-	if t.offloaded.size > 0 {
+	if t.offloaded.size() > 0 {
 		n, a.keep = t.reclaim(at, a)
 	}
 	if n == nil {
@@ -35,7 +33,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 		n = at
 		if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
 			n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
-			t.nodes++
+			t.stats.Nodes++
 		}
 		n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
 		n.add(a)
@@ -48,9 +46,11 @@ func (t *Tree) extend(at *node, a addition) *node {
 		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
 		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
 	}
-	t.blocks++
-	at.root.tenant.entered()
-	at.root.tenant.group.policy.stored(e, parent)
+	tn := at.root.tenant
+	t.stats.Blocks++
+	tn.stats.Blocks++
+	t.book.Enter(tn.group)
+	tn.group.Queue().Store(a.block.ID, policy.Place{Hash: hash, Depth: e.depth, Parent: before})
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)
@@ -95,13 +95,17 @@ func (n *node) add(a addition) {
 	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
 }
 
-// parent is the entry of the block before block i of n, nil for the first of a root.
-func (t *Tree) parent(n *node, i int) *entry {
+// parent is the block before block i of n, its entry, and the hash of the path to its end; for the first of a root none, nil
+// and where hashes of the root begin.
+func (t *Tree) parent(n *node, i int) (uint32, *entry, uint64) {
 	if i == 0 {
-		if n = n.parent; n == nil || len(n.blocks) == 0 {
-			return nil
+		up := n.parent
+		if up == nil || len(up.blocks) == 0 {
+			return none, nil, n.root.Key.word()
 		}
-		i = len(n.blocks)
+		n, i = up, len(up.blocks)
 	}
-	return t.entry(n.blocks[i-1].ID)
+	id := n.blocks[i-1].ID
+	e := t.entry(id)
+	return id, e, e.hash
 }

@@ -58,7 +58,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.offloaded.size > 0 && t.nextOffloaded(at, depth, label, m) != nil || !t.admit(root.tenant) {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.offloaded.size() > 0 && t.nextOffloaded(at, depth, label, m) != nil || !t.admit(root.tenant) {
 				break
 			}
 			at = t.outgrow(root, last, label, m)
@@ -181,7 +181,7 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 		hash = parent.hash
 	}
 	q := Query{Tokens: tokens, Extra: p.Extra}
-	t.clock++ // no entry has this stamp
+	t.clock++ // no entry without a place has this for its hash
 	for i, b := range blocks {
 		hash = hashLabel(hash, q.tokens(i, t.blockSize), mark{q.extra(i), p.Fidelity})
 		refs, err := t.alloc.Refs(b)
@@ -192,10 +192,12 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 			return block.ErrBlock{Op: "insert", Block: b, Why: block.ErrNotHeld}
 		}
 		e := &t.entries[b.ID]
-		if e.node != nil && e.hash != hash || e.stamp == t.clock {
+		if e.node != nil && e.hash != hash || e.node == nil && e.hash == t.clock {
 			return ErrArgument{Op: "insert", Why: fmt.Sprintf("block %d has another place in the tree", b.ID)}
 		}
-		e.stamp = t.clock
+		if e.node == nil {
+			e.hash = t.clock
+		}
 	}
 	return nil
 }
@@ -208,6 +210,7 @@ func (t *Tree) fit(op string) error {
 	}
 	if n := t.alloc.Total() - len(t.entries); n > 0 {
 		t.entries = append(t.entries, make([]entry, n)...)
+		t.policies.Grow(n)
 	}
 	t.ghosts.grow(len(t.entries))
 	t.growFirsts()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // maxPriority is the largest RetentionHint.Priority.
@@ -45,21 +47,18 @@ func (e *entry) keep(k RetentionHint) bool {
 // asked for before: nobody asks less for a block than for what is after it.
 func (t *Tree) keepPath(e *entry, k RetentionHint) {
 	for e != nil && e.keep(k) {
-		e = t.parent(e.node, e.index())
+		_, e, _ = t.parent(e.node, e.index())
 	}
 }
 
 // expiry is the blocks without an owner, cached or offloaded, that have a TTL, ordered by its end.
-type expiry = heap[uint32]
+type expiry = intrusive.Heap[uint32]
 
 func (t *Tree) newExpiry() expiry {
-	return expiry{
-		before: func(a, b uint32) bool {
-			x, y := t.entry(a).expires, t.entry(b).expires
-			return x < y || x == y && a < b
-		},
-		place: func(id uint32) *int32 { return &t.entry(id).place },
-	}
+	return intrusive.NewHeap(func(a, b uint32) bool {
+		x, y := t.entry(a).expires, t.entry(b).expires
+		return x < y || x == y && a < b
+	}, func(id uint32) *int32 { return &t.entry(id).place })
 }
 
 // limit starts the time of a block which was just released.
@@ -68,7 +67,7 @@ func (t *Tree) limit(id uint32) {
 	e.expires = 0
 	if e.ttl > 0 {
 		e.expires = t.after(e.ttl)
-		t.expiry.put(id)
+		t.expiry.Put(id)
 	}
 }
 
@@ -88,7 +87,7 @@ func (e *entry) expired(now int64) bool {
 
 // moment is the time, 0 when nobody asks for it.
 func (t *Tree) moment() int64 {
-	if len(t.expiry.items) == 0 && len(t.leases.items) == 0 {
+	if len(t.expiry.All()) == 0 && len(t.leases.All()) == 0 {
 		return 0
 	}
 	return t.now().UnixNano()
@@ -109,11 +108,11 @@ func (t *Tree) expire() {
 	if now == 0 {
 		return
 	}
-	for len(t.leases.items) > 0 && t.leases.items[0].until <= now {
-		_ = t.end(t.leases.items[0]) // it owns its blocks
+	for len(t.leases.All()) > 0 && t.leases.Top().until <= now {
+		_ = t.end(t.leases.Top()) // it owns its blocks
 	}
-	for len(t.expiry.items) > 0 && t.entry(t.expiry.items[0]).expires <= now {
-		e := t.entry(t.expiry.items[0])
+	for len(t.expiry.All()) > 0 && t.entry(t.expiry.Top()).expires <= now {
+		e := t.entry(t.expiry.Top())
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // what hangs below was released before, for no longer
 	}

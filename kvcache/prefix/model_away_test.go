@@ -198,7 +198,7 @@ func (w *world) promote() {
 	require.NoError(w.t, err)
 	w.listen()
 	u.published += n
-	if tn := w.tree.tenants[u.root.tenant]; tn == nil || tn.group.limits.Quota == 0 {
+	if w.tree.Limits(u.root).Quota == 0 {
 		require.Equal(w.t, there, n)
 	} else {
 		require.LessOrEqual(w.t, n, there)
@@ -286,8 +286,9 @@ func (w *world) checkAway() {
 	require.Equal(w.t, len(f.offloaded), w.tree.Stats().Offloaded)
 	require.LessOrEqual(w.t, len(f.offloaded), f.most)
 	var order []string
-	for id := w.tree.offloaded.head; id != none; id = w.tree.offloaded.entry(id).neighbours.next {
-		e := w.tree.offloaded.entry(id)
+	all, _ := w.tree.offloaded.list.All(w.tree.offloaded.links)
+	for _, i := range all {
+		e := &w.tree.offloaded.entries[i]
 		order = append(order, w.paths[e.node.keys[e.index()]])
 	}
 	require.Equal(w.t, len(f.order), len(order))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // node is an edge of the tree and its lower end: a run of blocks without a branch.
@@ -34,31 +35,24 @@ type root struct {
 	busy   bool // blocks are on their way into it
 }
 
+// none is the number of no block.
+const none = intrusive.None
+
 // entry is what the tree knows of a block, by the block's number. That of a block which is
 // offloaded has a number that is no block's: see offloaded.go.
 type entry struct {
-	node       *node  // nil: not in the tree
-	hash       uint64 // of the path to its end
-	stamp      uint64 // when it was last released: later is larger
-	neighbours link   // in its queue, or among the blocks that are offloaded
-	gen        uint32
-	depth      uint32 // blocks before it on its path
-	hits       uint32 // times it was taken
-	rank       uint32 // of the queue it is in, or will be
-	place      int32  // among the blocks whose time is limited
-	state      entryState
-	priority   uint8
-
-	// Of the adaptive policy.
-	history   uint8 // of its path when it was stored
-	cell      uint8
-	cellLinks link
-	since     uint64 // its clock at the last release
+	node     *node  // nil: not in the tree
+	hash     uint64 // of the path to its end; out of the tree: see checkInsert
+	gen      uint32
+	depth    uint32 // blocks before it on its path
+	place    int32  // among the blocks whose time is limited
+	state    entryState
+	priority uint8
 
 	// Of few blocks.
-	sameHash link          // of a first block: see firstBlocks
-	ttl      time.Duration // after its release; 0: no limit
-	expires  int64         // nanoseconds of the clock; 0: never
+	sameHash struct{ prev, next uint32 } // of a first block: see firstBlocks
+	ttl      time.Duration               // after its release; 0: no limit
+	expires  int64                       // nanoseconds of the clock; 0: never
 }
 
 type entryState uint8
@@ -137,7 +131,7 @@ func (t *Tree) split(n *node, i int) *node {
 	n.depth, n.tokens, n.blocks, n.offloaded = n.depth+i, n.tokens[at:], n.blocks[i:], n.offloaded-up.offloaded
 	t.own(up, 0)
 	t.link(up, n)
-	t.nodes++
+	t.stats.Nodes++
 	t.merge(n) // it may be short enough now
 	return up
 }
@@ -168,7 +162,7 @@ func (t *Tree) merge(n *node) {
 	reparent(n.farKids, n)
 	t.own(n, moved)
 	c.kids, c.farKids, c.parent = nil, nil, nil
-	t.nodes--
+	t.stats.Nodes--
 }
 
 // reparent tells the children of a treap whose they are.
@@ -194,7 +188,7 @@ func (t *Tree) cut(n *node) {
 	if last == 0 {
 		p := n.parent
 		p.dropChild(n)
-		t.nodes--
+		t.stats.Nodes--
 		t.merge(p)
 	}
 	n.tokens, n.blocks = shrink(n.tokens[:last*t.blockSize]), shrink(n.blocks[:last])

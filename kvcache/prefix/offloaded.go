@@ -1,6 +1,9 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/block"
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+)
 
 // An entry is resident, with a block of the allocator, or offloaded: its block left the device
 // and its content is found elsewhere by its key. On a path the resident blocks come first:
@@ -17,23 +20,26 @@ const maxOffloaded = 1 << 30
 
 // offloadTable is what a tree knows of the blocks that are offloaded.
 type offloadTable struct {
-	list            // those that were used least recently at the front; each after all that is below it
+	list    intrusive.List // those that were used least recently at the front; each after all that is below it
+	links   []intrusive.Link
 	entries []entry // the last number is that of the first
 	free    []uint32
 	numbers map[Key]uint32
-	links   links
 	most    int
 	demote  func(block.Block, Key) bool
 }
 
-func (t *Tree) newOffloadTable(cfg Config) offloadTable {
-	return offloadTable{
-		list: empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote,
-		links: func(id uint32) *link { return &t.offloaded.entry(id).neighbours },
-	}
+func newOffloadTable(cfg Config) offloadTable {
+	return offloadTable{list: intrusive.Empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote}
 }
 
-func (a *offloadTable) entry(id uint32) *entry { return &a.entries[none-1-id] }
+// index is the place of a number in the table, and the number of a place.
+func (a *offloadTable) index(id uint32) uint32 { return none - 1 - id }
+
+func (a *offloadTable) entry(id uint32) *entry { return &a.entries[a.index(id)] }
+
+// size is the number of blocks that are offloaded.
+func (a *offloadTable) size() int { return a.list.Len() }
 
 // number is one that is not used.
 func (a *offloadTable) number() uint32 {
@@ -42,7 +48,7 @@ func (a *offloadTable) number() uint32 {
 		a.free = a.free[:last]
 		return id
 	}
-	a.entries = append(a.entries, entry{})
+	a.entries, a.links = append(a.entries, entry{}), append(a.links, intrusive.Link{})
 	return none - uint32(len(a.entries))
 }
 
@@ -50,14 +56,14 @@ func (a *offloadTable) number() uint32 {
 func (t *Tree) enlist(e entry, key Key) uint32 {
 	a := &t.offloaded
 	id := a.number()
-	t.clock++
-	e.state, e.stamp = absent, t.clock
+	e.state = absent
 	*a.entry(id) = e
-	a.push(a.links, id)
+	a.list.Push(a.links, a.index(id))
 	a.numbers[key] = id
-	e.node.root.tenant.offloaded++
+	t.stats.Offloaded++
+	e.node.root.tenant.stats.Offloaded++
 	if e.expires != 0 {
-		t.expiry.put(id)
+		t.expiry.Put(id)
 	}
 	return id
 }
@@ -65,12 +71,13 @@ func (t *Tree) enlist(e entry, key Key) uint32 {
 // unlist forgets it.
 func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
 	a := &t.offloaded
-	t.expiry.remove(id)
-	a.pull(a.links, id)
+	t.expiry.Remove(id)
+	a.list.Pull(a.links, a.index(id))
 	delete(a.numbers, key)
 	*a.entry(id) = entry{}
 	a.free = append(a.free, id)
-	tn.offloaded--
+	t.stats.Offloaded--
+	tn.stats.Offloaded--
 }
 
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
@@ -88,14 +95,14 @@ func (t *Tree) demote(id uint32) bool {
 	was := t.entries[id]
 	t.vacate(n, i)
 	t.version++
-	t.stats.demoted++
-	n.root.tenant.stats.demoted++
+	t.stats.Demoted++
+	n.root.tenant.stats.Demoted++
 	n.blocks[i] = block.Block{ID: t.enlist(entry{
 		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
 	}, key)}
 	t.setOffloaded(n, n.offloaded+1)
-	for t.offloaded.size > t.offloaded.most { // by one
-		e := t.offloaded.entry(t.offloaded.head)
+	for t.offloaded.size() > t.offloaded.most { // by one
+		e := &t.offloaded.entries[t.offloaded.list.Front()]
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // nothing is below it
 	}
@@ -116,8 +123,8 @@ func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
 	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
-	t.stats.promoted++
-	n.root.tenant.stats.promoted++
+	t.stats.Promoted++
+	n.root.tenant.stats.Promoted++
 	n.blocks[i] = a.block
 	t.setOffloaded(n, n.offloaded-1)
 	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
@@ -143,39 +150,36 @@ func (t *Tree) wanted(m Match) {
 		for n.depth >= end {
 			n = n.parent
 		}
-		id := n.blocks[end-1-n.depth].ID
-		t.clock++
-		a.entry(id).stamp = t.clock
-		a.pull(a.links, id)
-		a.push(a.links, id)
+		i := a.index(n.blocks[end-1-n.depth].ID)
+		a.list.Pull(a.links, i)
+		a.list.Push(a.links, i)
 	}
 }
 
 // checkOffloaded checks the list of what is offloaded, and that it has all that is.
 func (t *Tree) checkOffloaded() error {
 	a := &t.offloaded
-	walked, prev := 0, none
-	for id := a.head; id != none; id, prev = a.entry(id).neighbours.next, id {
-		e := a.entry(id)
-		if walked++; walked > a.size || e.state != absent || e.neighbours.prev != prev {
-			return corrupt("the list of offloaded blocks is broken at %d", id)
+	all, ok := a.list.All(a.links)
+	seen := map[*entry]bool{}
+	for _, i := range all {
+		e := &a.entries[i]
+		if ok = ok && e.state == absent; !ok {
+			break
 		}
-		if parent := t.parent(e.node, e.index()); parent != nil && parent.state == absent && parent.stamp <= e.stamp {
-			return corrupt("block %d would leave before what is below it", id)
+		if _, parent, _ := t.parent(e.node, e.index()); seen[parent] {
+			return corrupt("block %d would leave before what is below it", a.index(i))
 		}
-		if a.numbers[e.node.keys[e.index()]] != id || (e.expires != 0) != t.expiry.has(id) {
-			return corrupt("block %d is not found by its key, or does not expire", id)
+		if a.numbers[e.node.keys[e.index()]] != a.index(i) || (e.expires != 0) != t.expiry.Has(a.index(i)) {
+			return corrupt("block %d is not found by its key, or does not expire", a.index(i))
 		}
+		seen[e] = true
 	}
-	away, known := 0, 0
-	for _, r := range t.roots {
-		each(&r.node, func(n *node) { away += n.offloaded })
+	if !ok {
+		return corrupt("the list of offloaded blocks is broken after %d", len(seen))
 	}
-	for _, tn := range t.tenants {
-		known += tn.offloaded
-	}
-	if away != walked || away != a.size || away != known || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
-		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys, %d of salts", away, a.most, walked, a.size, len(a.numbers), known)
+	away := t.stats.Offloaded
+	if away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
+		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d keys", away, a.most, a.size(), len(a.numbers))
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package prefix
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // Policy decides which cached block is evicted first. Every policy evicts only the ends of paths,
@@ -65,89 +67,20 @@ func (p *Policy) UnmarshalText(text []byte) error {
 // PolicyNames lists the names that ParsePolicy accepts, for error messages.
 func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
 
-// evictionPolicy is a policy at work in an eviction group. A rank is a queue; blocks at the fronts
-// of lower ranks are evicted first. The blocks before a block on its path never have a lower rank.
-type evictionPolicy interface {
-	stored(e, parent *entry)                      // a new block, which is held
-	used(s *evictionGroup, e *entry, waited bool) // taken again; waited: it had no owner
-	released(s *evictionGroup, id uint32)         // pushes it
-	taken(s *evictionGroup, id uint32)            // pulls it
-	victim(s *evictionGroup) uint32               // none: there is none
-	evicted(s *evictionGroup, id uint32)          // about to go
+var policies = [...]func(b *policy.Blocks, room int) policy.Queue{
+	Adaptive: policy.Adaptive, LRU: policy.LRU, LFU: policy.LFU, Segmented: policy.Segmented, Priority: policy.Priority,
 }
 
-// newEvictionPolicy makes the policy of a group of that many blocks.
-func newEvictionPolicy(t *Tree, room int) evictionPolicy {
-	switch t.policy {
-	case LFU:
-		return byUse{}
-	case Segmented:
-		return segmented{protectable: room / 5}
-	case Priority:
-		return byPriority{}
-	case Adaptive:
-		return newAdaptive(t, room)
-	}
-	return recency{}
+// paths is a tree to its policies.
+type paths Tree
+
+func (p *paths) Place(id uint32) policy.Place {
+	e := &p.entries[id]
+	parent, _, _ := (*Tree)(p).parent(e.node, e.index())
+	return policy.Place{Hash: e.hash, Depth: e.depth, Parent: parent}
 }
 
-// recency is LRU, and what the other policies do where they do nothing else.
-type recency struct{}
-
-func (recency) stored(*entry, *entry)                {}
-func (recency) used(*evictionGroup, *entry, bool)    {}
-func (recency) released(s *evictionGroup, id uint32) { s.push(id) }
-func (recency) taken(s *evictionGroup, id uint32)    { s.pull(id) }
-func (recency) evicted(*evictionGroup, uint32)       {}
-
-func (recency) victim(s *evictionGroup) uint32 {
-	for _, q := range s.queues {
-		if id := s.front(q); id != none {
-			return id
-		}
-	}
-	return none
-}
-
-// byUse is LFU.
-type byUse struct{ recency }
-
-func (byUse) released(s *evictionGroup, id uint32) {
-	e := &s.t.entries[id]
-	e.rank = e.hits
-	s.push(id)
-}
-
-// byPriority is Priority.
-type byPriority struct{ recency }
-
-func (byPriority) released(s *evictionGroup, id uint32) {
-	e := &s.t.entries[id]
-	e.rank = uint32(e.priority)
-	s.push(id)
-}
-
-// segmented is segmented LRU. What leaves the protected segment gets a second
-// life at the back of the other.
-type segmented struct {
-	recency
-	protectable int // blocks
-}
-
-const (
-	probation = iota
-	protected
-)
-
-func (segmented) used(_ *evictionGroup, e *entry, _ bool) { e.rank = protected }
-
-func (p segmented) released(s *evictionGroup, id uint32) {
-	s.push(id)
-	last := &s.queues[len(s.queues)-1]
-	if last.rank == protected && last.size > p.protectable {
-		oldest := last.head
-		s.pull(oldest)
-		s.t.entries[oldest].rank = probation
-		s.push(oldest)
-	}
+func (p *paths) IsEnd(id uint32) bool {
+	e := &p.entries[id]
+	return e.node.leafTail(e.index())
 }

@@ -11,7 +11,7 @@ import (
 // the last one is n's.
 func (t *Tree) follow(m *Match, n *node, q Query) {
 	i := m.Blocks - n.depth
-	if t.offloaded.size == 0 || i != n.resident() {
+	if t.offloaded.size() == 0 || i != n.resident() {
 		return
 	}
 	now := t.moment()
@@ -142,12 +142,12 @@ func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block
 			break
 		}
 		e := t.offloaded.entry(id)
-		if t.parent(e.node, e.index()) != above {
+		if _, parent, _ := t.parent(e.node, e.index()); parent != above {
 			return ErrArgument{Op: "promote", Why: fmt.Sprintf("key %d does not follow the one before it, or the parent", i)}
 		}
 		above = e
 	}
-	t.clock++ // no entry has this stamp
+	t.clock++ // as in checkInsert
 	for _, b := range blocks {
 		refs, err := t.alloc.Refs(b)
 		switch e := &t.entries[min(int(b.ID), len(t.entries)-1)]; {
@@ -155,10 +155,10 @@ func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block
 			return err
 		case refs == 0:
 			return block.ErrBlock{Op: "promote", Block: b, Why: block.ErrNotHeld}
-		case refs > 1 || e.node != nil || e.stamp == t.clock:
+		case refs > 1 || e.node != nil || e.hash == t.clock:
 			return ErrArgument{Op: "promote", Why: fmt.Sprintf("block %d has another owner, or a place in the tree already", b.ID)}
 		default:
-			e.stamp = t.clock
+			e.hash = t.clock
 		}
 	}
 	return nil
@@ -177,8 +177,8 @@ func (t *Tree) Drop(key Key) int {
 	if !known {
 		return 0
 	}
-	e, before := t.offloaded.entry(id), t.offloaded.size
+	e, before := t.offloaded.entry(id), t.offloaded.size()
 	t.ghosts.add(e.hash)
 	t.forget(e.node, e.index())
-	return before - t.offloaded.size
+	return before - t.offloaded.size()
 }

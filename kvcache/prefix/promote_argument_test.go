@@ -93,8 +93,9 @@ func TestFailedPromotionsChangeNothing(t *testing.T) {
 
 // awayKeys is the keys of what is offloaded, the one used least recently first.
 func (r *rig) awayKeys() (keys []Key) {
-	for id := r.tree.offloaded.head; id != none; id = r.tree.offloaded.entry(id).neighbours.next {
-		e := r.tree.offloaded.entry(id)
+	all, _ := r.tree.offloaded.list.All(r.tree.offloaded.links)
+	for _, i := range all {
+		e := &r.tree.offloaded.entries[i]
 		keys = append(keys, e.node.keys[e.index()])
 	}
 	return keys
@@ -132,19 +133,24 @@ func TestArgumentsOfBlocksAway(t *testing.T) {
 
 // A tree with a bug among the blocks that are offloaded says so.
 func TestCheckFindsAway(t *testing.T) {
-	first := func(r *rig) *entry { return r.tree.offloaded.entry(r.tree.offloaded.head) }
+	first := func(r *rig) *entry { return &r.tree.offloaded.entries[r.tree.offloaded.list.Front()] }
 	for name, harm := range map[string]func(*rig){
-		"state":           func(r *rig) { first(r).state = queued },
-		"hash":            func(r *rig) { first(r).hash++ },
-		"node":            func(r *rig) { first(r).node = nil },
-		"order":           func(r *rig) { first(r).stamp = r.tree.clock + 1 },
-		"neighbours":      func(r *rig) { first(r).neighbours.prev = 7 },
-		"size":            func(r *rig) { r.tree.offloaded.size++ },
+		"state": func(r *rig) { first(r).state = queued },
+		"hash":  func(r *rig) { first(r).hash++ },
+		"node":  func(r *rig) { first(r).node = nil },
+		"order": func(r *rig) {
+			a := &r.tree.offloaded
+			i := a.list.Front()
+			a.list.Pull(a.links, i)
+			a.list.Push(a.links, i)
+		},
+		"neighbours":      func(r *rig) { l := r.tree.offloaded.links; l[0], l[1] = l[1], l[0] },
+		"size":            func(r *rig) { a := &r.tree.offloaded; a.list.Push(a.links, a.index(a.number())) },
 		"bound":           func(r *rig) { r.tree.offloaded.most = 2 },
 		"key":             func(r *rig) { delete(r.tree.offloaded.numbers, r.awayKeys()[0]) },
 		"expiry":          func(r *rig) { first(r).expires = 5 },
 		"free number":     func(r *rig) { r.tree.offloaded.free = append(r.tree.offloaded.free, 3) },
-		"count of salt":   func(r *rig) { r.tree.tenants[Key{}].offloaded++ },
+		"count of salt":   func(r *rig) { r.tree.tenants[Key{}].stats.Offloaded++ },
 		"node's part":     func(r *rig) { first(r).node.offloaded-- },
 		"node's whole":    func(r *rig) { first(r).node.offloaded++ },
 		"keys":            func(r *rig) { n := first(r).node; n.keys = n.keys[:1] },

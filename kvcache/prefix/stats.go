@@ -27,26 +27,18 @@ type Stats struct {
 	Promoted      int // offloaded entries that became resident, by Promote or Insert
 }
 
-// counters are what Stats count.
-type counters struct {
-	lookups, hits, partial int
-	misses, ends           [numMissReasons]int
-	asked, found, evicted  int
-	demoted, promoted      int
-}
-
-func (c *counters) count(q Query, m Match, cause MissReason) {
-	c.lookups++
-	c.asked += len(q.Tokens)
-	c.found += m.Tokens
+func (s *Stats) count(q Query, m Match, cause MissReason) {
+	s.Lookups++
+	s.TokensQueried += len(q.Tokens)
+	s.TokensHit += m.Tokens
 	switch {
 	case cause == Complete:
-		c.hits++
+		s.Hits++
 	case m.Tokens > 0:
-		c.partial++
-		c.ends[cause]++
+		s.Partial++
+		s.PartialReasons[cause]++
 	default:
-		c.misses[cause]++
+		s.Misses[cause]++
 	}
 }
 
@@ -59,30 +51,23 @@ func (t *Tree) count(r Root, q Query, m Match) {
 	}
 }
 
-func (c counters) fill(s Stats) Stats {
-	s.Lookups, s.Hits, s.Partial, s.Misses, s.PartialReasons = c.lookups, c.hits, c.partial, c.misses, c.ends
-	s.TokensQueried, s.TokensHit, s.Evicted = c.asked, c.found, c.evicted
-	s.Demoted, s.Promoted = c.demoted, c.promoted
-	return s
-}
-
 // Stats returns the numbers of the whole tree.
 func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.stats.fill(Stats{
-		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Offloaded: t.offloaded.size, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
-	})
+	s := t.stats
+	s.Held, s.Roots = s.Blocks-s.Cached, len(t.roots)
+	return s
 }
 
 // SaltStats returns the numbers of a scope's salt. They do not depend on what other salts do,
 // except for evictions, and are kept while the salt has blocks or limits.
-func (t *Tree) SaltStats(r Root) Stats {
+func (t *Tree) SaltStats(r Root) (s Stats) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	tn := t.tenants[r.tenant]
-	if tn == nil {
-		return Stats{}
+	if tn := t.tenants[r.tenant]; tn != nil {
+		s = tn.stats
+		s.Held = s.Blocks - s.Cached
 	}
-	return tn.stats.fill(Stats{Blocks: tn.blocks, Cached: tn.queued, Held: tn.blocks - tn.queued, Offloaded: tn.offloaded})
+	return s
 }

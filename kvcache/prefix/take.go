@@ -57,7 +57,7 @@ func (t *Tree) TakeFirst(dst []block.Block, r Root, q Query, k RetentionHint, m 
 		if err != nil {
 			return dst[:had], Match{}, errors.Join(err, t.release(dst[had:had+i]))
 		}
-		t.used(&t.entries[b.ID], k, waited)
+		t.used(b.ID, k, waited)
 	}
 	t.wanted(m)
 	t.count(r, q, m)
@@ -109,11 +109,10 @@ func (t *Tree) retain(b block.Block) error {
 }
 
 // used notes that a block was taken again.
-func (t *Tree) used(e *entry, k RetentionHint, waited bool) {
-	e.hits++
+func (t *Tree) used(id uint32, k RetentionHint, waited bool) {
+	e := &t.entries[id]
 	e.keep(k)
-	s := e.node.root.tenant.group
-	s.policy.used(s, e, waited)
+	e.node.root.tenant.group.Queue().Touch(id, waited)
 }
 
 // Release removes the caller as an owner of a path's blocks, given in the order of the path. Blocks

@@ -1,17 +1,12 @@
 package prefix
 
-import "sort"
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
 
-// tenant is everything under one salt. It exists while it has blocks or limits.
+// tenant is everything under one salt. It exists while it has roots or limits.
 type tenant struct {
-	key       Key
-	roots     int
-	blocks    int // in the tree
-	queued    int // of them, without an owner
-	offloaded int // entries whose blocks are offloaded
-	limited   bool
-	group     *evictionGroup
-	stats     counters
+	roots int
+	group *account.Group
+	stats Stats
 }
 
 // Limits bound the share of the cache that a salt's resident blocks take. Held blocks count, too.
@@ -36,118 +31,107 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {
 		return ErrArgument{Op: "limits", Why: "need a quota and a floor of 0 or more, and no floor above the quota"}
 	}
-	floors := min(l.Floor, t.alloc.Total()+1)
-	for key, other := range t.tenants {
-		if key != r.tenant {
-			floors += min(other.group.limits.Floor, t.alloc.Total())
-		}
-		if floors > t.alloc.Total() {
-			return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
-		}
-	}
-	if floors > t.alloc.Total() {
+	own, total := t.groupOf(r), t.alloc.Total()
+	switch {
+	case t.book.Floors(own)+min(l.Floor, total+1) <= total:
+	case len(t.tenants) > 0:
+		return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
+	default:
 		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
 	}
-	tn := t.makeTenant(r.tenant)
-	if l != tn.group.limits {
-		if tn.limited {
-			t.groups.limited--
-		}
-		to := t.groups.common
-		if tn.limited = l != (Limits{}); tn.limited {
-			to = t.newGroup(l)
-			t.groups.limited++
-		}
-		t.move(tn, to)
-		t.trim(to)
+	if quota, floor := own.Limits(); quota != l.Quota || floor != l.Floor {
+		tn := t.makeTenant(r.tenant)
+		tn.group = t.book.Limit(tn.group, l.Quota, l.Floor, tn.stats.Blocks, t.cachedOf(tn))
+		t.trim(tn.group)
+		t.dropTenant(r.tenant)
 	}
-	t.dropTenant(tn)
 	return nil
 }
 
 // Limits are those of a scope's salt.
-func (t *Tree) Limits(r Root) Limits {
-	if t.alloc == nil {
-		return Limits{}
+func (t *Tree) Limits(r Root) (l Limits) {
+	if t.alloc != nil {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		l.Quota, l.Floor = t.groupOf(r).Limits()
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.groupOf(r).limits
+	return l
 }
 
-// move brings a tenant's blocks to another share, in the order of their release. Among
-// those of others that are there they count as released now.
-func (t *Tree) move(tn *tenant, to *evictionGroup) {
-	var waiting []uint32
+// groupOf is where the blocks of a scope's salt compete, or would.
+func (t *Tree) groupOf(r Root) *account.Group {
+	if t.book.Limited() {
+		if tn := t.tenants[r.tenant]; tn != nil {
+			return tn.group
+		}
+	}
+	return t.book.Common()
+}
+
+// cachedOf are a tenant's blocks without an owner.
+func (t *Tree) cachedOf(tn *tenant) (ids []uint32) {
 	for _, r := range t.roots {
-		if r.tenant != tn {
-			continue
+		if r.tenant == tn {
+			ids = append(ids, t.blocksOf(r, queued)...)
 		}
-		each(&r.node, func(n *node) {
-			here := n.resident()
-			tn.group.blocks -= here
-			to.blocks += here
-			for _, b := range n.blocks[:here] {
-				if t.entries[b.ID].state == queued {
-					waiting = append(waiting, b.ID)
-				}
+	}
+	return ids
+}
+
+// blocksOf are a root's resident blocks in a state.
+func (t *Tree) blocksOf(r *root, s entryState) (ids []uint32) {
+	each(&r.node, func(n *node) {
+		for _, b := range n.blocks[:n.resident()] {
+			if t.entries[b.ID].state == s {
+				ids = append(ids, b.ID)
 			}
-		})
-	}
-	sort.Slice(waiting, func(i, j int) bool { return t.entries[waiting[i]].stamp < t.entries[waiting[j]].stamp })
-	for _, id := range waiting {
-		tn.group.policy.taken(tn.group, id)
-	}
-	tn.group.queued -= len(waiting)
-	t.groups.changed(tn.group)
-	tn.group = to
-	for _, id := range waiting {
-		if to == t.groups.common {
-			t.clock++
-			t.entries[id].stamp = t.clock
 		}
-		to.policy.released(to, id)
-	}
-	to.queued += len(waiting)
-	t.groups.changed(to)
+	})
+	return ids
 }
 
-// entered and left count a block that the tree gets and loses.
-func (tn *tenant) entered() {
-	tn.blocks++
-	tn.group.blocks++
-	tn.group.t.groups.changed(tn.group)
-}
-
-func (tn *tenant) left() {
-	tn.blocks--
-	tn.group.blocks--
-	tn.group.t.groups.changed(tn.group)
-}
-
-// trim evicts what a share has above its quota and nobody uses.
-func (t *Tree) trim(s *evictionGroup) {
-	for s.limits.Quota > 0 && s.blocks > s.limits.Quota && t.evictFrom(s) {
+// trim evicts what a group has above its quota and no sequence uses.
+func (t *Tree) trim(g *account.Group) {
+	for g.Room() < 0 && t.evictFrom(g) {
 	}
 }
 
 // admit makes room for one more block of a tenant, within its quota.
-func (t *Tree) admit(tn *tenant) bool {
-	s := tn.group
-	return s.limits.Quota == 0 || s.blocks < s.limits.Quota || t.evictFrom(s)
+func (t *Tree) admit(tn *tenant) bool { return tn.group.Room() > 0 || t.evictFrom(tn.group) }
+
+// enqueue makes a block whose last owner has gone wait in its group.
+func (t *Tree) enqueue(id uint32) {
+	e := &t.entries[id]
+	tn := e.node.root.tenant
+	e.state = queued
+	t.limit(id)
+	t.stats.Cached++
+	tn.stats.Cached++
+	t.book.Cache(tn.group, id, e.priority)
 }
 
-func (t *Tree) makeTenant(key Key) *tenant {
-	tn := t.tenants[key]
+// unqueue takes a block out of its group's queue: it has an owner again, or goes.
+func (t *Tree) unqueue(id uint32) {
+	e := &t.entries[id]
+	tn := e.node.root.tenant
+	e.state = held
+	t.expiry.Remove(id)
+	t.stats.Cached--
+	tn.stats.Cached--
+	t.book.Take(tn.group, id)
+}
+
+func (t *Tree) makeTenant(salt Key) *tenant {
+	tn := t.tenants[salt]
 	if tn == nil {
-		tn = &tenant{key: key, group: t.groups.common}
-		t.tenants[key] = tn
+		tn = &tenant{group: t.book.Common()}
+		t.tenants[salt] = tn
 	}
 	return tn
 }
 
-func (t *Tree) dropTenant(tn *tenant) {
-	if tn.roots == 0 && !tn.limited {
-		delete(t.tenants, tn.key)
+func (t *Tree) dropTenant(salt Key) {
+	if tn := t.tenants[salt]; tn.roots == 0 && tn.group == t.book.Common() {
+		delete(t.tenants, salt)
 	}
 }

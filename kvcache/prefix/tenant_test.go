@@ -190,7 +190,7 @@ func TestLimitArguments(t *testing.T) {
 	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: math.MaxInt - 1, Floor: 4}))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 5})) // his own floor does not count twice
 	require.ErrorIs(t, r.tree.SetLimits(a, Limits{Floor: 7}), ErrArgument{})
-	require.Equal(t, 5, r.tree.tenants[a.tenant].group.limits.Floor)
+	require.Equal(t, 5, r.tree.Limits(a).Floor)
 }
 
 // Thousands of tenants with floors and quotas: a victim is found among their fronts
@@ -209,15 +209,12 @@ func TestThousandsOfFloors(t *testing.T) {
 		spare += 3 - i%3
 	}
 	require.Equal(t, spare, r.tree.Evictable(r.root))
-	require.Len(t, r.tree.groups.heap.items, tenants)
 	require.True(t, r.tree.Evict(spare, r.root))
 	r.check()
 	for i := range tenants {
 		require.Equal(t, i%3, r.tree.SaltStats(salted(fmt.Sprint(i))).Blocks)
 	}
-	require.Empty(t, r.tree.groups.heap.items)
 	// What was promised goes whoever's floor it is, in the order of release.
-	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.groups.floored.items))
 	require.False(t, r.tree.Evict(1, r.root))
 	require.True(t, r.tree.EvictAny(3))
 	r.check()

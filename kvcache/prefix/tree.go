@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/account"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/policy"
 )
 
 // Config configures a tree. BlockSize is required.
@@ -40,28 +43,23 @@ type Tree struct {
 	blockSize int
 	minPrefix int
 	now       func() time.Time
-	policy    Policy
-	left      func(block.Block) // nil: nobody is told
+	left      func(block.Block) // nil: none
 
 	mu          sync.RWMutex
 	entries     []entry // by block number
 	roots       map[Key]*root
-	tenants     map[Key]*tenant
-	groups      evictionGroups
-	waiting     links // places of blocks in queues
+	tenants     map[Key]*tenant // by salt
+	policies    *policy.Blocks
+	book        *account.Book
 	firstBlocks firstBlocks
 	ghosts      ghosts
 	expiry      expiry
-	leases      heap[*Lease]
+	leases      intrusive.Heap[*Lease]
 	hub         hub
 
-	version   uint64 // of the structure: a Match of another one is out of date
-	clock     uint64 // counts releases
-	nodes     int
-	blocks    int // of the allocator, in the tree
-	queued    int // of them, without an owner
-	pinned    int // owned by leases, a block counted for each
-	stats     counters
+	version   uint64       // of the structure: a Match of another one is out of date
+	clock     uint64       // counts checks of blocks, and leases
+	stats     Stats        // but Held and Roots
 	offloaded offloadTable // entries without a block of the allocator
 }
 
@@ -84,21 +82,18 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		return nil, ErrArgument{Op: "new", Why: "MaxOffloaded is set, and Demote is nil"}
 	}
 	t := &Tree{
-		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
+		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, left: cfg.Left,
 		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
 	}
-	if t.policy == 0 {
-		t.policy = Adaptive
+	if cfg.Policy == 0 {
+		cfg.Policy = Adaptive
 	}
 	if t.now == nil {
 		t.now = time.Now
 	}
-	t.entries = make([]entry, alloc.Total())
-	t.offloaded = t.newOffloadTable(cfg)
-	t.expiry, t.leases = t.newExpiry(), newLeases()
-	t.groups.heap, t.groups.floored = newGroupHeap(), newGroupHeap()
-	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
-	t.groups.common = t.newGroup(Limits{})
+	t.offloaded, t.expiry, t.leases = newOffloadTable(cfg), t.newExpiry(), newLeases()
+	t.policies = policy.NewBlocks((*paths)(t), policies[cfg.Policy])
+	t.book = account.NewBook(alloc.Total, t.policies)
 	if err := t.fit("new"); err != nil {
 		return nil, err
 	}
@@ -144,5 +139,5 @@ func (t *Tree) prune(r *root) {
 	}
 	delete(t.roots, r.Key)
 	r.tenant.roots--
-	t.dropTenant(r.tenant)
+	t.dropTenant(r.Root.tenant)
 }

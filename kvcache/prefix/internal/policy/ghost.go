@@ -1,8 +1,10 @@
-package prefix
+package policy
 
 import (
 	"math"
 	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
 )
 
 // sampled is the share of a path's levels that leave ghosts: one in that many.
@@ -10,32 +12,30 @@ const sampled = 4
 
 // ghost is a block that was evicted, as a policy remembers it.
 type ghost struct {
-	hash      uint64
-	since     uint64
-	cellLinks link
-	after     uint32 // the next ghost in its place of the index, or none
-	uses      uint16 // or more
-	cell      uint8
+	hash  uint64
+	since uint64
+	after uint32 // the next ghost in its place of the index, or None
+	uses  uint16 // or more
+	cell  uint8
 }
 
 // ghostCells are the ghosts of a policy, in the cells in which they would stand. As
 // many are kept as there is room for blocks, in a ring: the latest take the place of
 // the first.
 type ghostCells struct {
-	cells [cells]list
+	cells [cells]intrusive.List
 	ring  []ghost
+	links []intrusive.Link // of the ring in the cells
 	next  int
 	limit int
 	live  int
 	index []uint32 // by hash, the first of those in the ring that have this place
-	mate  links
 }
 
 func (g *ghostCells) init(limit int) {
-	g.limit, g.index = limit, slices.Repeat([]uint32{none}, 64)
-	g.mate = func(i uint32) *link { return &g.ring[i].cellLinks }
+	g.limit, g.index = limit, slices.Repeat([]uint32{None}, 64)
 	for c := range g.cells {
-		g.cells[c] = empty
+		g.cells[c] = intrusive.Empty
 	}
 }
 
@@ -47,7 +47,7 @@ func (g *ghostCells) bucket(hash uint64) *uint32 { return &g.index[hash&uint64(l
 func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
 	if len(g.ring) < g.limit {
 		g.next = len(g.ring)
-		g.ring = append(g.ring, ghost{})
+		g.ring, g.links = append(g.ring, ghost{}), append(g.links, intrusive.Link{})
 		if len(g.index) < 2*len(g.ring) {
 			g.reindex()
 		}
@@ -57,13 +57,13 @@ func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
 	i, head := uint32(g.next), g.bucket(hash)
 	g.ring[i] = ghost{hash: hash, since: since, after: *head, uses: uint16(min(uses, math.MaxUint16)), cell: cell}
 	*head = i
-	g.cells[cell].push(g.mate, i)
+	g.cells[cell].Push(g.links, i)
 	g.live++
 }
 
 // reindex doubles the index.
 func (g *ghostCells) reindex() {
-	g.index = slices.Repeat([]uint32{none}, 2*len(g.index))
+	g.index = slices.Repeat([]uint32{None}, 2*len(g.index))
 	for i := range g.ring {
 		if old := &g.ring[i]; old.hash != 0 {
 			head := g.bucket(old.hash)
@@ -75,10 +75,10 @@ func (g *ghostCells) reindex() {
 // take forgets the ghost of a hash and says what it was.
 func (g *ghostCells) take(hash uint64) (cell uint8, uses uint32, there bool) {
 	i := *g.bucket(hash)
-	for i != none && g.ring[i].hash != hash {
+	for i != None && g.ring[i].hash != hash {
 		i = g.ring[i].after
 	}
-	if i == none {
+	if i == None {
 		return 0, 0, false
 	}
 	cell, uses = g.ring[i].cell, uint32(g.ring[i].uses)
@@ -94,15 +94,15 @@ func (g *ghostCells) drop(i uint32) {
 		l = &g.ring[*l].after
 	}
 	*l, old.hash = old.after, 0
-	g.cells[old.cell].pull(g.mate, i)
+	g.cells[old.cell].Pull(g.links, i)
 	g.live--
 }
 
 // age moves the ghosts of a cell that have reached the next octave there.
 func (g *ghostCells) age(cell uint8, clock, until uint64) {
-	for i := g.cells[cell].head; i != none && clock-g.ring[i].since >= until; i = g.cells[cell].head {
-		g.cells[cell].pull(g.mate, i)
-		g.cells[cell+1].push(g.mate, i)
+	for i := g.cells[cell].Front(); i != None && clock-g.ring[i].since >= until; i = g.cells[cell].Front() {
+		g.cells[cell].Pull(g.links, i)
+		g.cells[cell+1].Push(g.links, i)
 		g.ring[i].cell++
 	}
 }

@@ -1,4 +1,4 @@
-package prefix
+package policy
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package prefix
+package policy
 
 import (
 	"cmp"

@@ -1,6 +1,10 @@
-package prefix
+package policy
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix/internal/intrusive"
+)
 
 // adaptive evicts the block that earns the least for its room.
 //
@@ -18,12 +22,10 @@ import "math/bits"
 // and the classes that prompts have: a conversation that came back once is likely to
 // come back again, and what it stores is likely to be asked for.
 type adaptive struct {
-	recency
-	t                *Tree
+	lru
 	capacity         uint64
-	residents        [cells]list
+	residents        [cells]intrusive.List
 	ghosts           ghostCells
-	resident         links
 	clock, last      uint64 // blocks used and stored; when ages were last looked at
 	learned          uint64 // when worths were last computed
 	evictions        float64
@@ -42,13 +44,13 @@ const (
 	cells    = (novel + familiar) * ages
 )
 
-// newAdaptive makes the policy of a share that has room for that many blocks.
-func newAdaptive(t *Tree, room int) *adaptive {
-	p := &adaptive{t: t, capacity: uint64(room), lastID: none}
-	p.resident = func(id uint32) *link { return &t.entries[id].cellLinks }
+// Adaptive learns from past hits how likely blocks are to be used again, and evicts those that earn the fewest hits for their
+// memory. room is the most blocks that there are.
+func Adaptive(b *Blocks, room int) Queue {
+	p := &adaptive{lru: lru{Blocks: b}, capacity: uint64(room), lastID: None}
 	p.ghosts.init(room)
 	for c := range p.residents {
-		p.residents[c] = empty
+		p.residents[c] = intrusive.Empty
 		p.order[c] = uint8(c)
 	}
 	p.rank()
@@ -63,29 +65,34 @@ func (p *adaptive) bound(octave int) uint64 {
 	return p.capacity << octave >> 7
 }
 
-// stored looks whether a new block is the ghost of an old one. Only every fourth level
+// Store looks whether a new block is the ghost of an old one. Only every fourth level
 // of a path leaves ghosts; the blocks between two of them are taken to be like the
 // ghost below or, after the last, above.
-func (p *adaptive) stored(e, parent *entry) {
-	id := e.node.blocks[e.index()].ID
-	e.history = 0
-	run := parent != nil && p.lastID == p.idOf(parent)
-	if parent != nil {
+func (p *adaptive) Store(id uint32, at Place) {
+	p.lru.Store(id, at)
+	e := &p.entries[id]
+	run := at.Parent != None && p.lastID == at.Parent
+	if at.Parent != None {
+		parent := &p.entries[at.Parent]
 		e.history = parent.history
 		if parent.hits > 0 {
 			e.history = uint8(min(2, bits.Len32(parent.hits)))
 		}
 	}
-	if !run || e.depth%sampled == 0 {
+	if !run || at.Depth%sampled == 0 {
 		p.returned = 0
 	}
-	if e.depth%sampled == 0 {
-		if cell, uses, there := p.ghosts.take(e.hash); there {
+	if at.Depth%sampled == 0 {
+		if cell, uses, there := p.ghosts.take(at.Hash); there {
 			p.hits[cell] += sampled
 			p.returned = uses + 1
-			for above, n := parent, 1; run && n < sampled && above != nil && above.hits == 0 && above.state == held; n++ {
-				above.hits = p.returned
-				above = p.t.parent(above.node, above.index())
+			for above, n := at.Parent, 1; run && n < sampled && above != None; n++ {
+				a := &p.entries[above]
+				if a.hits > 0 || a.cached {
+					break
+				}
+				a.hits = p.returned
+				above = p.paths.Place(above).Parent
 			}
 		}
 	}
@@ -94,66 +101,61 @@ func (p *adaptive) stored(e, parent *entry) {
 	p.advance()
 }
 
-func (p *adaptive) idOf(e *entry) uint32 { return e.node.blocks[e.index()].ID }
-
-func (p *adaptive) used(s *evictionGroup, e *entry, waited bool) {
-	if waited {
-		p.hits[e.cell]++
+func (p *adaptive) Touch(id uint32, cached bool) {
+	p.entries[id].hits++
+	if cached {
+		p.hits[p.entries[id].cell]++
 	}
 	p.advance()
 }
 
-func (p *adaptive) released(s *evictionGroup, id uint32) {
-	p.recency.released(s, id)
-	e := &p.t.entries[id]
+func (p *adaptive) Insert(id uint32, priority uint8) {
+	p.lru.Insert(id, priority)
+	e := &p.entries[id]
 	class := 2 * e.history
-	if e.node.leafTail(e.index()) {
+	if p.paths.IsEnd(id) {
 		class++
 	}
 	if e.hits > 0 {
 		class = novel + uint8(min(bits.Len32(e.hits), familiar)-1)
 	}
 	e.cell, e.since = class*ages, p.clock
-	p.residents[e.cell].push(p.resident, id)
+	p.residents[e.cell].Push(p.inCell, id)
 	p.touched(e)
 }
 
-func (p *adaptive) taken(s *evictionGroup, id uint32) {
-	p.recency.taken(s, id)
-	e := &p.t.entries[id]
-	p.residents[e.cell].pull(p.resident, id)
+func (p *adaptive) Remove(id uint32) {
+	p.lru.Remove(id)
+	e := &p.entries[id]
+	p.residents[e.cell].Pull(p.inCell, id)
 	p.touched(e)
 }
 
 // touched notes that the front of an entry's cell may be another one, or a leaf now.
 func (p *adaptive) touched(e *entry) { p.from = min(p.from, int(p.place[e.cell])) }
 
-func (p *adaptive) victim(s *evictionGroup) uint32 {
-	oldest := p.recency.victim(s)
-	if oldest == none {
-		return none
+func (p *adaptive) Victim() uint32 {
+	id := p.lru.Victim()
+	if id == None {
+		return None
 	}
 	turns := p.evictions / float64(p.capacity)
-	limit := p.worth[p.t.entries[oldest].cell] * turns / (turns + trust)
+	limit := p.worth[p.entries[id].cell] * turns / (turns + trust)
 	for ; p.from < cells && p.worth[p.order[p.from]] <= limit; p.from++ {
-		if id := p.residents[p.order[p.from]].head; id != none {
-			if e := &p.t.entries[id]; e.node.leafTail(e.index()) {
-				return id
-			}
+		if first := p.residents[p.order[p.from]].Front(); first != None && p.paths.IsEnd(first) {
+			id = first
+			break
 		}
 	}
-	return oldest
-}
-
-func (p *adaptive) evicted(_ *evictionGroup, id uint32) {
-	e := &p.t.entries[id]
 	p.evictions++
-	if parent := p.t.parent(e.node, e.index()); parent != nil {
-		p.touched(parent)
+	e, at := &p.entries[id], p.paths.Place(id)
+	if at.Parent != None {
+		p.touched(&p.entries[at.Parent])
 	}
-	if e.depth%sampled == 0 {
-		p.ghosts.add(e.hash, e.cell, e.hits, e.since)
+	if at.Depth%sampled == 0 {
+		p.ghosts.add(at.Hash, e.cell, e.hits, e.since)
 	}
+	return id
 }
 
 // advance counts a block used or stored. From time to time it moves what has grown
@@ -168,18 +170,18 @@ func (p *adaptive) advance() {
 	for c := cells - 1; c >= 0; c-- {
 		if octave := c % ages; octave < ages-1 {
 			until := p.bound(octave + 1)
-			for id := p.residents[c].head; id != none; id = p.residents[c].head {
-				e := &p.t.entries[id]
+			for id := p.residents[c].Front(); id != None; id = p.residents[c].Front() {
+				e := &p.entries[id]
 				if p.clock-e.since < until {
 					break
 				}
-				p.residents[c].pull(p.resident, id)
-				p.residents[c+1].push(p.resident, id)
+				p.residents[c].Pull(p.inCell, id)
+				p.residents[c+1].Push(p.inCell, id)
 				e.cell++
 			}
 			p.ghosts.age(uint8(c), p.clock, until)
 		}
-		p.room[c] += float64(dt) * float64(p.residents[c].size+sampled*p.ghosts.cells[c].size)
+		p.room[c] += float64(dt) * float64(p.residents[c].Len()+sampled*p.ghosts.cells[c].Len())
 	}
 	p.from = 0
 	if span := p.clock - p.learned; span >= max(4, p.capacity/16) {
