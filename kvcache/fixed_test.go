@@ -291,6 +291,30 @@ func TestPlansGetTables(t *testing.T) {
 	}
 }
 
+// Plans ask for scores where there is a place for them: with two stores that is the pool's own alone.
+func TestPlansAskForScores(t *testing.T) {
+	for _, c := range []struct {
+		residual           int
+		kept, asked, wants bool
+	}{{0, false, false, false}, {0, false, true, true}, {0, true, true, true}, {8, false, true, false}, {8, true, true, true}} {
+		cfg := small(Paged)
+		if cfg.Attention.Scores, cfg.Storage.Residual = c.kept, c.residual; c.residual > 0 {
+			cfg.Storage.K, cfg.Storage.V = backend.Int8, backend.Int8
+		}
+		watched := &spy{Backend: openDevice(t)}
+		r := newRig[buffer](t, watched, cfg)
+		r.step.AccumulateScores(c.asked)
+		a := r.open()
+		require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 9)}))
+		require.NotEmpty(t, watched.shapes)
+		for _, shape := range watched.shapes {
+			require.Equal(t, c.wants, shape.Scores, "%+v", c)
+		}
+		require.NoError(t, errors.Join(a.Release(), r.step.Close()))
+		r.close()
+	}
+}
+
 // The size of a batch is kept to.
 func TestFixedMisuse(t *testing.T) {
 	r := deviceRig(t, small(Paged))

@@ -120,12 +120,12 @@ func (b *Batch[B]) checkQueries(seq *Sequence[B], views []View) error {
 		return unsupported("queries without new tokens: a layer in a group of kind %v has no earlier state to read", st.Rule.Kind)
 	}
 	for i := range seq.runs.In {
-		body := &seq.runs.In[i]
-		r := &body.Part.Rule
-		if body.Gone == 0 {
+		run := &seq.runs.In[i]
+		r := &run.Part.Rule
+		if run.Gone == 0 {
 			continue
 		}
-		sinks, gone := body.Cut()
+		sinks, gone := run.Cut()
 		for j, v := range views {
 			if r.Sees(v.Position) < sinks+gone {
 				return ErrView{Query: j, Position: v.Position, First: sinks + gone, Group: r.Kind}

@@ -101,12 +101,12 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 	if err := from.runs.Order(s); err != nil {
 		return err
 	}
-	body := &seq.runs.In[0]
-	blocks, err := body.Take(nil, 1)
+	run := &seq.runs.In[0]
+	blocks, err := run.Take(nil, 1)
 	if err != nil {
 		return err
 	}
-	body.Reuse(blocks, 0, from.Len())
+	run.Reuse(blocks, 0, from.Len()) // where the copy fails the caller closes the pool
 	if err := copyTokens(s, p, from); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (m *modelBench) on(cmd *cobra.Command, model *runner.Model, device deviceFl
 	cfg.Memory.MaxSeqs, cfg.Memory.Capacity = 1, max(most, 1)
 	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: device.threads})
 	if errors.Is(err, backend.ErrOutOfMemory{}) {
-		return fmt.Errorf("a cache of %s does not fit the memory of %s; lower --n-prompt or --n-gen", count(most, "token"), be.Info().Name)
+		return fmt.Errorf("a cache of %s, and what computes it, do not fit the memory of %s; lower --n-prompt or --n-gen", count(most, "token"), be.Info().Name)
 	}
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))

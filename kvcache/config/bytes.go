@@ -80,12 +80,16 @@ func (c Config) BytesPerToken() (int64, error) {
 	perToken := int64(0)
 	for i := range c.memory.parts {
 		p := &c.memory.parts[i]
+		if !p.keepsAll() {
+			continue
+		}
 		if c.memory.lanes == 0 && err == nil { // a block is the part's own
 			_, block, err = p.costs()
 		}
-		if p.keepsAll() {
-			perToken += block / int64(p.BlockTokens())
+		if err != nil {
+			return 0, err
 		}
+		perToken += block / int64(p.BlockTokens())
 	}
 	return perToken, err
 }

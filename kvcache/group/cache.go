@@ -55,7 +55,7 @@ type Cache struct {
 	tree  *prefix.Tree
 	ids   *block.BlockAllocator // entries; nil: those are blocks
 	pages *block.BlockAllocator // blocks
-	how   entries               // entries are blocks, or have rows of them; nil: see Tree
+	how   layout                // entries are blocks, or have rows of them; nil: see Tree
 	parts []Part
 	begin []int // of each part, in an entry's row
 	width int   // of a row
@@ -63,7 +63,7 @@ type Cache struct {
 	every int
 	most  int // cached blocks that can go alone, before others go
 
-	rows   []block.Block  // [entries, width]: the blocks with an entry
+	table  []block.Block  // [entries, width]: the blocks with an entry
 	names  []block.Block  // [entries]: what an entry is called
 	short  map[uint32]int // tokens of entries that are not full and have a state
 	places []place        // by block: where it is
@@ -124,14 +124,14 @@ func newRows(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 		return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("%d entries of %d blocks are too many", cfg.Entries, c.width)}
 	}
 	c.counts = make([]int, len(c.parts))
-	c.rows, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
+	c.table, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
 	cfg.Tree.Left = c.left
 	c.tree, err = prefix.New(ids, cfg.Tree)
 	return c, err
 }
 
-// entries is how blocks are with the tree's entries. There are two: plain, and rows.
-type entries interface {
+// layout is how blocks are with the tree's entries. There are two: plain, and rows.
+type layout interface {
 	evict(n int, r prefix.Root) bool
 	evictAny(n int) bool
 	forget(b block.Block) bool
@@ -156,7 +156,7 @@ type entries interface {
 // rows is a cache whose entries have a row of blocks each.
 type rows struct{ *Cache }
 
-func (c *Cache) entries() entries {
+func (c *Cache) layout() layout {
 	if c.how == nil { // New did not make it
 		return rows{c}
 	}
@@ -183,12 +183,12 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 		return nil
 	}
 	at := int(entry.ID)*c.width + c.begin[part]
-	return c.rows[at:][:c.parts[part].Each]
+	return c.table[at:][:c.parts[part].Each]
 }
 
 // Block is block i of a part that is with an entry of the tree, the zero Block if none is.
 func (c *Cache) Block(entry block.Block, part, i int) block.Block {
-	return c.entries().at(entry, part, i)
+	return c.layout().at(entry, part, i)
 }
 
 func (c rows) at(entry block.Block, part, i int) block.Block {
@@ -200,7 +200,7 @@ func (c rows) at(entry block.Block, part, i int) block.Block {
 
 // PathOf is the entries of a sequence that owns those of a path and has such blocks of the first part.
 func (c *Cache) PathOf(path, blocks []block.Block) []block.Block {
-	return c.entries().pathOf(path, blocks)
+	return c.layout().pathOf(path, blocks)
 }
 
 func (rows) pathOf(path, _ []block.Block) []block.Block { return path }
@@ -224,16 +224,16 @@ func (c *Cache) With(part int) int {
 	if c == nil || part < 0 || part >= len(c.parts) {
 		return 0
 	}
-	return c.entries().with(part)
+	return c.layout().with(part)
 }
 
 func (c rows) with(part int) int { return c.counts[part] }
 
 // Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
-func (c *Cache) Has(b block.Block) (known, end bool) { return c.entries().has(b) }
+func (c *Cache) Has(b block.Block) (known, end bool) { return c.layout().has(b) }
 
 func (c rows) has(b block.Block) (known, end bool) {
-	if !c.placed(b) || c.rows[c.places[b.ID].at-1] != b {
+	if !c.placed(b) || c.table[c.places[b.ID].at-1] != b {
 		return false, false
 	}
 	e := c.entry(b)
@@ -250,7 +250,7 @@ func (c *Cache) entry(b block.Block) block.Block {
 // attach puts a block with an entry.
 func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
 	at := int(entry.ID)*c.width + c.begin[part] + i
-	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
+	c.table[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
 	c.counts[part]++
 	if g := c.parts[part].Group; g > 0 && c.complete(entry, g) {
 		c.Tree().Tell(prefix.Stored, entry, g)
@@ -281,7 +281,7 @@ func (c *Cache) remove(b block.Block) {
 	c.old.remove(c.places, b.ID)
 	p := &c.places[b.ID]
 	c.counts[c.part(p.at)]--
-	c.rows[p.at-1] = block.Block{}
+	c.table[p.at-1] = block.Block{}
 	p.at = 0
 	if refs, err := c.blocks().Refs(b); err == nil && refs == 0 {
 		_ = c.blocks().Discard(b) // it is cached: it was with an entry
@@ -291,7 +291,7 @@ func (c *Cache) remove(b block.Block) {
 // left receives entries that left the tree: what is with them is of no use.
 func (c *Cache) left(entry block.Block) {
 	delete(c.short, entry.ID)
-	row := c.rows[int(entry.ID)*c.width:][:c.width]
+	row := c.table[int(entry.ID)*c.width:][:c.width]
 	for i := len(row) - 1; i >= 0; i-- {
 		if row[i] != (block.Block{}) {
 			c.remove(row[i]) // the event of the entry says it all

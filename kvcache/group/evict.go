@@ -18,14 +18,14 @@ func (c *Cache) Evictable(r prefix.Root) int {
 // Evict makes n cached blocks free, for a sequence of scope r, or none and returns false: blocks that can go without
 // their entry while there are more of them than Config.Share, then entries in the order of the tree's policy, with what
 // is with them.
-func (c *Cache) Evict(n int, r prefix.Root) bool { return c.entries().evict(n, r) }
+func (c *Cache) Evict(n int, r prefix.Root) bool { return c.layout().evict(n, r) }
 
 func (c rows) evict(n int, r prefix.Root) bool {
 	return n <= c.Evictable(r) && c.free(n, func() bool { return c.Tree().Evict(1, r) })
 }
 
 // EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
-func (c *Cache) EvictAny(n int) bool { return c.entries().evictAny(n) }
+func (c *Cache) EvictAny(n int) bool { return c.layout().evictAny(n) }
 
 func (c rows) evictAny(n int) bool {
 	return n <= c.blocks().Cached() && c.free(n, func() bool { return c.Tree().EvictAny(1) })
@@ -47,11 +47,11 @@ func (c rows) free(n int, entry func() bool) bool {
 }
 
 // oldest evicts the block that can go alone and was released first.
-func (c rows) oldest() { c.detach(c.rows[c.places[c.old.first-1].at-1]) }
+func (c rows) oldest() { c.detach(c.table[c.places[c.old.first-1].at-1]) }
 
 // Forget takes a block that is about to be written away from its entry. One of a Full part takes the entry with it, and
 // what is below.
-func (c *Cache) Forget(b block.Block) bool { return c.entries().forget(b) }
+func (c *Cache) Forget(b block.Block) bool { return c.layout().forget(b) }
 
 func (c rows) forget(b block.Block) bool {
 	known, end := c.Has(b)
@@ -73,7 +73,7 @@ type lease struct {
 
 // Pin leases the longest known prefix of a query for the time d, with the blocks of every part that make it a hit.
 func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
-	return c.entries().pin(r, q, d)
+	return c.layout().pin(r, q, d)
 }
 
 func (c rows) pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
@@ -133,7 +133,7 @@ func (c *Cache) ended() {
 }
 
 // Leased calls visit for every block that a lease owns.
-func (c *Cache) Leased(visit func(block.Block)) { c.entries().leased(visit) }
+func (c *Cache) Leased(visit func(block.Block)) { c.layout().leased(visit) }
 
 func (c rows) leased(visit func(block.Block)) {
 	for _, l := range c.leases {
@@ -144,7 +144,7 @@ func (c rows) leased(visit func(block.Block)) {
 }
 
 // LeasedEntries calls visit for every entry that a lease owns besides blocks.
-func (c *Cache) LeasedEntries(visit func(block.Block)) { c.entries().leasedEntries(visit) }
+func (c *Cache) LeasedEntries(visit func(block.Block)) { c.layout().leasedEntries(visit) }
 
 func (c rows) leasedEntries(visit func(block.Block)) { c.Tree().Leased(visit) }
 
@@ -153,14 +153,14 @@ func (c *Cache) Close() { c.Tree().Close() }
 
 // Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
 // full, and that the cached blocks are those that are with entries and have no owners.
-func (c *Cache) Check() error { return c.entries().check() }
+func (c *Cache) Check() error { return c.layout().check() }
 
 func (c rows) check() error {
 	if err := errors.Join(c.Tree().Check(), c.Entries().Check()); err != nil {
 		return err
 	}
 	with, cached, counts := 0, 0, make([]int, len(c.parts))
-	for at, b := range c.rows {
+	for at, b := range c.table {
 		if b == (block.Block{}) {
 			continue
 		}

@@ -20,7 +20,7 @@ func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, 
 	if c.tree == nil || held == nil {
 		return 0, path, old, prefix.ErrArgument{Op: "insert", Why: "the cache was not made by New, or held is nil"}
 	}
-	return c.entries().insert(path, old, p, tokens, held)
+	return c.layout().insert(path, old, p, tokens, held)
 }
 
 func (c rows) insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_ int, _, _ []block.Block, err error) {

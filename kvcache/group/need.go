@@ -63,7 +63,7 @@ func (c *Cache) Keep(path []block.Block, n int) (entries, blocks []block.Block, 
 	if len(path) == 0 {
 		return nil, nil, nil
 	}
-	return c.entries().keep(path, n)
+	return c.layout().keep(path, n)
 }
 
 func (c rows) keep(path []block.Block, n int) (entries, blocks []block.Block, err error) {
@@ -89,14 +89,14 @@ func (c rows) keep(path []block.Block, n int) (entries, blocks []block.Block, er
 // Hold makes the caller an owner of blocks that are with entries and may have no owner, those of a path in its order: of all or, with
 // block.ErrOutOfBlocks, of none. It returns what the caller owns then: where entries are blocks, those before them, too. It is
 // for a copy: an entry may leave the tree meanwhile, and its blocks stay as they are.
-func (c *Cache) Hold(blocks []block.Block) ([]block.Block, error) { return c.entries().hold(blocks) }
+func (c *Cache) Hold(blocks []block.Block) ([]block.Block, error) { return c.layout().hold(blocks) }
 
 func (c rows) hold(blocks []block.Block) ([]block.Block, error) { return blocks, c.own(blocks) }
 
 // Hand makes the caller an owner of the blocks that every part needs after the longest beginning of a path of full entries for
 // which all of it is there: of nothing, where claims leave too few blocks to take, as in Take. The caller owns the path, and has the
 // first n tokens of it: see Found.After. Nothing counts as a lookup.
-func (c *Cache) Hand(path []block.Block, n int) (Found, error) { return c.entries().hand(path, n) }
+func (c *Cache) Hand(path []block.Block, n int) (Found, error) { return c.layout().hand(path, n) }
 
 func (c rows) hand(path []block.Block, _ int) (f Found, err error) {
 	size := max(c.Tree().BlockSize(), 1)

@@ -72,7 +72,7 @@ func (c plain) only(blocks []block.Block) []Run {
 	return c.runs[:]
 }
 
-// take: found is what Peek said, so that nothing is searched again unless the tree has changed since.
+// take is Take: found is what Peek said, so that nothing is searched again unless the tree has changed since.
 func (c plain) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found prefix.Match) (f Found, err error) {
 	c.path, f.Match, err = c.tree.Take(c.path[:0], r, q, k, found)
 	f.Known, f.Runs = f.Tokens, c.only(c.path)
@@ -82,7 +82,7 @@ func (c plain) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found
 	return f, err
 }
 
-// hand: a caller that has the first n tokens keeps the full blocks of these.
+// hand is Hand: a caller that has the first n tokens keeps the full blocks of these.
 func (c plain) hand(path []block.Block, n int) (f Found, err error) {
 	size := c.tree.BlockSize()
 	f.Tokens, f.Blocks, f.Known = len(path)*size, len(path), len(path)*size

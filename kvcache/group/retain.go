@@ -19,10 +19,10 @@ type RestorePoints struct {
 }
 
 // Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
-// sequence, which began with a prompt with such marks, goes on without it. i is its number.
+// sequence, which began with a prompt with such restore points, goes on without it. i is its number.
 func (c *Cache) Drop(part, i int, b block.Block, m RestorePoints) {
 	if c != nil && part >= 0 && part < len(c.parts) {
-		c.entries().drop(part, i, b, m)
+		c.layout().drop(part, i, b, m)
 	}
 }
 
@@ -39,7 +39,7 @@ func (c rows) drop(part, i int, b block.Block, m RestorePoints) {
 	}
 }
 
-// Keeps reports whether the retention wants a state after a number of entries of a prompt with such marks.
+// Keeps reports whether the retention wants a state after a number of entries of a prompt with such restore points.
 func (c *Cache) Keeps(entries int, m RestorePoints) bool {
 	size := max(c.Tree().BlockSize(), 1)
 	return entries == m.End/size || entries == m.Branch/size || c.every > 0 && entries%c.every == 0

@@ -84,7 +84,7 @@ func (c *Cache) fits(part int, path []block.Block, n int) int {
 // Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. found is what
 // Peek said of the same query. Where claims leave too few blocks to take, nothing is found, or less where entries are blocks.
 func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, found prefix.Match) (Found, error) {
-	return c.entries().take(r, q, k, found)
+	return c.layout().take(r, q, k, found)
 }
 
 func (c rows) take(r prefix.Root, q prefix.Query, k prefix.RetentionHint, _ prefix.Match) (Found, error) {
@@ -167,7 +167,7 @@ func (c *Cache) Own(part int, path []block.Block, n int) (Run, error) {
 // own makes the caller one more owner of blocks that are with entries: of all or, with an error, of none.
 func (c *Cache) own(bs []block.Block) error {
 	for i, b := range bs {
-		if err := c.entries().retain(b); err != nil {
+		if err := c.layout().retain(b); err != nil {
 			return errors.Join(err, c.Release(bs[:i]))
 		}
 	}
@@ -191,7 +191,7 @@ func (c rows) retain(b block.Block) error {
 
 // Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
 // other owner are cached, the others free. Either all are released or, with an error, none.
-func (c *Cache) Release(bs []block.Block) error { return c.entries().release(bs) }
+func (c *Cache) Release(bs []block.Block) error { return c.layout().release(bs) }
 
 func (c rows) release(bs []block.Block) error {
 	if err := c.blocks().RetainN(bs); err != nil { // each can be given up, so it can twice

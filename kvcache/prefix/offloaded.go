@@ -175,7 +175,7 @@ func (t *Tree) checkOffloaded() error {
 		seen[e] = true
 	}
 	if !ok {
-		return corrupt("the list of offloaded blocks is broken after %d", len(seen))
+		return corrupt("the list of offloaded blocks is broken, after %d of its %d", len(seen), len(all))
 	}
 	away := t.stats.Offloaded
 	if away != a.size() || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {

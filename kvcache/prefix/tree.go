@@ -43,7 +43,7 @@ type Tree struct {
 	blockSize int
 	minPrefix int
 	now       func() time.Time
-	left      func(block.Block) // nil: none
+	left      func(block.Block) // nil: not called
 
 	mu          sync.RWMutex
 	entries     []entry // by block number

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/tier"
 )
 
-// Request is the beginning of a prompt that the device and tiers have together. Who asked completes it before Begin.
+// Request is the beginning of a prompt that the device and tiers have together. The caller completes it before Begin.
 type Request struct {
 	Path   prefix.Path   // where it begins: Extra is that of its entries
 	Tokens []uint32      // of its entries, full ones

@@ -68,7 +68,7 @@ func (r *Blocks) Defined(e block.Block) bool {
 }
 
 // Publish puts entries for tokens into the tree, with the blocks that held has of each part, which a step writes, whose fence is f. The
-// steps of earlier wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
+// steps in earlier wrote them, too. Where the tree has equal ones, those take the place of the owner's. It returns how many entries
 // are the owner's then, and path with those that it owns besides blocks: see group.Cache.Insert. prefix.ErrDetached where the tree was
 // cleared under their owner.
 func (r *Blocks) Publish(f *Fence, earlier *Writers, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (n int, _ []block.Block, err error) {

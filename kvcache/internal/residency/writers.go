@@ -17,21 +17,21 @@ type writerStep struct {
 const mostWriters = 8
 
 // Add notes a step that wrote tokens of the sequence, from one on.
-func (p *Writers) Add(fs *Fences, f *Fence, from int) {
+func (w *Writers) Add(fs *Fences, f *Fence, from int) {
 	if f == nil {
 		return
 	}
-	if p.steps == nil {
-		p.steps = make([]writerStep, 0, mostWriters)
+	if w.steps == nil {
+		w.steps = make([]writerStep, 0, mostWriters)
 	}
-	p.sift(fs, len(p.steps) == cap(p.steps))
-	p.steps = append(p.steps, writerStep{f.Hold(), from})
+	w.sift(fs, len(w.steps) == cap(w.steps))
+	w.steps = append(w.steps, writerStep{f.Hold(), from})
 }
 
 // sift forgets the steps that are known to have written what they were to, and those that failed as another one did.
-func (p *Writers) sift(fs *Fences, ask bool) {
+func (w *Writers) sift(fs *Fences, ask bool) {
 	failed := -1 // the first token that a step failed to write
-	p.keep(fs, func(s writerStep) bool {
+	w.keep(fs, func(s writerStep) bool {
 		if ask = ask && s.fence.Reached(); !s.fence.done { // else neither are those after it
 			return true
 		}
@@ -44,11 +44,11 @@ func (p *Writers) sift(fs *Fences, ask bool) {
 }
 
 // Cut forgets the steps all of whose tokens the sequence gives up: it keeps n.
-func (p *Writers) Cut(fs *Fences, n int) { p.keep(fs, func(s writerStep) bool { return s.from < n }) }
+func (w *Writers) Cut(fs *Fences, n int) { w.keep(fs, func(s writerStep) bool { return s.from < n }) }
 
 // Failed is why one of the steps failed, once all of them are done; nil: none did.
-func (p *Writers) Failed() error {
-	for _, s := range p.steps {
+func (w *Writers) Failed() error {
+	for _, s := range w.steps {
 		if s.fence.Reached() && s.fence.err != nil {
 			return s.fence.err
 		}
@@ -56,30 +56,30 @@ func (p *Writers) Failed() error {
 	return nil
 }
 
-// CopyTo makes an empty value that of a sequence that begins as this one is.
-func (p *Writers) CopyTo(c *Writers) {
-	c.steps = append(c.steps[:0], p.steps...)
+// CopyTo copies the steps to an empty value, for a sequence that begins like this one.
+func (w *Writers) CopyTo(c *Writers) {
+	c.steps = append(c.steps[:0], w.steps...)
 	for _, s := range c.steps {
 		s.fence.Hold()
 	}
 }
 
-func (p *Writers) keep(fs *Fences, wanted func(writerStep) bool) {
-	kept := p.steps[:0]
-	for _, s := range p.steps {
+func (w *Writers) keep(fs *Fences, wanted func(writerStep) bool) {
+	kept := w.steps[:0]
+	for _, s := range w.steps {
 		if wanted(s) {
 			kept = append(kept, s)
 		} else {
 			fs.Drop(s.fence)
 		}
 	}
-	clear(p.steps[len(kept):])
-	p.steps = kept
+	clear(w.steps[len(kept):])
+	w.steps = kept
 }
 
 // Hold notes in books what the writers hold.
-func (p *Writers) Hold(b *Books) {
-	for _, s := range p.steps {
+func (w *Writers) Hold(b *Books) {
+	for _, s := range w.steps {
 		b.Hold(s.fence)
 	}
 }

@@ -46,7 +46,7 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 			ContextLens: ix.Lens.Host, QueryLens: ix.queries,
 			NonCausal: split.NonCausal && !b.sees, Window: m.Window, SinkTokens: m.SinkTokens, Chunk: m.Chunk,
 			Views: views, TreeWords: b.words, Part: split.Part, Residual: split.Residual,
-			Scores: b.Mass, Work: d.work.Host[:0],
+			Scores: b.Mass && b.work.scores(), Work: d.work.Host[:0],
 			Table: table, TableStride: t.Stride, MinShared: max(c.Attention.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {

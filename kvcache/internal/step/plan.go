@@ -10,6 +10,8 @@ type work interface {
 	lay() error
 	// enqueue puts the step's uploads and copies on its stream.
 	enqueue() error
+	// scores reports whether attention can add scores where a caller or the pool keeps them.
+	scores() bool
 	// spares reports whether a block that several own may be written by one of them while the step copies it for the others.
 	spares() bool
 }
@@ -18,6 +20,7 @@ type work interface {
 type rows[B backend.Buffer] struct{ *Step[B] }
 
 func (rows[B]) stage()       {}
+func (rows[B]) scores() bool { return true }
 func (rows[B]) spares() bool { return true }
 
 func (b rows[B]) lay() error {

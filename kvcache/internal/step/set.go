@@ -83,7 +83,7 @@ func (b *Set[B]) Restores(i int) bool {
 	return false
 }
 
-// run is that of entry i's sequence.
+// runs are those of entry i's sequence.
 func (b *Set[B]) runs(i int) *store.Runs[B] { return b.Steps[0].entries[i].run.Of }
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.

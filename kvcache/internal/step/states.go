@@ -21,6 +21,7 @@ func (e *entry[B]) state() block.Block {
 type states[B backend.Buffer] struct{ *Step[B] }
 
 func (states[B]) stage()       {}
+func (states[B]) scores() bool { return false }
 func (states[B]) lay() error   { return nil }
 func (states[B]) spares() bool { return false } // a step that is abandoned may have written it
 

@@ -37,7 +37,7 @@ type none[B backend.Buffer] struct {
 	positions backend.Opt[B]
 }
 
-// settings are what the steps of all parts have in common. Who has the steps sets them, between steps.
+// settings are what the steps of all parts have in common. The owner of the steps sets them between steps.
 type settings struct {
 	Mass   bool           // attention scores can be had
 	Size   Size           // of all steps, if they are of one

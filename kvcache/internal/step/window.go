@@ -21,6 +21,9 @@ import (
 // both is the work in a part with two stores.
 type both[B backend.Buffer] struct{ rows[B] }
 
+// scores: slots of two stores have the same numbers, so that only the pool's own have a place.
+func (b both[B]) scores() bool { return b.Part.Config.Attention.Scores }
+
 func (b both[B]) enqueue() error {
 	if err := b.upload(); err != nil {
 		return err

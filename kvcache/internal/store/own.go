@@ -9,7 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Owned is what a step has of a store for a sequence until it is committed. Its blocks are part of a list that the step has of all.
+// Owned is what a step has of a store for a sequence until it is committed. Its blocks may be part of a list of all sequences.
 type Owned struct {
 	Blocks   []block.Block
 	Claimed  int // size of the sequence's claim before the step
@@ -70,8 +70,8 @@ func (st *Store[B]) Renew(g *Segment, begin, from, to int, fresh []block.Block, 
 	return err
 }
 
-// CutTaken keeps a segment's blocks before one of the sequence and gives up the others, which a step took, after f. Of them go
-// back to its claim as many as that had promised.
+// CutTaken keeps a segment's blocks before one of the sequence and gives up the others, which a step took, after f. As many
+// as its claim had promised go back to it.
 func (st *Store[B]) CutTaken(g *Segment, o *Owned, before int, f *residency.Fence) error {
 	keep := before - g.From
 	gone := g.Blocks[keep:]

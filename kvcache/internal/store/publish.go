@@ -45,7 +45,7 @@ func (o *offer[B]) block(part, i int) *block.Block {
 func (s *Runs[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 	f, full := s.In[0].Fence, s.Len()/s.all.Config.EntryTokens()
 	if len(tokens) > 0 {
-		// Only whole blocks are sealed. No step of this sequence will come after theirs, and it might add blocks to what they write.
+		// Only whole blocks are sealed. No step of this sequence will come after the one that wrote tokens, and Publish might add blocks to what they write.
 		if s.all.seals || s.all.partly && !s.all.Blocks.KnownWritten(f, at, tokens) {
 			return nil
 		}

@@ -89,7 +89,7 @@ func (s *Run[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
 	return s.Part.Written.Take(&s.Written.Claim, s.Root, dst, n)
 }
 
-// Reuse gives an empty sequence blocks that were found: it has that many tokens then, of which blocks are gone.
+// Reuse gives a run without blocks those that were found: it has that many tokens then, of which blocks are gone.
 func (s *Run[B]) Reuse(blocks []block.Block, gone, tokens int) {
 	s.Gone, s.Len = gone, tokens-gone*s.Part.Config.BlockTokens()
 	s.Part.Kept.Append(s.Kept, blocks)

@@ -12,7 +12,7 @@ import (
 // is a function of its position (see package step). Others read it; what changes it is a method of the store or of the run.
 type Segment struct {
 	From   int           // leading blocks of the sequence that are not in this store any more
-	Blocks []block.Block // those from Gone on
+	Blocks []block.Block // those from From on
 	Claim  block.Claim
 	taken  []block.Block // by work that is under way without the pool's lock
 	// reserved says that what is given up in front comes back to the claim: see Parts.Reserve.
@@ -91,8 +91,8 @@ func (st *Store[B]) excise(g *Segment, at, n int, f *residency.Fence) error {
 	return err
 }
 
-// Exchange gives the sequence what to says, of each store: it has that many tokens then, and blocks that are cut out. What it has
-// no more of goes back after its last step.
+// Exchange replaces the sequence's blocks in each store by those of to; tokens and gone are its length and its cut-out blocks
+// afterwards. Blocks that it no longer has go back after its last step.
 func (s *Run[B]) Exchange(tokens, gone int, to ...Segment) (err error) {
 	for i := range to {
 		err = cmp.Or(err, s.Part.Stores[i].exchange(&s.Segments[i], to[i].From, to[i].Blocks, s.Fence))
@@ -101,7 +101,7 @@ func (s *Run[B]) Exchange(tokens, gone int, to ...Segment) (err error) {
 	return err
 }
 
-// Working notes what work that is under way without the pool's lock has taken for the sequence, of each store; nothing: it is done.
+// Working notes what work that is under way without the pool's lock has taken of each store for the sequence; a zero taken says that the work is done.
 func (s *Run[B]) Working(taken [MostStores][]block.Block) {
 	for i := range s.Segments {
 		s.Segments[i].taken = taken[i]

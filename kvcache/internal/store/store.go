@@ -49,7 +49,7 @@ func (st *Store[B]) Slot(b uint32, i int) int64 {
 	return int64(b)*int64(st.slots) + int64(i)
 }
 
-// Layer is the cache of one layer and how its queries see it. Who is to see it otherwise changes a copy.
+// Layer is the cache of one layer and how its queries see it. For another view, change a copy.
 type Layer[B backend.Buffer] struct {
 	View   backend.CacheView[B]
 	Mask   backend.Mask[B]

@@ -27,7 +27,7 @@ func (p *Positions) grow(n int) {
 	p.Next += n
 }
 
-// truncate keeps the first n tokens. The next one goes behind the last.
+// truncate keeps the first n tokens. The next one goes after the last.
 func (p *Positions) truncate(n int) {
 	if p.lists == nil || n == 0 {
 		p.lists, p.Next = nil, n
@@ -40,7 +40,7 @@ func (p *Positions) truncate(n int) {
 	}
 }
 
-// shift drops count tokens from begin on and moves those behind back by as many.
+// shift drops count tokens from begin on and moves those after them back by as many.
 func (p *Positions) shift(begin, count, tokens int) {
 	for i, list := range p.lists {
 		list = append(list[:begin], list[begin+count:]...)

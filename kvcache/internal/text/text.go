@@ -15,7 +15,7 @@ type Origin struct {
 	Keep    prefix.RetentionHint
 	Spans   []prefix.Span // of the prompt's tokens that see each other, while some of it is left to compute
 	Items   int           // tokens up to the end of the last item or span
-	Silent  bool          // nothing is published, from where somebody sets it on
+	Silent  bool          // nothing is published, from the moment it is set
 	Private bool          // computes what others have, too
 	// What Root and Extra were made of, for a snapshot.
 	Scope    prefix.Scope

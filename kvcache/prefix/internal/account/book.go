@@ -1,4 +1,4 @@
-// Package account says whose blocks make room in a prefix tree: quotas and floors, and the shares of the cache. It knows blocks by
+// Package account says whose blocks make room in a prefix tree: quotas and floors, and the groups of salts that have them. It knows blocks by
 // their numbers.
 package account
 
@@ -37,8 +37,8 @@ type Group struct {
 
 // NewBook is the book of a tree over total blocks, with the group of all salts that have no limits.
 func NewBook(total func() int, p *policy.Blocks) *Book {
-	none := intrusive.NewHeap(func(a, b *Group) bool { return a.turn.Before(b.turn) }, func(g *Group) *int32 { return &g.place })
-	b := &Book{total: total, policies: p, able: none, floored: none}
+	empty := intrusive.NewHeap(func(a, b *Group) bool { return a.turn.Before(b.turn) }, func(g *Group) *int32 { return &g.place })
+	b := &Book{total: total, policies: p, able: empty, floored: empty}
 	b.common = b.newGroup(0, 0)
 	return b
 }
@@ -72,8 +72,8 @@ func (g *Group) Room() int {
 	return g.quota - g.blocks
 }
 
-// Limit brings the blocks of a salt that gets limits from its group to the one that it returns, the cached ones in the
-// order of their release. Among those of others that are there they count as released now.
+// Limit brings the blocks of a salt that gets limits from its group to the one that it returns, the cached ones in any
+// order: Limit sorts them by their release. Among those of others that are there they count as released now.
 func (b *Book) Limit(g *Group, quota, floor, blocks int, cached []uint32) *Group {
 	b.floors += floor - g.floor
 	if g != b.common {

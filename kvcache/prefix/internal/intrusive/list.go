@@ -17,7 +17,7 @@ type List struct {
 	size       int
 }
 
-// Empty is a list of nothing. The zero List is none.
+// Empty is a list of nothing. The zero List is not an empty list.
 var Empty = List{head: None, tail: None}
 
 // Front is the first element; None: there is none.

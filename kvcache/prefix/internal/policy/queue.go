@@ -35,7 +35,7 @@ type Queue interface {
 	Touch(id uint32, cached bool)     // it is taken again; cached: it had no owner
 	Insert(id uint32, priority uint8) // its last owner has released it
 	Remove(id uint32)                 // it has an owner again, or leaves the tree
-	Victim() uint32                   // the block that is evicted next, which the caller must do; None: there is none
+	Victim() uint32                   // the block that is evicted next, by the caller; None: there is none
 	Turn() Turn                       // of a queue that has blocks
 
 	// Check returns the first contradiction. blocks is how many the queue has, and cached reports whether a block has no owner.
@@ -56,7 +56,7 @@ func (a Turn) Before(b Turn) bool {
 // entry is what policies know of a block.
 type entry struct {
 	stamp    uint64 // when it was last released: later is larger
-	hits     uint32 // times it was taken
+	hits     uint32 // times it was taken, of the policies that count
 	rank     uint32 // of the level it is in, or will be
 	cached   bool   // it is in a queue
 	priority uint8
