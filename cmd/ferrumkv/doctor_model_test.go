@@ -89,7 +89,7 @@ func TestDoctorModel(t *testing.T) {
 	// Models of experts as they are published: DeepSeek-V3 in FP8, gpt-oss in MXFP4, Qwen3-30B-A3B and Mixtral.
 	for config, size := range map[string]string{
 		`{"model_type":"deepseek_v3","quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`: `68\.6 KiB`,
-		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:                                 `144\.0 KiB`,
+		`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`:                                 `72\.0 KiB`,
 		`{"model_type":"qwen3_moe","num_hidden_layers":48,"head_dim":128,"max_position_embeddings":40960}`:        `96\.0 KiB`,
 		`{"model_type":"mixtral"}`: `128\.0 KiB`,
 	} {
