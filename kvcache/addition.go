@@ -67,6 +67,7 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 	if err := b.takes(seq, a.n, "tokens"); err != nil {
 		return err
 	}
+	b.unjoin(seq)
 	at, err := b.joins(seq)
 	if err != nil {
 		return err
@@ -105,6 +106,11 @@ func (b *Batch[B]) add(seq *Sequence[B], a addition) error {
 		at = len(b.members)
 		b.step.Add(&seq.runs, a.n, !a.again, next)
 		b.members = append(b.members, member[B]{seq: seq})
+		if b.joining.seq != nil {
+			b.members[at].lead = b.joining.lead + 1
+			b.step.Join(at, b.joining.lead)
+			b.joining = joining[B]{any: true}
+		}
 		seq.busy = true
 	} else {
 		b.step.Again(at, a.n)
@@ -163,7 +169,7 @@ func (b *Batch[B]) takes(seq *Sequence[B], n int, what string) error {
 // joins is the step's entry of a sequence that gets new tokens; −1: it is in no step.
 func (b *Batch[B]) joins(seq *Sequence[B]) (int, error) {
 	err := seq.idle()
-	if err == nil {
+	if err == nil || seq == b.joining.seq {
 		return -1, nil
 	}
 	at := b.entry(seq)

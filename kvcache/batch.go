@@ -26,6 +26,7 @@ type Batch[B backend.Buffer] struct {
 	moves          moves         // what became of the accepted nodes of trees
 	spans          []prefix.Span // of an addition
 	depths         []int         // of a tree's nodes
+	joining        joining[B]
 }
 
 // member is what a batch knows of one of its step's entries.
@@ -33,6 +34,7 @@ type member[B backend.Buffer] struct {
 	seq     *Sequence[B]
 	draft   int  // how many of its last new tokens are a draft
 	full    int  // entries of the prefix tree that its sequence fills when it is committed; 0: none to publish
+	lead    int  // the member that its sequence has joined, +1; 0: none
 	queried bool // the sequence gets no tokens, and other steps may read it, too
 	ended   bool // by a draft or a tree: it gets no more tokens in this step
 	silent  bool // its new tokens see later ones in a way that its prompt did not say: nobody is to find them
@@ -134,10 +136,15 @@ func (b *Batch[B]) reset() error {
 		err = b.step.Abandon()
 	}
 	for i := range b.members {
-		if b.state != stepCommitted {
-			b.members[i].leave()
+		if m := &b.members[i]; b.state != stepCommitted {
+			m.leave()
+			if m.lead > 0 {
+				m.seq.part()
+			}
 		}
 	}
+	b.unjoin(nil)
+	b.joining.any = false
 	clear(b.members)
 	b.members, b.state, b.moves = b.members[:0], stepOpen, movedNone
 	b.step.Clear()
@@ -175,6 +182,7 @@ func (b *Batch[B]) plan(stream backend.Stream) error {
 	if err := b.want(stepOpen); err != nil {
 		return err
 	}
+	b.unjoin(nil)
 	b.step.Pinned = b.graph.graph != nil
 	b.state = stepPlanning
 	if err := b.step.Plan(stream); err != nil {
@@ -269,7 +277,7 @@ func (b *Batch[B]) commit() error {
 	defer p.parts.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	err = b.step.Commit(f)
 	for i := range b.members {
-		if failed := b.members[i].commit(&b.step, i, f); err == nil {
+		if failed := b.settle(i, f); err == nil {
 			err = failed
 		}
 	}
@@ -341,17 +349,24 @@ func (b *Batch[B]) complete() error {
 	return ErrStep{Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
 }
 
-// commit notes that the tokens of the step's entry i are the sequence's.
-func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error) {
+// settle notes that the tokens of the step's entry i are the sequence's.
+func (b *Batch[B]) settle(i int, f *residency.Fence) (err error) {
+	m := &b.members[i]
 	s := m.seq
-	if tokens := b.New(i); tokens > 0 {
-		if b.Restores(i) {
+	if tokens := b.step.New(i); tokens > 0 {
+		s.fresh = false
+		if b.step.Restores(i) {
 			s.text.Requantize()
 		}
 		s.text.Grow(tokens, m.draft, m.silent)
 		s.runs.Wrote(f, tokens)
 		if m.full > 0 {
 			err = s.publish(f, m.full)
+		}
+		for j := i + 1; b.joining.any && j < len(b.members); j++ { // before what they begin with is given up
+			if b.members[j].lead == i+1 {
+				err = cmp.Or(err, b.members[j].seq.runs.Adopt(&s.runs))
+			}
 		}
 		if failed := s.runs.Slide(f); err == nil {
 			err = failed

@@ -96,6 +96,10 @@ func (p *Pool[B]) start(prompt []uint32, o OpenOptions, from text.Origin, q pref
 	more.Both = o.Overlap && !o.NoPublish && p.parts.Appends()
 	m.Loading, plan = s.expect(more, below)
 	s.text.Expect(prompt, s.Len())
+	s.fresh = true
+	if s.text.Prompt() > 0 && s.shares() {
+		m.Pending = max(s.pending(func(*Sequence[B]) bool { return true })-s.Len(), 0)
+	}
 	s.runs.Prompt(len(prompt))
 	return s, m, plan, nil
 }

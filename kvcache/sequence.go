@@ -24,6 +24,7 @@ type Sequence[B backend.Buffer] struct {
 	incoming bool // a Load has not returned it yet
 	queries  int  // open steps that read it and give it no tokens
 	released bool
+	fresh    bool              // Open made it, and it has had no step
 	layers   []KvCache[B]      // made by Layers
 	coming   *offload.Incoming // what is on its way from tiers; nil: nothing
 }

@@ -22,6 +22,8 @@ type Match struct {
 	MissReason prefix.MissReason
 	// Loading is, of Uncached, the tokens that are on their way from tiers: wait for them by Sequence.Wait, or go on and compute them.
 	Loading int
+	// Pending is, of Uncached, the tokens that other sequences are about to write: see Batch.Join. Pool.Match does not say it.
+	Pending int
 	// Tiers is, of Cached, the tokens that came from each tier (Pool.Tiers) while Sequence.Wait waited; nil: none did.
 	Tiers []int
 }

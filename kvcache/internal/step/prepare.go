@@ -68,6 +68,7 @@ func (b *Set[B]) take() error {
 			}
 			return err
 		}
+		t.borrow()
 	}
 	return nil
 }

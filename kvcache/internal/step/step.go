@@ -56,6 +56,7 @@ type entry[B backend.Buffer] struct {
 	write   bool // the rows are new; else they are queries
 	dropped int  // positions that the sequence has had more than it has tokens
 
+	lead   int // the entry that it has joined, +1; 0: none
 	lowest int // of queries: the lowest of their positions
 	left   int // new tokens that the sequence does not get: those of its tree that were not accepted
 	gap    int // tokens of its table that are not there: see gapOf

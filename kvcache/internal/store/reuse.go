@@ -42,17 +42,25 @@ func (s *Runs[B]) ReuseAnew(f group.Found) (err error) {
 	had := make([]int, len(s.In))
 	for i := range s.In {
 		had[i] = len(s.In[i].Kept.Blocks)
+	}
+	err = s.empty()
+	f.Known = max(f.Known, s.restorePoints.Branch)
+	s.Reuse(f)
+	for i := range s.In {
+		s.In[i].got(had[i])
+	}
+	return err
+}
+
+// empty gives back what a sequence was given, which has had no step since.
+func (s *Runs[B]) empty() (err error) {
+	for i := range s.In {
 		err = cmp.Or(err, s.In[i].keep(0))
 	}
 	err = cmp.Or(err, s.all.Blocks.RetirePath(s.In[0].Fence, s.Path))
 	s.Path, s.partial = s.Path[:0], block.Block{}
 	s.forgetWaits()
 	s.Writers.Cut(&s.all.Fences, 0)
-	f.Known = max(f.Known, s.restorePoints.Branch)
-	s.Reuse(f)
-	for i := range s.In {
-		s.In[i].got(had[i])
-	}
 	return err
 }
 

@@ -169,7 +169,9 @@ func (s *Run[B]) leave() error {
 func (s *Run[B]) check(of Books) error {
 	of[0].Hold(s.Fence)
 	for i := range s.Segments {
-		of[i].Own(s.Segments[i].Blocks)
+		if s.Of.joined == 0 {
+			of[i].Own(s.Segments[i].Blocks)
+		}
 		of[i].Own(s.Segments[i].taken)
 	}
 	if want := s.Part.BlocksOf(s.Len); s.Written.End() != want {

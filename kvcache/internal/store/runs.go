@@ -31,6 +31,7 @@ type Runs[B backend.Buffer] struct {
 	// Suspended is what a suspended sequence has instead of blocks; nil: it is not suspended.
 	Suspended *Suspended
 
+	joined   int            // tokens that it has places for: see Join
 	arriving []segmentOf[B] // blocks besides: those that are filled again, and checkpoints
 	all      *Parts[B]
 	one      [1]Run[B] // of a pool with one part

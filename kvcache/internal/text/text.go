@@ -49,6 +49,9 @@ func (t *Text) Reuse(found prefix.Match) {
 	t.published, t.Fidelity, t.Positions.Next = found.Blocks, found.Fidelity, found.Tokens
 }
 
+// Join notes that the sequence begins with n tokens that another one writes, none of which is in the tree.
+func (t *Text) Join(n int) { t.published, t.Positions.Next = 0, n }
+
 // Extend notes that n blocks from the tree came behind those that it has, which are all full, so that it has so many tokens.
 func (t *Text) Extend(n, tokens int) {
 	t.published += n
