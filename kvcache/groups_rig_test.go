@@ -169,6 +169,18 @@ func (w *grouped) run(asks ...ask) error {
 		require.NoError(w.t, w.step.Reset())
 		return err
 	}
+	w.layers(asks)
+	for _, a := range asks {
+		w.accept(a.told)
+		a.told.ids, a.told.draft = append(a.told.ids, a.ids...), a.next
+		a.next = 0
+	}
+	return w.step.Commit()
+}
+
+// layers computes the planned step, and compares what it gives with the model.
+func (w *grouped) layers(asks []ask) {
+	w.t.Helper()
 	for layer := range w.pool.cfg.Model.Layers {
 		switch w.groupOf(layer).Kind {
 		case group.None:
@@ -178,12 +190,6 @@ func (w *grouped) run(asks ...ask) error {
 			w.layer(layer, asks)
 		}
 	}
-	for _, a := range asks {
-		w.accept(a.told)
-		a.told.ids, a.told.draft = append(a.told.ids, a.ids...), a.next
-		a.next = 0
-	}
-	return w.step.Commit()
 }
 
 // layer appends and attends in a layer.

@@ -108,7 +108,7 @@ func (b *Batch[B]) leads(seq *Sequence[B]) (lead, here, pending int) {
 		} else if m.draft > 0 {
 			have += b.step.New(i) - m.draft
 		}
-		if n := seq.common(m.seq, have); n > here {
+		if n := seq.common(m.seq, have); n > here && m.seq.runs.Leads(n) {
 			lead, here = i, n
 		}
 	}

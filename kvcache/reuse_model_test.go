@@ -285,7 +285,7 @@ func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, s
 		m.streams = append(m.streams, s)
 	}
 	t.Repeat(map[string]func(*rapid.T){
-		"open": m.Open, "open again": m.Open, "mistake": m.Mistake, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
+		"open": m.Open, "open again": m.Open, "mistake": m.Mistake, "step": m.Step, "step again": m.Step, "together": m.Together, "fork": m.Fork, "truncate": m.Truncate,
 		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "keep promise": m.KeepPromise, "release": m.Release, "release again": m.Release,
 		"pin": m.Pin, "limit": m.Limit, "clear": m.Clear, "read": m.Read, "": m.after,
 	})

@@ -10,6 +10,16 @@ import "github.com/ferrumkv/ferrumkv/kvcache/block"
 // sealed in a step cannot be brought back in it.
 func (p *Parts[B]) Joins() bool { return p.Blocks.Tree() != nil && len(p.states) == 0 && !p.seals }
 
+// Leads reports whether the sequence still has what one reads that goes on after its first n tokens.
+func (s *Runs[B]) Leads(n int) bool {
+	for i := range s.In {
+		if s.In[i].Part.Rule.Gone(n) < s.In[i].Gone {
+			return false
+		}
+	}
+	return true
+}
+
 // Join makes the first n tokens of another sequence, whole entries of the prefix tree, those of this one, which gives up what it has
 // and has had no step.
 func (s *Runs[B]) Join(n int) (err error) {

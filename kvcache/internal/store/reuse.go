@@ -58,6 +58,9 @@ func (s *Runs[B]) empty() (err error) {
 		err = cmp.Or(err, s.In[i].keep(0))
 	}
 	err = cmp.Or(err, s.all.Blocks.RetirePath(s.In[0].Fence, s.Path))
+	for i := range s.In {
+		s.all.Fences.Replace(&s.In[i].Fence, nil)
+	}
 	s.Path, s.partial = s.Path[:0], block.Block{}
 	s.forgetWaits()
 	s.Writers.Cut(&s.all.Fences, 0)
