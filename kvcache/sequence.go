@@ -207,7 +207,7 @@ func (s *Sequence[B]) Piece(n int) int {
 	p.lock()
 	defer p.unlock()
 	switch {
-	case s.idle() != nil || n <= 0:
+	case s.idle() != nil && s.runs.Joined() == 0 || n <= 0: // what has joined a step is about to be added
 		return 0
 	case p.tree != nil:
 		n = s.coming.ToMeet(s.Len(), s.runs.Piece(n), s.pool.cfg.EntryTokens())

@@ -10,7 +10,7 @@ import (
 )
 
 // Prompts that arrive together compute what they share once.
-func TestHeldBack(t *testing.T) {
+func TestArriveTogether(t *testing.T) {
 	cfg := small(80)
 	cfg.Memory.BlockSize, cfg.Memory.Capacity = 16, 128
 	r := newRig(t, openCPU(t), cfg, Options{StepTokens: 40})
@@ -18,14 +18,14 @@ func TestHeldBack(t *testing.T) {
 		r.submit(Request{Prompt: tokens(i, 65, 67), MaxTokens: 2})
 	}
 	r.drain()
-	require.Equal(t, [][]int{{40}, {27}, {1, 3, 3, 3, 3, 3}, {1, 1, 1, 1, 1}}, r.model.steps)
+	require.Equal(t, [][]int{{40}, {27, 3, 3, 3, 3, 1}, {1, 1, 1, 1, 1, 2}, {1}}, r.model.steps)
 	stats := r.s.Stats()
 	require.EqualValues(t, []int64{402, 320, 82}, []int64{stats.Prompt, stats.Cached, stats.Computed})
 	r.close()
 }
 
-// One that is held back does not wait for another that fails or gives way, nor for one with another salt.
-func TestHeldBackInVain(t *testing.T) {
+// A prompt waits for the pieces of another one, and not for one that fails or gives way, nor for one with another salt.
+func TestTogetherInVain(t *testing.T) {
 	r := newRig(t, openCPU(t), small(40), Options{StepTokens: 8})
 	first := r.submit(Request{Prompt: tokens(1, 30, 40), MaxTokens: 2})
 	first.touched = true
@@ -36,7 +36,8 @@ func TestHeldBackInVain(t *testing.T) {
 	r.model.forward = func(s *Step[buffer]) error {
 		if len(r.model.steps) == 2 {
 			stats := r.s.Stats()
-			require.Equal(t, []int{1, 1, 2}, []int{stats.Waiting, stats.Held, stats.Running})
+			require.Equal(t, []int{0, 3}, []int{stats.Waiting, stats.Running})
+			require.Equal(t, [][]int{{8}, {8}}, r.model.steps, "the second one waits for the first")
 			return errBoom
 		}
 		return nil

@@ -13,7 +13,6 @@ func Metrics() []metrics.Metric[Stats] {
 	return []metrics.Metric[Stats]{
 		row(gauge, "vllm:num_requests_running", "requests", "Requests that steps compute.", func(s Stats) []metrics.Sample { return number(s.Running) }),
 		row(gauge, "vllm:num_requests_waiting", "requests", "Requests that wait, suspended ones included.", func(s Stats) []metrics.Sample { return number(s.Waiting + s.Suspended) }),
-		row(gauge, "ferrumkv:requests_held", "requests", "Requests that wait until another one has computed what they begin with.", func(s Stats) []metrics.Sample { return number(s.Held) }),
 		row(gauge, "ferrumkv:requests_loading", "requests", "Requests that wait for tiers.", func(s Stats) []metrics.Sample { return number(s.Loading) }),
 		row(gauge, "ferrumkv:requests_suspended", "requests", "Requests that gave way to others.", func(s Stats) []metrics.Sample { return number(s.Suspended) }),
 		row(counter, "vllm:request_success", "requests", "Requests that ended, by reason.", func(s Stats) (all []metrics.Sample) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // state is where a request stands.
@@ -34,8 +33,9 @@ type request[B backend.Buffer] struct {
 	open                          atomic.Bool // opening is done
 	failed                        error       // of that
 	tried                         int         // the Scheduler's ends when there were too few blocks for it
-	behind                        *request[B] // computes what this one begins with; nil: it does not wait for another
-	shared                        int         // tokens of that
+	others                        int         // tokens that others were about to compute when it was opened
+	behind                        *request[B] // loaded what it begins with before it was opened; nil: none did
+	begins                        bool        // it has had no step: its sequence joins the first
 	report                        Report
 	arrived, begun, first, latest time.Time // of Submit, the first step, the first token and the latest one
 }
@@ -44,11 +44,6 @@ func (r *request[B]) generated() int { return len(r.text) - len(r.Prompt) }
 
 // pending is how many tokens are not in the cache.
 func (r *request[B]) pending() int { return len(r.text) - r.seq.Len() }
-
-// computes reports whether the request is about to have n tokens in the cache.
-func (r *request[B]) computes(n int) bool {
-	return r.state == opening || r.state != suspended && r.seq != nil && r.seq.Len() < n
-}
 
 // admit has requests run, in order, as long as there is room. One that does not fit has those after it wait.
 func (s *Scheduler[B]) admit() {
@@ -65,7 +60,7 @@ func (s *Scheduler[B]) admit() {
 		case r.tried == s.ends && s.others(r): // others have given back nothing since
 			return
 		case r.state == waiting:
-			if active >= s.opt.MaxRunning || s.held(r) {
+			if active >= s.opt.MaxRunning || s.loading(r) {
 				continue
 			}
 			active++
@@ -77,21 +72,17 @@ func (s *Scheduler[B]) admit() {
 	}
 }
 
-// held reports whether a request that came before computes what r begins with.
-func (s *Scheduler[B]) held(r *request[B]) bool {
-	if r.behind != nil && r.behind.computes(r.shared) {
-		return true
+// loading reports whether a request that came before has tiers load what r begins with: r finds it in the pool then.
+func (s *Scheduler[B]) loading(r *request[B]) bool {
+	if r.behind != nil { // it waits once
+		return r.behind.state == opening
 	}
-	if r.behind = nil; s.cfg.Memory.Prefix == prefix.Off || r.Open.NoReuse {
+	if !s.tiers || r.Open.NoReuse {
 		return false
 	}
 	for _, o := range s.queue[:slices.Index(s.queue, r)] {
-		if !o.computes(len(r.text)) || o.Open.NoPublish || !o.Open.Scope.Equal(r.Open.Scope) {
-			continue
-		}
-		n := min(common(o, r), len(r.text)-1) // the last token is computed in any case
-		if n -= n % s.cfg.EntryTokens(); n > 0 && o.computes(n) {
-			r.behind, r.shared = o, n
+		if o.state == opening && !o.Open.NoPublish && o.Open.Scope.Equal(r.Open.Scope) && common(o, r) >= s.cfg.EntryTokens() {
+			r.behind = o
 			return true
 		}
 	}
@@ -123,7 +114,8 @@ func (s *Scheduler[B]) open(r *request[B]) {
 			match, err = seq.Wait(r.answer.ctx)
 			match.MissReason = why
 		}
-		if r.seq, r.failed = seq, err; r.begun.IsZero() {
+		r.seq, r.failed, r.others, r.begins = seq, err, match.Pending, true
+		if r.begun.IsZero() {
 			r.report.Match = match
 		}
 		r.open.Store(true)
@@ -168,8 +160,8 @@ func (s *Scheduler[B]) take(r *request[B]) error {
 	case r.failed != nil:
 		return r.failed
 	}
-	tokens := len(r.text)
-	if s.others(r) { // without room to grow it would soon be suspended
+	tokens := len(r.text) - r.others // those have blocks
+	if s.others(r) {                 // without room to grow it would soon be suspended
 		tokens = min(tokens+s.cfg.BlockTokens(), s.cfg.Memory.Capacity)
 	}
 	return s.pool.Reserve(kvcache.Reservation[B]{Seq: r.seq, Tokens: tokens})

@@ -156,7 +156,7 @@ func (r *rig) close() {
 		ended += n
 	}
 	require.EqualValues(r.t, len(r.answers), ended)
-	require.Zero(r.t, stats.Running+stats.Waiting+stats.Held+stats.Suspended+stats.Loading)
+	require.Zero(r.t, stats.Running+stats.Waiting+stats.Suspended+stats.Loading)
 	require.NoError(r.t, r.stream.Sync())
 	r.settle()
 	require.NoError(r.t, r.pool.Check())

@@ -149,15 +149,13 @@ func (s *Scheduler[B]) collect() (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(slices.DeleteFunc(s.queue, func(r *request[B]) bool { return r.state == ended }), s.inbox...)
-	s.inbox, s.stats.Held = nil, 0
+	s.inbox = nil
 	var in [ended + 1]int
 	for _, r := range s.queue {
 		if r.state == opening && r.open.CompareAndSwap(true, false) {
 			r.state = opened
 		}
-		if in[r.state]++; r.state == waiting && r.behind != nil {
-			s.stats.Held++
-		}
+		in[r.state]++
 	}
 	s.stats.Running, s.stats.Suspended, s.stats.Loading = in[running], in[suspended], in[opening]
 	s.stats.Waiting = in[waiting] + in[opening] + in[opened]

@@ -6,7 +6,6 @@ import "github.com/ferrumkv/ferrumkv/kvcache/metrics"
 type Stats struct {
 	Running   int // computed in steps
 	Waiting   int // for their turn, for blocks, or for one of the next two
-	Held      int // until another request has computed what they begin with
 	Loading   int // until tiers have brought what they know
 	Suspended int // gave way to others
 

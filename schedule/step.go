@@ -48,6 +48,9 @@ func (s *Scheduler[B]) gather() {
 			if r.state != running || left == 0 || answers != (r.generated() > 0 && r.pending() == 1) {
 				continue
 			}
+			if r.begins && !s.join(r) {
+				continue
+			}
 			n := min(max(r.seq.Piece(min(r.pending(), left)), 1), r.pending())
 			if n > left { // a span, which is computed in one step: the next one has room for it
 				continue
@@ -57,10 +60,26 @@ func (s *Scheduler[B]) gather() {
 				s.end(r, Failed, err)
 				continue
 			}
+			r.begins = false
 			s.step.Parts = append(s.step.Parts, Part[B]{Request: &r.Request, Seq: r.seq, Tokens: tokens, Last: n == r.pending(), of: r})
 			left -= n
 		}
 	}
+}
+
+// join has a request begin with what the step computes for others, and reports whether nobody is about to compute more of its prompt.
+func (s *Scheduler[B]) join(r *request[B]) bool {
+	m, err := s.step.Batch.Join(r.seq)
+	switch {
+	case err != nil:
+		s.end(r, Failed, err)
+		return false
+	case m.Pending > 0:
+		return false
+	case r.begun.IsZero():
+		r.report.Match.Cached, r.report.Match.Uncached = m.Cached, m.Uncached
+	}
+	return true
 }
 
 // compute computes a planned step, and tells the pool how long its prompts took.

@@ -182,7 +182,7 @@ func TestLoading(t *testing.T) {
 		go func() {
 			<-other.Done()
 			stats := r.s.Stats()
-			if stats.Loading != 1 || stats.Held != 1 || stats.Waiting != 2 {
+			if stats.Loading != 1 || stats.Waiting != 2 {
 				panic(stats)
 			}
 			leaves.Cancel()
