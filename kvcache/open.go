@@ -48,8 +48,8 @@ type OpenOptions struct {
 // a committed step is offered to sequences that are opened after its Commit; on the device
 // they wait for the step that writes it. The tokens after a sequence's last full block are
 // offered when it is released, so that the next turn of a conversation computes only what is
-// new; with Storage.Residual they are not. Blocks of uncommitted steps are not offered: to
-// share with a prompt that is being computed, open the second one after the first was committed.
+// new; with Storage.Residual they are not. Blocks of uncommitted steps are not offered:
+// Batch.Join shares them with prompts of the same step, and Match.Pending says how much there is.
 func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Match, err error) {
 	defer naming("Pool.Open", &err)
 	if len(prompt) > p.cfg.Memory.Capacity {
